@@ -1,12 +1,12 @@
-"""Kvorum and Apache Kafka 4.3.0 on this machine, in turn, with the same unmodified clients: `make bench`.
+"""Compares Kvorum and Apache Kafka 4.3.0 on this machine, alternately, with the same unmodified clients: `make bench`.
 
     python -m bench [--only produce,consume] [--rounds 5] [--system kvorum|kafka] [--scale 1] [--out FILE] [--keep]
                     [--peer]
 
-Needs java, and Maven the first time (bench/apache_kafka.py); without them what uses Kafka's own tools is left out, and
-only Kvorum is measured. With --peer some measures are run on a third system, too, which cargo builds the first time
+Needs java, and Maven the first time (bench/apache_kafka.py); without them measures with Kafka's tools are skipped, and
+only Kvorum is measured. With --peer some measures also run on a third system, which cargo builds the first time
 (bench/peer.py). Figures go to build/bench/results.json, measure by measure, and a table is printed at the end.
-Exit code 1: something came to nothing.
+Exit code 1: a measure failed.
 """
 
 import argparse
@@ -31,7 +31,7 @@ RESULTS = ROOT / "build/bench/results.json"
 
 
 def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
-    """Return what was asked for."""
+    """Return the command-line options."""
     parser = argparse.ArgumentParser(
         prog="python -m bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -56,7 +56,7 @@ def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 def listed(measures: list[Measure]) -> str:
-    """Return the measures with what is asked of their rows."""
+    """Return the measures with the targets of their rows."""
     lines = []
     for measure in measures:
         lines.append(measure.name)
@@ -65,7 +65,7 @@ def listed(measures: list[Measure]) -> str:
 
 
 def commit() -> str:
-    """Return what of the project is measured; "+" where the checkout has changes of its own."""
+    """Return the commit that is measured; with "+" if the checkout has uncommitted changes."""
     done = subprocess.run(
         ["git", "-C", str(ROOT), "describe", "--always", "--dirty=+", "--exclude=*"],
         capture_output=True,
@@ -101,7 +101,7 @@ def plan_of(options: argparse.Namespace) -> Plan:
 
 
 def main() -> None:
-    """Measure what was asked for and print the table."""
+    """Run the measures and print the table."""
     options = options_of()
     if options.list:
         print(listed(options.measures))

@@ -1,9 +1,9 @@
-"""Apache Kafka 4.3.0 beside Kvorum: its jars by Maven's names, its configuration, KRaft nodes on this machine.
+"""Apache Kafka 4.3.0 for comparison: its jars by Maven coordinates, its configuration, KRaft nodes on this machine.
 
-The jars (kafka_2.13, kafka-tools and what they need at run time) are asked of the machine's Maven by coordinates and
+The machine's Maven resolves the jars (kafka_2.13, kafka-tools and their runtime dependencies) by coordinates; they are
 kept in one folder: the argument, else KVORUM_KAFKA_JARS, else ~/.cache/kvorum/kafka-4.3.0. The JVM's options are
-those of Kafka's own start script (G1, 1 GiB heap). Everything listens on 127.0.0.1, on free ports; nodes are ended by
-their pids only.
+those of Kafka's own start script (G1, 1 GiB heap). All listeners use 127.0.0.1 and free ports; nodes are ended only by
+pid.
 
     python -m bench.apache_kafka [--nodes 3] [--set KEY=VALUE ...]    # start, print the bootstrap address, wait
 """
@@ -49,7 +49,7 @@ JVM_OPTIONS = (
     "-XX:MaxInlineLevel=15",
     "-Djava.awt.headless=true",
 )
-"""What bin/kafka-server-start.sh and kafka-run-class.sh give the JVM."""
+"""JVM options of bin/kafka-server-start.sh and kafka-run-class.sh."""
 
 LOG4J = """\
 appender.file.type = File
@@ -63,7 +63,7 @@ rootLogger.appenderRef.file.ref = file
 
 
 class KafkaUnavailableError(Exception):
-    """Apache Kafka cannot be had or started here, and why."""
+    """Apache Kafka is not available or cannot be started here; the message is the reason."""
 
 
 def jars(folder: str | None = None) -> str:
@@ -114,7 +114,7 @@ def pom() -> str:
 
 
 def new_cluster_id() -> str:
-    """Return a random id in Kafka's spelling; none that a command line would take for an option."""
+    """Return a random id in Kafka's format that no command line takes for an option."""
     while (found := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
         pass
     return found
@@ -139,9 +139,9 @@ def java() -> str:
 
 @dataclass(slots=True)
 class KafkaCluster:
-    """KRaft nodes 1 to N in a folder: all are brokers, and the first one, three or five are controllers, too.
+    """KRaft nodes 1 to N in a folder: all are brokers, and the first one, three or five are also controllers.
 
-    Made (and formatted) by `create`; ends with its `close`.
+    `create` formats it; `close` ends it.
     """
 
     folder: Path
@@ -177,7 +177,7 @@ class KafkaCluster:
 
     @property
     def bootstrap(self) -> str:
-        """What clients are given as bootstrap.servers."""
+        """The clients' bootstrap.servers."""
         return ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
 
     def _java(self, node: int, main: str, *arguments: str, options: Sequence[str] = ()) -> list[str]:
@@ -236,13 +236,13 @@ class KafkaCluster:
         return {node: process.pid for node, process in self._running.items()}
 
     def kill(self, node: int) -> None:
-        """kill -9 a node, and wait until it is gone."""
+        """kill -9 a node, and wait for its end."""
         process = self._running.pop(node)
         process.send_signal(signal.SIGKILL)
         process.wait()
 
     def stop(self, *nodes: int) -> None:
-        """SIGTERM nodes (all, when none is named); what does not end in time is killed."""
+        """SIGTERM nodes (by default all); kill those that do not end in time."""
         ending = [(node, self._running.pop(node)) for node in nodes or tuple(self._running)]
         for _, process in ending:
             process.terminate()
@@ -268,7 +268,7 @@ def controllers_of(count: int) -> int:
 def node_config(
     node: int, count: int, port: int, controller_port: int | None, voters: str, home: Path
 ) -> dict[str, str]:
-    """Return a node's configuration: Kafka's defaults but for addresses and its cluster's size."""
+    """Return a node's configuration: Kafka's defaults except addresses and settings that depend on cluster size."""
     internal = str(min(count, 3))
     controller = "" if controller_port is None else f",CONTROLLER://127.0.0.1:{controller_port}"
     return {
@@ -291,7 +291,7 @@ def node_config(
 def running(
     count: int = 1, settings: Mapping[str, str] | None = None, jars_folder: str | None = None
 ) -> Iterator[KafkaCluster]:
-    """A cluster in a temporary folder, ready to be used; gone afterwards."""
+    """A running cluster in a temporary folder, which is deleted afterwards."""
     with tempfile.TemporaryDirectory(prefix="kafka-") as folder:
         cluster = KafkaCluster.create(Path(folder), count, settings, jars_folder)
         try:

@@ -1,4 +1,4 @@
-"""A client that knows nothing of back-off, and what is asked with it: topics, leaders, the first acknowledgement."""
+"""A client without back-off, and its requests: topics, leaders, the first acknowledgement."""
 
 import time
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ TOPIC_ALREADY_EXISTS = 36
 
 
 class Asker:
-    """Asks a node again after 5 ms until it has its answer."""
+    """Repeats a request every 5 ms until it succeeds."""
 
     def __init__(self, system: System, node: int) -> None:
         self._system = system
@@ -44,7 +44,7 @@ class Asker:
             time.sleep(RETRY_SECONDS)
 
     def wait(self) -> None:
-        """Let a moment pass before the next question. Raises StalledError once it has gone on for too long."""
+        """Wait before the next request. Raises StalledError after the time limit."""
         if time.monotonic() > self._deadline:
             raise StalledError(f"{self._system.name} has not come to it after {DEADLINE_SECONDS:.0f} s")
         time.sleep(RETRY_SECONDS)
@@ -61,16 +61,16 @@ def create_topic(asker: Asker, name: str, replicas: int, order: list[int] | None
     assigned = [CreatableReplicaAssignment(partition_index=0, broker_ids=order)] if order else []
     counts = (-1, -1) if order else (1, replicas)
     topic = CreatableTopic(name=name, num_partitions=counts[0], replication_factor=counts[1], assignments=assigned)
-    asked = CreateTopicsRequest(topics=[topic], timeout=5000)
-    while asker.ask(asked, 7).topics[0].error_code not in (0, TOPIC_ALREADY_EXISTS):  # type: ignore[attr-defined]
+    request = CreateTopicsRequest(topics=[topic], timeout=5000)
+    while asker.ask(request, 7).topics[0].error_code not in (0, TOPIC_ALREADY_EXISTS):  # type: ignore[attr-defined]
         asker.wait()
     wait_led(asker, name, 1)
 
 
 def leaders_of(asker: Asker, name: str) -> list[int]:
     """Return the leader of each partition, -1 where there is none; nothing while the topic is not known."""
-    asked = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
-    topic = asker.ask(asked, 12).topics[0]  # type: ignore[attr-defined]
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
+    topic = asker.ask(request, 12).topics[0]  # type: ignore[attr-defined]
     found = sorted((row.partition_index, row.leader_id) for row in topic.partitions)
     return [leader for _, leader in found] if topic.error_code == 0 else []
 
@@ -84,8 +84,8 @@ def wait_led(asker: Asker, name: str, partitions: int) -> list[int]:
 
 def active_controller(asker: Asker) -> int:
     """Return the leader of the quorum."""
-    asked = RequestTopicData(topic_name="__cluster_metadata", partitions=[RequestPartitionData(partition_index=0)])
-    answer = asker.ask(DescribeQuorumRequest(topics=[asked]), 1)
+    topic = RequestTopicData(topic_name="__cluster_metadata", partitions=[RequestPartitionData(partition_index=0)])
+    answer = asker.ask(DescribeQuorumRequest(topics=[topic]), 1)
     return int(answer.topics[0].partitions[0].leader_id)  # type: ignore[attr-defined]
 
 

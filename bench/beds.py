@@ -1,4 +1,4 @@
-"""One system during one measure: its cluster, topics that are gone after use, and what a case leaves for later."""
+"""One system during one measure: its cluster, topics that are deleted after use, and values kept for later cases."""
 
 import contextlib
 import itertools
@@ -13,7 +13,7 @@ from bench.topics import DEADLINE_SECONDS, make_topic
 
 
 class Bed:
-    """What a run is given. Not shared between systems."""
+    """Arguments of a run. Not shared between systems."""
 
     def __init__(
         self, kind: str, system: System, nodes: int, scale: Scale, maxima: dict[str, float] | None = None
@@ -23,14 +23,14 @@ class Bed:
         self.nodes = nodes
         self.scale = scale
         self.notes: dict[str, float] = {}
-        """What was found once and is needed again."""
+        """Values found once and needed again."""
         self.maxima = {} if maxima is None else maxima
-        """{kind: the rate it reached}, of all systems of the measure so far: to load them alike."""
+        """{kind: measured rate} of all systems of the measure so far, to load them equally."""
         self._numbers = itertools.count(1)
 
     @contextlib.contextmanager
     def topic(self, partitions: int = 1, configs: Mapping[str, str] | None = None) -> Iterator[str]:
-        """A new topic on all nodes (3 replicas at the most), deleted afterwards."""
+        """A new topic on all nodes (at most 3 replicas), deleted afterwards."""
         name = self.make_topic(partitions, configs)
         yield name
         self.drop_topic(name)
@@ -46,8 +46,8 @@ class Bed:
         return name
 
     def drop_topic(self, name: str) -> None:
-        """Delete a topic: disks are not without end."""
+        """Delete a topic, to free disk space."""
         admin = AdminClient({"bootstrap.servers": self.system.bootstrap, "log_level": 0})
         for done in admin.delete_topics([name], operation_timeout=DEADLINE_SECONDS).values():
-            with contextlib.suppress(KafkaException):  # what was measured has been measured
+            with contextlib.suppress(KafkaException):  # the measurement is already complete
                 done.result(DEADLINE_SECONDS)

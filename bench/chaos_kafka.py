@@ -2,9 +2,9 @@
 
     python -m bench.chaos_kafka --out out [leader-kill leader-pause leader-cut controller-kill rolling-restart]
 
-Hooks are shell commands, as any user's: each puts a request into a folder, which this process looks at, and waits for
-its answer; so nodes are broken and mended by who started them. A run knows four of them only, so in two scenarios they
-mean something else, and the report's words for them are to be read so:
+Hooks are shell commands, as any user's: each writes a request to a folder, which this process polls, and waits for
+the response; so the process that started the nodes stops and starts them. A run has only four hooks, so in two
+scenarios they have another meaning, also in the report:
 
     leader-cut        pause: every packet from and to the node is dropped; resume: no longer
     rolling-restart   kill: SIGTERM, and until it has ended; start: until it is a broker again
@@ -40,12 +40,12 @@ MEANINGS = {
     "leader-pause": {},
     "leader-pause-fast": {},
     "leader-pause-aiokafka": {},
-    "leader-cut": {"pause": "cut", "resume": "mend"},
-    "leader-cut-fast": {"pause": "cut", "resume": "mend"},
+    "leader-cut": {"pause": "cut", "resume": "repair"},
+    "leader-cut-fast": {"pause": "cut", "resume": "repair"},
     "controller-kill": {},
     "rolling-restart": {"kill": "stop", "start": "start-and-wait"},
 }
-"""{scenario: {hook: what it does, where that is not its name}}."""
+"""{scenario: {hook: its action, if that is not its name}}."""
 SCENARIOS = ("leader-kill", "leader-pause", "leader-cut", "controller-kill", "rolling-restart")
 FAST = {
     "broker.session.timeout.ms": "3000",
@@ -67,12 +67,12 @@ ROLLING = [
 
 @dataclass(slots=True)
 class NamespacedKafka(KafkaCluster):
-    """Each node in a namespace of its own. Made by `create`, then `move`d before its first start."""
+    """Each node in its own namespace. Made by `create`, then `move`d before its first start."""
 
     network: Namespaces = field(default_factory=lambda: Namespaces.create([CLIENTS, "node-1", "node-2", "node-3"]))
 
     def move(self) -> None:
-        """Give every node its namespace's address in place of 127.0.0.1."""
+        """Replace 127.0.0.1 by the namespace's address for every node."""
         for node in self.ports:
             path = self.home(node) / "server.properties"
             lines = path.read_text().splitlines()
@@ -90,7 +90,7 @@ class NamespacedKafka(KafkaCluster):
 
     @property
     def bootstrap(self) -> str:
-        """What clients are given as bootstrap.servers."""
+        """The clients' bootstrap.servers."""
         return ",".join(f"{self._address(node)}:{port}" for node, port in self.ports.items())
 
     def _java(self, node: int, main: str, *arguments: str, options: Sequence[str] = ()) -> list[str]:
@@ -102,19 +102,19 @@ class Desk:
     """Carries out the requests in a folder: files named `kill-1`; each is removed when it is done."""
 
     def __init__(self, folder: Path, cluster: KafkaCluster) -> None:
-        """Nothing is asked yet."""
+        """Create it without requests."""
         self._folder = folder
         self._cluster = cluster
         self._cuts: dict[int, list[Rule]] = {}
         self.stop = threading.Event()
 
     def hook(self, verb: str) -> str:
-        """Return the shell command that asks for a verb and waits until it is done."""
+        """Return the shell command that requests a verb and waits for its completion."""
         path = f"{self._folder}/{verb}:{{id}}"
         return f"touch {path} && while [ -e {path} ]; do sleep 0.02; done"
 
     def run(self) -> None:
-        """Serve until told to stop. In the thread that started the nodes: they die with it."""
+        """Serve until stopped. Runs in the thread that started the nodes: they end with it."""
         while not self.stop.wait(LOOK_SECONDS):
             for path in self._folder.iterdir():
                 verb, _, node = path.name.partition(":")
@@ -122,7 +122,7 @@ class Desk:
                 path.unlink()
 
     def serve_until(self, process: "subprocess.Popen[bytes]") -> None:
-        """Let `run` end with a process. For a thread of its own."""
+        """End `run` when a process ends. For a separate thread."""
         process.wait()
         self.stop.set()
 
@@ -148,7 +148,7 @@ class Desk:
                     if other != own:
                         rules = [*network.drop(own, other), *network.drop(other, own)]
                         self._cuts.setdefault(node, []).extend(rules)
-            case "mend":
+            case "repair":
                 assert isinstance(self._cluster, NamespacedKafka)
                 self._cluster.network.remove(self._cuts.pop(node))
             case _:
@@ -183,7 +183,7 @@ def started(folder: Path, settings: dict[str, str], wants_namespaces: bool) -> I
 
 
 def scenario_of(name: str, folder: Path) -> str:
-    """Return what `kvorum chaos run` is told: the shipped cell, or a file with the same load and other steps."""
+    """Return the arguments of `kvorum chaos run`: the shipped cell, or a file with the same load and other steps."""
     if not MEANINGS[name]:
         return f"failover/{name}"
     shipped = Path(__file__).parent.parent / "configs" / "chaos" / "failover.yaml"
@@ -200,7 +200,7 @@ def scenario_of(name: str, folder: Path) -> str:
 
 
 def run(name: str, folder: Path, settings: dict[str, str], out: str) -> int:
-    """Run one scenario on a cluster of its own; returns the exit code of `kvorum chaos run`."""
+    """Run one scenario on its own cluster; return the exit code of `kvorum chaos run`."""
     requests = folder / "requests"
     requests.mkdir(parents=True)
     settings = (FAST if name.endswith("-fast") else {}) | settings

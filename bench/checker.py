@@ -1,10 +1,10 @@
-"""What the checker costs: wall time and peak memory for 100,000 and for 1,000,000 operations, each in its own process.
+"""Cost of the checker: wall time and peak memory for 100,000 and for 1,000,000 operations, each in its own process.
 
 python -m bench.checker [--operations 100000 1000000] [--bad] [--keep FOLDER]
 
 The history is that of a busy run: 8 idempotent producers and 4 consumers over 24 partitions, pipelined sends that are
 acknowledged while polls wait for them, an unknown outcome now and then, faults and ISR changes, final reads at the end.
-With --bad it is one full of violations: offsets told twice, values gone, ISRs that flap and nodes that lose their data.
+With --bad it has many violations: repeated offsets, lost values, flapping ISRs and nodes that lose their data.
 """
 
 import argparse
@@ -121,16 +121,16 @@ class Run:
             "send",
             self.names[index],
             op,
-            self.told(op, offset),
+            self.acknowledged_offset(op, offset),
         ]
         self.writer.write(Ok(t=self.t, op=op, process=process, f="send", value=[step]))
 
-    def told(self, op: int, offset: int) -> int:
-        """Return the offset that a send is told."""
+    def acknowledged_offset(self, op: int, offset: int) -> int:
+        """Return the acknowledged offset of a send."""
         return offset
 
     def kept(self, value: int) -> bool:
-        """Say whether the final reads have a value."""
+        """Return whether the final reads have a value."""
         return True
 
     def begin_poll(self, consumer: int) -> int:
@@ -177,22 +177,22 @@ class Run:
 
 
 class BadRun(Run):
-    """The same with every tenth send told another's offset, and every fiftieth value gone in the end."""
+    """The same, but every tenth send gets another's offset, and every fiftieth value is finally lost."""
 
     shrink_every = 1_000
     lossy = True
 
-    def told(self, op: int, offset: int) -> int:
-        """Return the offset that a send is told."""
+    def acknowledged_offset(self, op: int, offset: int) -> int:
+        """Return the acknowledged offset of a send."""
         return max(0, offset - 3) if op % 10 == 1 else offset
 
     def kept(self, value: int) -> bool:
-        """Say whether the final reads have a value."""
+        """Return whether the final reads have a value."""
         return value % 50 != 2
 
 
 def measure(path: Path, *, bad: bool) -> None:
-    """Check one file and print what it cost; runs in a process of its own."""
+    """Check one file and print the cost; runs in its own process."""
     began, cpu = time.perf_counter(), time.process_time()
     verdict = check(HistoryReader().read(path))
     seconds, cpu = time.perf_counter() - began, time.process_time() - cpu

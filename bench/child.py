@@ -1,4 +1,4 @@
-"""A client in a process of its own, which says a line when something has come to pass."""
+"""A client in its own process, which prints a line per event."""
 
 import os
 import select
@@ -13,7 +13,7 @@ PARENT = "KVORUM_BENCH_PARENT"
 
 
 def follow_parent() -> None:
-    """Called by the client first of all: it dies with whoever measures."""
+    """Called by the client first of all: it ends with the measuring process."""
     die_with_parent(int(os.environ[PARENT]))
 
 
@@ -47,7 +47,7 @@ class Child:
         return line.decode().split()
 
     def tell(self) -> None:
-        """Send it a line: it goes on."""
+        """Send it a line: it continues."""
         assert self._process.stdin is not None
         self._process.stdin.write(b"\n")
 

@@ -1,12 +1,12 @@
-"""What a producer feels of the log cleaner: latencies of acks=1 with the cleaner idle and busy, in turn, in one run.
+"""Effect of the log cleaner on a producer: latencies of acks=1 with the cleaner idle and busy, alternately, in one run.
 
     python -m bench.cleaner_pacing [--rounds 6] [--records 600000] [--batch 100] [--codec none|lz4] [--interval-ms 2]
 
-One node of `kvorum dev` with its defaults, but for eager cleaning. First a topic a round is filled with keyed records,
-each key twice, under cleanup.policy=delete. A round then produces to another topic for some seconds, one record with
-acks=1 every other millisecond over one connection, each sent when its time has come or the last was answered; has the
-cleaner begin by an AlterConfigs of the round's topic to compact; and goes on until the cleaner's checkpoint says that
-it is done. What counts is the ratio of busy to idle within a round: the machine's own moods fall on both.
+One node of `kvorum dev` with its defaults, except eager cleaning. First one topic per round is filled with keyed
+records, each key twice, under cleanup.policy=delete. A round then produces to another topic for some seconds, one
+record with acks=1 every other millisecond over one connection, each sent at its time or after the last response; starts
+the cleaner by an AlterConfigs of the round's topic to compact; and continues until the cleaner's checkpoint shows its
+end. The result is the ratio of busy to idle within a round: variations of the machine affect both.
 """
 
 import argparse
@@ -46,7 +46,7 @@ SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
-    """Of one part of a round, in milliseconds; and the CPU seconds of the node's processes a second."""
+    """Latencies of one part of a round in milliseconds, and CPU seconds of the node's processes per second."""
 
     p50: float
     p99: float
@@ -80,7 +80,7 @@ class Prober:
         self._pids = system.pids()
 
     def run(self, seconds: float, is_over: "Over | None" = None) -> Latencies:
-        """Produce for so long, or until what is waited for is so."""
+        """Produce for a time, or until a condition holds."""
         found: list[float] = []
         began = due = time.perf_counter()
         cpu = cpu_seconds(self._pids)
@@ -96,7 +96,7 @@ class Prober:
 
 
 class Over:
-    """Whether the cleaner has written down that it is done with a topic."""
+    """Return whether the cleaner's checkpoint has the topic's end."""
 
     def __init__(self, checkpoint: Path, topic: str) -> None:
         self._checkpoint, self._topic, self._next = checkpoint, topic, 0.0

@@ -1,14 +1,14 @@
-"""What the operating system alone takes for a record's way: no broker in it, no protocol, no index, no loop.
+"""Cost of the operating system alone for a record's path: without broker, protocol, index and event loop.
 
     client --TCP--> leader: receive, CRC-32C, write to the page cache
                     leader --sendfile--> two followers, each: receive, CRC-32C, write
-                    leader --sendfile--> consumer, when all is there
+                    leader --sendfile--> consumer, after all records
 
-Streamed: nobody asks and nobody is answered; whatever is there goes on. Asked: what the protocol cannot do without, a
-request and an answer each: followers ask for what comes next, by which the leader learns what they have and answers the
-client, who has IN_FLIGHT requests on their way. No broker that is one process a node can take less than the first, and
-none that speaks Kafka's protocol less than the second. Only leader and followers are counted. Python calls the system
-here, which costs a microsecond a call; what it calls are the cheapest calls there are.
+Streamed: without requests and responses; available data is passed on. Asked: with the requests and responses that the
+protocol needs: a follower requests the next data, which informs the leader of its position; the leader then responds to
+the client, which has IN_FLIGHT requests in flight. No broker with one process per node can cost less than the first,
+and none with Kafka's protocol less than the second. Only leader and followers are counted. The system calls are made
+from Python, which adds a microsecond per call; they are the cheapest ones available.
 """
 
 import os
@@ -29,9 +29,9 @@ IN_FLIGHT = 5
 REQUEST_BATCHES = 2
 """Six partitions on three brokers: a request has a batch for each of two."""
 MESSAGE_SIZE = 64
-"""Of an answer without records, and of a request that asks for some."""
+"""Size of a response without records, and of a request for records."""
 CONSUMED_SIZE = 1024 * 1024
-"""max.partition.fetch.bytes: what a consumer gets at a time."""
+"""max.partition.fetch.bytes: the size of one fetch of a consumer."""
 READ_SIZE = 1024 * 1024
 
 
@@ -44,12 +44,12 @@ class Floor(NamedTuple):
 
     @property
     def total(self) -> float:
-        """Of all that stands for a broker."""
+        """State of the processes that replace a broker."""
         return self.leader + self.followers
 
 
 class Store:
-    """What everybody who keeps records does: CRC-32C of each batch, and a write behind the last."""
+    """The minimal work of a log: CRC-32C of each batch, and an append."""
 
     def __init__(self, path: Path, batch_size: int) -> None:
         self._fd = os.open(path, os.O_CREAT | os.O_RDWR | os.O_TRUNC, 0o644)
@@ -61,7 +61,7 @@ class Store:
     def receive(self, connection: socket.socket, size_max: int = READ_SIZE) -> int:
         """Receive once; check and write the batches that are whole now. Return how many bytes came."""
         count = connection.recv_into(self._buffer[self._pending : self._pending + size_max])
-        assert count, "nobody ends before all is done"
+        assert count, "no sender ends before all is received"
         there = self._pending + count
         whole = there - there % self._batch_size
         for place in range(0, whole, self._batch_size):
@@ -74,14 +74,14 @@ class Store:
         return count
 
     def send(self, connection: socket.socket, position: int, size: int) -> None:
-        """Send from the file: nothing is copied into this process."""
+        """Send from the file, without a copy into this process."""
         while size:
             count = os.sendfile(connection.fileno(), self._fd, position, size)
             position, size = position + count, size - count
 
 
 def floor(
-    total: int, batch_size: int, *, is_asked: bool, followers: int = FOLLOWERS, is_consumed: bool = True
+    total: int, batch_size: int, *, by_requests: bool, followers: int = FOLLOWERS, is_consumed: bool = True
 ) -> Floor:
     """Run so many bytes through a leader and its followers."""
     request_size = batch_size * REQUEST_BATCHES
@@ -95,15 +95,15 @@ def floor(
         def lead() -> None:
             store = Store(Path(folder) / "leader", batch_size)
             ends = [theirs for _, theirs in links]
-            (lead_asked if is_asked else lead_streamed)(store, client_of_leader, ends, total, request_size)
+            (lead_by_requests if by_requests else lead_streamed)(store, client_of_leader, ends, total, request_size)
             serve(store, consumer_of_leader, consumed)
 
         def follow(number: int) -> None:
             store = Store(Path(folder) / f"follower-{number}", batch_size)
-            (follow_asked if is_asked else follow_streamed)(store, links[number][0], total)
+            (follow_by_requests if by_requests else follow_streamed)(store, links[number][0], total)
 
         helpers = [
-            start(lambda: produce(client, total, request_size, is_asked)),
+            start(lambda: produce(client, total, request_size, by_requests)),
             start(lambda: consume(consumer, consumed)),
         ]
         leader = start(lead)
@@ -128,7 +128,7 @@ def pair() -> tuple[socket.socket, socket.socket]:
 
 
 def start(work: Callable[[], None]) -> int:
-    """Run this in a process of its own; return its pid."""
+    """Run this in its own process; return its pid."""
     parent, pid = os.getpid(), os.fork()
     if pid:
         return pid
@@ -148,20 +148,20 @@ def ended(pid: int) -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def produce(connection: socket.socket, total: int, request_size: int, is_asked: bool) -> None:
+def produce(connection: socket.socket, total: int, request_size: int, by_requests: bool) -> None:
     """Be the client."""
     request = os.urandom(request_size)
     sent = answered = 0
-    while sent < total or (is_asked and answered < total):
-        while sent < total and (not is_asked or sent - answered < IN_FLIGHT * request_size):
+    while sent < total or (by_requests and answered < total):
+        while sent < total and (not by_requests or sent - answered < IN_FLIGHT * request_size):
             connection.sendall(request)
             sent += request_size
-        if is_asked:
+        if by_requests:
             answered += len(connection.recv(IN_FLIGHT * MESSAGE_SIZE)) * request_size // MESSAGE_SIZE
 
 
 def consume(connection: socket.socket, total: int) -> None:
-    """Be the consumer: ask, and receive."""
+    """Act as the consumer: request and receive."""
     buffer, size = bytearray(CONSUMED_SIZE), 0
     while size < total:
         if size % CONSUMED_SIZE == 0:
@@ -171,7 +171,7 @@ def consume(connection: socket.socket, total: int) -> None:
 
 
 def serve(store: Store, consumer: socket.socket, total: int) -> None:
-    """Be asked by the consumer."""
+    """Serve the consumer's requests."""
     for position in range(0, total, CONSUMED_SIZE):
         consumer.recv(MESSAGE_SIZE, socket.MSG_WAITALL)
         store.send(consumer, position, min(CONSUMED_SIZE, total - position))
@@ -180,7 +180,7 @@ def serve(store: Store, consumer: socket.socket, total: int) -> None:
 def lead_streamed(
     store: Store, client: socket.socket, followers: Sequence[socket.socket], total: int, request_size: int
 ) -> None:
-    """Take whatever comes, and pass it on."""
+    """Receive all data, and pass it on."""
     while store.size < total:
         before = store.size
         store.receive(client)
@@ -189,15 +189,15 @@ def lead_streamed(
 
 
 def follow_streamed(store: Store, leader: socket.socket, total: int) -> None:
-    """Take whatever comes."""
+    """Receive all data."""
     while store.size < total:
         store.receive(leader)
 
 
-def lead_asked(
+def lead_by_requests(
     store: Store, client: socket.socket, followers: Sequence[socket.socket], total: int, request_size: int
 ) -> None:
-    """Answer whoever asks: a follower as soon as there is something, the client when all followers have it."""
+    """Respond to all requests: a follower's as soon as there is data, the client's when all followers have it."""
     poll = select.epoll()
     by_fd = {end.fileno(): end for end in (client, *followers)}
     for fd in by_fd:
@@ -210,8 +210,8 @@ def lead_asked(
             if fd == client.fileno():
                 store.receive(client)
             else:
-                asked = by_fd[fd].recv(MESSAGE_SIZE, socket.MSG_WAITALL)
-                have[fd] = asking[fd] = int.from_bytes(asked[:8], "big")
+                request = by_fd[fd].recv(MESSAGE_SIZE, socket.MSG_WAITALL)
+                have[fd] = asking[fd] = int.from_bytes(request[:8], "big")
         committed = min(have.values(), default=store.size)
         if (count := (committed - answered) // request_size) > 0:
             client.sendall(bytes(count * MESSAGE_SIZE))
@@ -223,8 +223,8 @@ def lead_asked(
                 store.send(by_fd[fd], position, size)
 
 
-def follow_asked(store: Store, leader: socket.socket, total: int) -> None:
-    """Ask for what comes next."""
+def follow_by_requests(store: Store, leader: socket.socket, total: int) -> None:
+    """Request the next data."""
     while True:
         leader.sendall(store.size.to_bytes(8, "big").ljust(MESSAGE_SIZE, b"\0"))
         if store.size == total:

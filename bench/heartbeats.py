@@ -45,7 +45,7 @@ async def keep_alive(address: tuple[str, int], members: Sequence[Member]) -> Non
 
 
 def good_heartbeats() -> Good:
-    """Return what tells that a heartbeat was answered with NONE."""
+    """Return the check that a heartbeat's response is NONE."""
     return Good(ApiKey.HEARTBEAT, HEARTBEAT_VERSION, lambda answer: [answer.error_code])  # type: ignore[attr-defined]
 
 
@@ -61,7 +61,7 @@ class Pace:
         self.failed = 0
 
     async def run(self, seconds: float) -> None:
-        """Go on for so long; forget what was found before."""
+        """Continue for this time; discard earlier results."""
         self.latencies, self.failed = [], 0
         began, sent = time.perf_counter(), 0
         while (elapsed := time.perf_counter() - began) < seconds:

@@ -1,4 +1,4 @@
-"""What the machine can do at most: loopback copies, disk writes, fdatasync. Read the clusters' figures with it."""
+"""Limits of the machine: loopback copies, disk writes, fdatasync. They put the clusters' figures into context."""
 
 import os
 import socket
@@ -26,7 +26,7 @@ def limits(scale: Scale) -> dict[str, float]:
 
 
 def loopback(seconds: float) -> float:
-    """Return MiB a second from one process to another: sendall and recv_into, TCP, 256 KiB at a time."""
+    """Return MiB per second from one process to another: sendall and recv_into, TCP, 256 KiB at a time."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = server.getsockname()
         pid = os.fork()
@@ -47,7 +47,7 @@ def loopback(seconds: float) -> float:
 
 
 def send_all(address: tuple[str, int]) -> None:
-    """Send until nobody takes it any more."""
+    """Send until the receiver closes."""
     data = bytes(COPY_SIZE)
     with socket.create_connection(address) as connection:
         try:

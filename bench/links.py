@@ -1,7 +1,7 @@
-"""Connections of a driver that stands for very many clients: frames are made beforehand, answers come in order.
+"""Connections of a driver that simulates very many clients: prepared frames, responses in order.
 
-Kafka's protocol answers the requests of a connection in the order in which they came, both systems do, so that a queue
-of who waits is all there is to find out whose an answer is. The driver is the same for both systems.
+Both systems respond to the requests of a connection in order, as Kafka's protocol requires, so a queue of waiting
+clients identifies the receiver of a response. The driver is the same for both systems.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ class Link(asyncio.Protocol):
 
     @property
     def in_flight(self) -> int:
-        """How many requests are not answered."""
+        """Number of requests without a response."""
         return len(self._waiting)
 
     def send(self, frames: bytes, takes: list[Take]) -> None:
@@ -99,7 +99,7 @@ class Link(asyncio.Protocol):
 
 
 class Good:
-    """Tells good answers of one API, as few different ones as there are: each is decoded once."""
+    """Recognises successful responses of one API; each distinct response is decoded once."""
 
     def __init__(self, api_key: int, version: int, codes: Callable[[Message], Iterable[int]]) -> None:
         """`codes` returns all error codes of an answer."""
@@ -141,6 +141,6 @@ class Window:
             self._send()
 
     async def stop(self) -> None:
-        """Send nothing more and wait for what is on its way. Raises StalledError."""
+        """Stop sending and wait for pending responses. Raises StalledError."""
         self._is_stopped = True
         await self._link.idle()

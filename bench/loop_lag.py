@@ -1,9 +1,9 @@
-"""How late each process's event loop is while its node rests, is produced to, cleans, makes topics, starts again.
+"""Delay of each process's event loop while its node is idle, receives records, cleans, creates topics, restarts.
 
     python -m bench.loop_lag [--only rest,produce,cleaner,topics,restart,scrape] [--scale 1]
 
-Kvorum alone, as its processes tell it themselves (kvorum_event_loop_lag_seconds). One line a process: the 99th
-percentile, and the greatest, over the time of the case; of a process that was started meanwhile since its start.
+Only Kvorum, from its processes' own metric (kvorum_event_loop_lag_seconds). One line per process: the 99th
+percentile and the maximum over the time of the case; for a process started during the case, since its start.
 """
 
 import argparse
@@ -34,7 +34,7 @@ SCRAPES = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """`prepare` does what does not count, `run` what does, both on a node or three that run unless `fresh`."""
+    """`prepare` is the unmeasured part, `run` the measured one, both on one or three running nodes unless `fresh`."""
 
     run: Callable[[Bed], object]
     prepare: Callable[[Bed], object] = lambda bed: None
@@ -55,7 +55,7 @@ def produce(bed: Bed) -> None:
 
 
 def fill(bed: Bed) -> None:
-    """Write what is to be cleaned."""
+    """Write the records to clean."""
     asker = Asker(bed.system, 1)
     create_topic(asker, "dirty", 1)
     asker.close()
@@ -65,7 +65,7 @@ def fill(bed: Bed) -> None:
 
 
 def clean(bed: Bed) -> None:
-    """Have it cleaned, and wait."""
+    """Start the cleaner, and wait for its end."""
     assert isinstance(bed.system, Kvorum)
     over = cleaner_pacing.Over(bed.system.data(1) / "cleaner-offset-checkpoint", "dirty")
     cleaner_pacing.set_policy(bed.system, "dirty", "compact")
@@ -83,7 +83,7 @@ def crowd(bed: Bed) -> None:
 
 
 def scrape(bed: Bed) -> None:
-    """Ask all for their metrics, with so many partitions a long page."""
+    """Request the metrics of all processes: with many partitions a long page."""
     for _ in range(SCRAPES):
         own_metrics.look(bed.system)
 
@@ -100,7 +100,7 @@ CASES: Mapping[str, Case] = {
 
 
 def measure(case: Case, scale: Scale) -> dict[str, own_metrics.Lag]:
-    """Run a case; return {process: how late its loop was}."""
+    """Run a case; return {process: delays of its loop}."""
     with formatted("kvorum", case.nodes, case.settings) as system:
         bed = Bed("kvorum", system, case.nodes, scale)
         if not case.fresh:
@@ -120,7 +120,7 @@ def processes(system: System) -> dict[str, str]:
 
 
 def main() -> None:
-    """Measure what was asked for, print as it comes."""
+    """Run the selected cases, and print each result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default=",".join(CASES))
     parser.add_argument("--scale", type=float, default=1.0)

@@ -1,4 +1,4 @@
-"""What it was measured on."""
+"""Description of the machine."""
 
 import os
 import sys

@@ -2,8 +2,8 @@
 
     find_coordinator (which makes __consumer_offsets)  ->  join (member id, then the group)  ->  sync  ->  heartbeats
 
-A member has a connection of its own while it joins, since a JoinGroup that is parked holds up what comes behind it; its
-heartbeats may then go over one that many share.
+A member has its own connection while it joins, since a parked JoinGroup delays later requests; its heartbeats may
+use a shared connection.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ def subscription(topics: Sequence[str], user_data: bytes) -> bytes:
 
 
 def assignment(topic: str, partitions: Sequence[int]) -> bytes:
-    """Return what a leader assigns (ConsumerProtocol, version 0)."""
+    """Return a leader's assignment (ConsumerProtocol, version 0)."""
     rows = struct.pack(f">{len(partitions)}i", *partitions)
     return (
         struct.pack(">hih", 0, 1, len(topic)) + topic.encode() + struct.pack(">i", len(partitions)) + rows + b"\xff" * 4
@@ -62,11 +62,11 @@ class Member:
     generation: int = -1
 
     async def introduce(self) -> None:
-        """Ask for a member id, and join later. Raises StalledError."""
-        assert await self._joined() is None and self.member_id, "whoever has no member id is given one first"
+        """Request a member id, and join later. Raises StalledError."""
+        assert await self._joined() is None and self.member_id, "a member without an id gets one first"
 
     async def join(self) -> None:
-        """Join the group and take what its leader assigns; again while it rebalances. Raises StalledError."""
+        """Join the group and apply its leader's assignment; repeat while it rebalances. Raises StalledError."""
         deadline = time.monotonic() + DEADLINE_SECONDS
         while time.monotonic() < deadline:
             joined = await self._joined()
@@ -75,9 +75,9 @@ class Member:
         raise StalledError(f"a member of {self.group_id} cannot join")
 
     async def _joined(self) -> JoinGroupResponse | None:
-        """Ask once; None: it is to be asked again."""
+        """Send the request once; None: repeat it."""
         protocols = [JoinGroupRequestProtocol(name="range", metadata=subscription(self.topics, self.user_data))]
-        asked = JoinGroupRequest(
+        request = JoinGroupRequest(
             group_id=self.group_id,
             session_timeout=SESSION_MS,
             rebalance_timeout=REBALANCE_MS,
@@ -85,7 +85,7 @@ class Member:
             protocol_type="consumer",
             protocols=protocols,
         )
-        answer = await self.link.ask(asked, JOIN_VERSION)
+        answer = await self.link.ask(request, JOIN_VERSION)
         assert isinstance(answer, JoinGroupResponse)
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = answer.member_id
@@ -100,13 +100,13 @@ class Member:
 
     async def _synced(self, joined: JoinGroupResponse) -> bool:
         """Bring the assignment, or fetch it; False: the group rebalances again."""
-        everybody = [member.member_id for member in joined.members]  # only the leader is told
+        everybody = [member.member_id for member in joined.members]  # only the leader's response has the members
         shares = [range(place, self.partitions, len(everybody)) for place in range(len(everybody))]
         rows = [
             SyncGroupRequestAssignment(member_id=member_id, assignment=assignment(self.topics[0], share))
             for member_id, share in zip(everybody, shares, strict=True)
         ]
-        asked = SyncGroupRequest(
+        request = SyncGroupRequest(
             group_id=self.group_id,
             generation_id=self.generation,
             member_id=self.member_id,
@@ -114,7 +114,7 @@ class Member:
             protocol_name="range",
             assignments=rows,
         )
-        answer = await self.link.ask(asked, SYNC_VERSION)
+        answer = await self.link.ask(request, SYNC_VERSION)
         assert isinstance(answer, SyncGroupResponse)
         if answer.error_code in RETRIABLE:
             return False
@@ -142,7 +142,7 @@ class Member:
 
 
 async def find_coordinator(link: Link, group_id: str) -> None:
-    """Wait until a group has a coordinator; the first to ask has __consumer_offsets made. Raises StalledError."""
+    """Wait until a group has a coordinator; the first request creates __consumer_offsets. Raises StalledError."""
     deadline = time.monotonic() + DEADLINE_SECONDS
     while time.monotonic() < deadline:
         answer = await link.ask(FindCoordinatorRequest(coordinator_keys=[group_id]), FIND_VERSION)
@@ -153,7 +153,7 @@ async def find_coordinator(link: Link, group_id: str) -> None:
 
 
 async def form(members: Sequence[Member]) -> None:
-    """Have the members of one group join until all are in one generation."""
+    """Make the members of one group join until all are in one generation."""
 
     async def stay(member: Member) -> None:
         await member.join()

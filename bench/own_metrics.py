@@ -1,4 +1,4 @@
-"""What Kvorum's processes tell of themselves on /metrics."""
+"""Metrics of Kvorum's processes from /metrics."""
 
 import re
 import urllib.error
@@ -18,7 +18,7 @@ Buckets = Sequence[tuple[float, float]]
 
 
 def text_of(url: str) -> str:
-    """Return all that a process tells; nothing if it does not answer: figures beside those asked for are no failure."""
+    """Return all metrics of a process; none if it does not respond: these figures are optional."""
     try:
         with urllib.request.urlopen(url, timeout=SECONDS) as answer:
             return str(answer.read().decode())
@@ -32,7 +32,7 @@ def value_in(text: str, name: str) -> float | None:
     return float(match[1]) if match else None
 
 
-def told(urls: Iterable[str], name: str) -> list[float]:
+def metric_values(urls: Iterable[str], name: str) -> list[float]:
     """Return a metric of each process that answers."""
     found = [value_in(text_of(url), name) for url in urls]
     return [value for value in found if value is not None]
@@ -40,10 +40,10 @@ def told(urls: Iterable[str], name: str) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """How late a process's event loop has been since it began."""
+    """Delays of a process's event loop since its start."""
 
     began: float
-    """Which process it is: another one has the address after a restart."""
+    """Identity of the process: after a restart another one has the address."""
     buckets: Buckets
     greatest: float
     """In the last minute, in seconds."""
@@ -51,7 +51,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How late an event loop was for a while, with what came due."""
+    """Delays of an event loop over a time, with the number of due callbacks."""
 
     p99_ms: float
     greatest_ms: float
@@ -74,7 +74,7 @@ def seen_in(text: str) -> Seen | None:
 
 
 def look(system: System) -> dict[str, Seen]:
-    """Return what each broker and controller that answers tells of its event loop; nothing of Apache Kafka's."""
+    """Return the event loop metrics of each broker and controller that responds; none for Apache Kafka."""
     urls = [url for role in ("broker", "controller") for url in system.metrics_urls(role)]
     return {url: seen for url in urls if (seen := seen_in(text_of(url))) is not None}
 
@@ -100,14 +100,14 @@ def lag_between(before: Seen | None, after: Seen) -> Lag | None:
 
 
 def bucket_at(counts: Buckets, rank: float) -> tuple[float, float]:
-    """Return the bounds between which the value of a rank lies."""
+    """Return the bounds around the value of a rank."""
     bounds = [0.0, *(bound for bound, _ in counts)]
     index = next(index for index, (_, count) in enumerate(counts) if count >= rank)
     return bounds[index], bounds[index + 1]
 
 
 def quantile_in(counts: Buckets, share: float) -> float:
-    """Return the value below which a share lies, as Prometheus' histogram_quantile does: evenly spread in a bucket."""
+    """Return a quantile's value like Prometheus' histogram_quantile: evenly distributed within a bucket."""
     rank = share * counts[-1][1]
     lower, upper = bucket_at(counts, rank)
     if upper == float("inf"):
@@ -117,6 +117,6 @@ def quantile_in(counts: Buckets, share: float) -> float:
     return lower + (upper - lower) * (rank - below) / within
 
 
-def lag_told(lag: Lag | None) -> str:
-    """Say it after other figures; nothing if there is none."""
+def lag_text(lag: Lag | None) -> str:
+    """Append it to other figures; nothing if there is none."""
     return "" if lag is None else f"; event-loop lag p99 {lag.p99_ms:.1f} ms, at most {lag.greatest_ms:.0f} ms"

@@ -31,11 +31,11 @@ READY_SECONDS = 60.0
 LOOK_SECONDS = 0.05
 SHOWN_CHARACTERS = 2000
 MEASURES = frozenset(("produce", "consume", "requests", "memory", "start"))
-"""What it is asked for: of one node, and of nothing that it does not have."""
+"""Its measures: of one node, and only with features that it has."""
 
 
 class PeerUnavailableError(Exception):
-    """The peer cannot be had or started here, and why."""
+    """The peer is not available or cannot be started here; the message is the reason."""
 
 
 def root() -> Path:
@@ -72,7 +72,7 @@ def start_command(found: Path, port: int) -> list[str]:
 
 
 class Peer:
-    """One node of it, as bench.systems.System asks. A measure's settings are Kafka's, and left out."""
+    """One node of it, as a bench.systems.System. A measure's settings are Kafka's, and ignored."""
 
     name = NAME
 
@@ -123,7 +123,7 @@ class Peer:
 
     @property
     def bootstrap(self) -> str:
-        """What clients are given as bootstrap.servers."""
+        """The clients' bootstrap.servers."""
         return f"127.0.0.1:{self._port}"
 
     def pids(self) -> list[int]:
@@ -139,7 +139,7 @@ class Peer:
         return []
 
     def kill(self, node: int) -> None:
-        """kill -9 it, and wait until it is gone."""
+        """kill -9 it, and wait for its end."""
         if self._process is not None:
             self._process.send_signal(signal.SIGKILL)
             self._process.wait()

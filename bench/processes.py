@@ -1,7 +1,7 @@
-"""What processes take, by /proc: CPU time and memory of a cluster's processes and of all that they have started.
+"""CPU time and memory of a cluster's processes and their children, by /proc.
 
-A broker starts workers, such as the log cleaner's, and ends them again. What one that is gone has used is part of its
-parent's sum of waited-for children, so that nothing is lost between two looks, and nothing is counted twice.
+A broker starts and ends workers, such as the log cleaner's. The CPU time of an ended one is part of its parent's sum
+of waited-for children, so nothing is lost between two reads or counted twice.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ GONE = (FileNotFoundError, ProcessLookupError)
 
 
 def stat(pid: int) -> list[str]:
-    """Return the fields of /proc/PID/stat behind the name. Raises one of GONE."""
+    """Return the fields of /proc/PID/stat after the name. Raises one of GONE."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
@@ -40,7 +40,7 @@ def tree(roots: Iterable[int]) -> list[int]:
 
 
 def cpu_seconds(roots: Iterable[int]) -> float:
-    """Return the CPU time so far, user and system, of processes, of what they started, and of what is gone of that."""
+    """Return the CPU time so far, user and system, of processes, their children, and ended children."""
     ticks = 0
     for pid in tree(roots):
         with contextlib.suppress(*GONE):
@@ -50,7 +50,7 @@ def cpu_seconds(roots: Iterable[int]) -> float:
 
 
 def memory_mib(roots: Iterable[int]) -> tuple[float, float]:
-    """Return (resident, proportional) MiB of processes and what they started: shared pages count once in the second."""
+    """Return (resident, proportional) MiB of processes and their children: shared pages count once in the second."""
     resident = proportional = 0
     for pid in tree(roots):
         with contextlib.suppress(*GONE):

@@ -1,9 +1,9 @@
-"""Quantiles of what was timed."""
+"""Quantiles of measured times."""
 
 from collections.abc import Sequence
 
 
 def quantile(found: Sequence[float], share: float) -> float:
-    """Return the value below which this share lies."""
+    """Return the value of a quantile."""
     ranked = sorted(found)
     return ranked[min(len(ranked) - 1, int(len(ranked) * share))]

@@ -21,7 +21,7 @@ def is_shared_out(shares: Sequence[Sequence[int]], partitions: int) -> bool:
 
 
 class Group:
-    """Consumers of one group, polled in turn by whoever waits."""
+    """Consumers of one group, polled in turn by the waiting thread."""
 
     def __init__(self, system: System, group_id: str, topic: str, partitions: int, settings: Mapping[str, str]) -> None:
         self._topic, self._partitions = topic, partitions
@@ -36,13 +36,13 @@ class Group:
         self.consumers: list[Consumer] = []
 
     def add(self) -> None:
-        """Have one more subscribe."""
+        """Subscribe one more member."""
         consumer = Consumer(self._config)
         consumer.subscribe([self._topic])
         self.consumers.append(consumer)
 
     def remove(self) -> threading.Thread:
-        """Have the newest leave; it does so while the others are polled."""
+        """Remove the newest member while the others poll."""
         leaving = threading.Thread(target=self.consumers.pop().close)
         leaving.start()
         return leaving
@@ -71,7 +71,7 @@ class Group:
         time.sleep(LOOK_SECONDS)
 
     def close(self) -> None:
-        """Have all leave."""
+        """Remove all members."""
         closing = [threading.Thread(target=consumer.close) for consumer in self.consumers]
         for thread in closing:
             thread.start()

@@ -45,7 +45,7 @@ class RowResult:
 
     @property
     def value(self) -> float | None:
-        """What is held against must and aim."""
+        """The figure that is compared with must and aim."""
         return value_of(self.row.of, self.own, self.other)
 
     @property
@@ -61,7 +61,7 @@ class RowResult:
 
 @dataclass(slots=True)
 class MeasureResult:
-    """A measure and what came of it."""
+    """A measure and its results."""
 
     name: str
     rows: list[RowResult]
@@ -73,13 +73,13 @@ class MeasureResult:
     skipped: list[str] = field(default_factory=list)
 
     def add(self, kind: str, figures: Mapping[str, float]) -> None:
-        """Take the figures of a run."""
+        """Add the figures of a run."""
         for found in self.rows:
             if found.row.what in figures:
                 found.runs.setdefault(kind, []).append(figures[found.row.what])
 
     def add_lag(self, case: str, lag: Lag | None) -> None:
-        """Take how late the event loops were in a run, if that is known."""
+        """Add the event loop delays of a run, if known."""
         if lag is not None:
             self.event_loop_lag.setdefault(case, []).append((lag.p99_ms, lag.greatest_ms))
 
@@ -91,11 +91,11 @@ class Results:
     facts: Json = field(default_factory=dict)
     """Machine and versions."""
     limits: dict[str, float] = field(default_factory=dict)
-    """What the machine can do at most; see bench.limits."""
+    """Limits of the machine; see bench.limits."""
     measures: list[MeasureResult] = field(default_factory=list)
 
     def put(self, result: MeasureResult, order: Sequence[str]) -> None:
-        """Take a measure's result in place of an older one."""
+        """Replace an older result of the measure."""
         kept = [each for each in self.measures if each.name != result.name]
         self.measures = sorted([*kept, result], key=lambda each: order.index(each.name) if each.name in order else -1)
 

@@ -1,7 +1,7 @@
-"""What is measured, in which unit, which way is better, and what the project asks of it.
+"""Definition of measured figures: name, unit, direction and targets.
 
-A ratio is always Kvorum's median over Apache Kafka's: of what should be more it must be at least `must`, of what should
-be less at most. `of` "own" holds Kvorum's own median against the same two numbers.
+A ratio is always Kvorum's median divided by Apache Kafka's: if more is better it must be at least `must`, else at most.
+With `of` "own" Kvorum's own median is compared with the same two numbers.
 """
 
 import statistics
@@ -19,13 +19,13 @@ Of = Literal["ratio", "own"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One line of the table. `what` names it, and is nobody else's."""
+    """One line of the table. `what` is its unique name."""
 
     what: str
     unit: str
     better: Better
     must: float | None = None
-    """None: it is told, and nothing is asked of it."""
+    """None: it is reported without a target."""
     aim: float | None = None
     of: Of = "ratio"
 
@@ -42,7 +42,7 @@ def less(what: str, unit: str, must: float | None = None, aim: float | None = No
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """What one run does, and the rows it has a figure for."""
+    """The work of one run, and the rows for which it has a figure."""
 
     name: str
     rows: tuple[Row, ...]
@@ -67,7 +67,7 @@ class Measure:
     cases: tuple[Case, ...]
     nodes: int = 1
     settings: Mapping[str, str]
-    """Of every node, on top of the system's defaults."""
+    """Configs of every node, in addition to the system's defaults."""
     prepare: Callable[[Bed], None] = nothing
     """Called on each cluster that is not fresh, as soon as it is ready."""
     fresh: bool = False
@@ -81,7 +81,7 @@ class Measure:
 
 
 def value_of(of: Of, own: Sequence[float], other: Sequence[float]) -> float | None:
-    """Return what is held against must and aim; None where it cannot be known."""
+    """Return the figure that is compared with must and aim; None if it is unknown."""
     if not own or (of == "ratio" and not other):
         return None
     if of == "own":
@@ -96,7 +96,7 @@ def holds(value: float, limit: float, better: Better) -> bool:
 
 
 def reached(row: Row, value: float | None) -> str:
-    """Return which of the two was reached: "aim", "must", "no"; "-" where nothing is asked or known."""
+    """Return the reached target: "aim", "must", "no"; "-" without a target or a figure."""
     if value is None or row.must is None:
         return "-"
     if row.aim is not None and holds(value, row.aim, row.better):
@@ -105,6 +105,6 @@ def reached(row: Row, value: float | None) -> str:
 
 
 def spread(figures: Sequence[float]) -> float:
-    """Return how far the runs lie apart, as a share of their median."""
+    """Return the spread of the runs, as a share of their median."""
     middle = statistics.median(figures)
     return (max(figures) - min(figures)) / abs(middle) if middle else 0.0

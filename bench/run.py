@@ -1,7 +1,7 @@
-"""Runs measures on the systems in turn: A-B-B-A, after a warm-up of each; a run that stalls fails, and the rest go on.
+"""Runs measures on the systems alternately: A-B-B-A, after a warm-up of each; a stalled run fails, the rest continue.
 
-The clusters of a measure stay up from its first case to its last, so that neither JIT nor page cache begins anew with
-each round; those that are not asked are idle. A cluster on which a run failed is thrown away and made anew.
+The clusters of a measure run from its first case to its last, so that JIT and page cache stay warm over all
+rounds; the others are idle. A cluster on which a run failed is replaced by a new one.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import FrameType
 
 from bench.beds import Bed
-from bench.own_metrics import Lag, lag_told, lags_between, look
+from bench.own_metrics import Lag, lag_text, lags_between, look
 from bench.peer import MEASURES as MEASURES_OF_PEER
 from bench.results import MeasureResult, RowResult
 from bench.rows import Case, Figures, Measure
@@ -23,26 +23,26 @@ from bench.stalled import StalledError
 from bench.systems import PEER, formatted
 
 FAILURES_MAX = 2
-"""So often a case may fail on a system; then its other rounds are left out."""
+"""The maximum number of failures of a case on a system; then its other rounds are skipped."""
 SHOWN_FIGURE_MIN = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """How it is run."""
+    """Options of the run."""
 
     kinds: Sequence[str]
     rounds: int = 5
     scale: Scale
     seconds_max: float = 900.0
-    """Of one run."""
+    """Timeout of one run."""
     warm_up: bool = True
     without_java: str | None = None
-    """Why cases with Kafka's own tools are left out."""
+    """Reason for skipping cases with Kafka's own tools."""
 
 
 class Beds:
-    """The clusters of a measure, made when they are asked for."""
+    """The clusters of a measure, created on first use."""
 
     def __init__(self, measure: Measure, plan: Plan) -> None:
         self._measure, self._plan = measure, plan
@@ -119,11 +119,11 @@ def run_case(
         try:
             with limited(plan.seconds_max):
                 bed = beds.get(kind)
-                os.sync()  # what one system left to be written is not to be written in the other's time
+                os.sync()  # pending writes of one system must not be written during the other's run
                 before = look(bed.system)
                 figures = case.run(bed)
                 lag = Lag.worst(lags_between(before, look(bed.system)).values())
-        except Exception as error:  # whatever it is, it is this run's: the others are to be had
+        except Exception as error:  # any error belongs to this run only: the others continue
             failures[kind] += 1
             result.failures.append(f"{case.name}, round {number}, {kind}: {type(error).__name__}: {error}")
             say(f"  FAILED {result.failures[-1]}")
@@ -132,7 +132,7 @@ def run_case(
             if number:
                 result.add(kind, figures)
                 result.add_lag(case.name, lag)
-            say(told(case, number, kind, figures, lag))
+            say(result_line(case, number, kind, figures, lag))
             if measure.fresh:
                 beds.end(kind)
 
@@ -144,8 +144,8 @@ def alternating(kinds: Sequence[str], rounds: int) -> Iterator[tuple[int, str]]:
             yield number, kind
 
 
-def told(case: Case, number: int, kind: str, figures: Figures, lag: Lag | None = None) -> str:
-    """Return a line that says what a run found."""
+def result_line(case: Case, number: int, kind: str, figures: Figures, lag: Lag | None = None) -> str:
+    """Return a line with the results of a run."""
     units = {row.what: row.unit for row in case.rows}
     parts = [
         f"{what.removeprefix(case.name).lstrip(':, ') or 'figure'} "
@@ -153,7 +153,7 @@ def told(case: Case, number: int, kind: str, figures: Figures, lag: Lag | None =
         for what, figure in figures.items()
     ]
     which = f"round {number}" if number else "warm-up"
-    return f"  {kind:7} {which}: {'; '.join(parts)}{lag_told(lag)}   (load {os.getloadavg()[0]:.2f})"
+    return f"  {kind:7} {which}: {'; '.join(parts)}{lag_text(lag)}   (load {os.getloadavg()[0]:.2f})"
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""How much of everything is measured: 1 as the figures of the documents, a thousandth to see that it runs."""
+"""Scale of all measures: 1 as in the documents, a thousandth to check that they run."""
 
 from dataclasses import dataclass
 
@@ -16,5 +16,5 @@ class Scale:
         return max(least, round(whole * self.factor))
 
     def seconds(self, whole: float) -> float:
-        """Return how long something goes on."""
+        """Return a scaled duration."""
         return max(SMALLEST_SECONDS, whole * self.factor)

@@ -1,12 +1,12 @@
-"""Topics read and written by Spark: Kvorum's connector beside Spark's own, in turn, in one session.
+"""Topics read and written by Spark: Kvorum's connector and Spark's own, alternately, in one session.
 
     python -m bench.spark [--jars build/spark-jars] [--master local[2]] [--rounds 3] [--records 400000] [--only NAME]
 
 One node of `kvorum dev` with a topic of 4 partitions, records of 100 bytes. Of each connector (kvorum, kafka; then
-kafka, kvorum; and so on): a batch that is read and thrown away; a batch that is read and written, at least once; a
-stream that does so with what is there; and the latency of records of a stream, from the producer's clock to the time
-that the broker puts on what comes out, at 200 records a second. Beside them what Spark's has no counterpart of: the
-stream exactly-once; and a count by key, for several numbers of keys and of partitions of the state. Medians of rounds,
+kafka, kvorum; and so on): a batch that is read and discarded; a batch that is read and written, at least once; a
+stream that does the same with the existing records; and the latency of a stream's records, from the producer's clock to
+the broker's timestamp of the output, at 200 records per second. Also measured, without a counterpart in Spark's: the
+exactly-once stream; and a count by key, for several numbers of keys and of partitions of the state. Medians of rounds,
 and the ratio. Without jars Kvorum's connector is measured alone.
 """
 
@@ -85,7 +85,7 @@ class Bench:
         register(self.spark)
 
     def topic(self, partitions: int = PARTITIONS, **config: str) -> str:
-        """Make a topic of its own."""
+        """Create a separate topic."""
         self.made += 1
         name = f"t{self.made}"
         settings = {key.replace("__", "."): value for key, value in config.items()}
@@ -116,7 +116,7 @@ class Bench:
         return time.perf_counter() - began
 
     def stream(self, connector: str) -> float:
-        """Return the seconds of a stream over what is there, at least once."""
+        """Return the seconds of a stream over the existing records, at least once."""
         return self.timed(self.query(connector, self.input, self.topic(), available=True))
 
     def exactly_once(self, _: str) -> float:
@@ -259,7 +259,7 @@ def cpu_seconds() -> float:
 
 
 def feed(bootstrap: str, topic: str) -> None:
-    """Send so many records a second, each with the time it has."""
+    """Send records at this rate, each with its send time."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
     began = time.monotonic()
     for number in range(int(RATE * (WARM_SECONDS + LATENCY_SECONDS))):
@@ -270,7 +270,7 @@ def feed(bootstrap: str, topic: str) -> None:
 
 
 def read_latencies(bootstrap: str, topic: str) -> list[float]:
-    """Return how late each record came out, but for those of the first seconds."""
+    """Return the latency of each output record, except those of the first seconds."""
     wanted, warm = int(RATE * (WARM_SECONDS + LATENCY_SECONDS)), int(RATE * WARM_SECONDS)
     settings = {"bootstrap.servers": bootstrap, "group.id": "latency", "isolation.level": "read_committed"}
     consumer = Consumer(settings)
@@ -302,7 +302,7 @@ def session(options: argparse.Namespace) -> SparkSession:
 
 
 def compare(bench: Bench, name: str, measure: Callable[[str], float]) -> None:
-    """Print the medians of both connectors, as records a second, and their ratio."""
+    """Print the medians of both connectors, in records per second, and their ratio."""
     connectors = [OURS, SPARKS] if bench.options.jars else [OURS]
     rates: dict[str, list[float]] = {connector: [] for connector in connectors}
     for connector in connectors:
@@ -320,7 +320,7 @@ def compare(bench: Bench, name: str, measure: Callable[[str], float]) -> None:
 
 
 def main() -> None:
-    """See the head of the module."""
+    """Run the benchmark: see the head of the module."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jars")
     parser.add_argument("--master", default="local[2]")

@@ -1,5 +1,5 @@
-"""The error that ends one run and lets the others go on."""
+"""The error that ends one run while the others continue."""
 
 
 class StalledError(Exception):
-    """A cluster or a client no longer does what is asked, and why one thinks so."""
+    """A cluster or a client has stopped making progress; the message is the reason."""

@@ -1,4 +1,4 @@
-"""Curves as SVG: panels, four a row, a logarithmic x axis, y from 0, a line for each system, a dot for each point."""
+"""Curves as SVG: panels, four per row, a logarithmic x axis, y from 0, a line for each system, a dot for each point."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ PLOT_WIDTH, PLOT_HEIGHT = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
 LEVELS = 4
 DOT = 3
 BINARY = (1, 2, 4, 8, 10, 16, 32, 64, 100, 128, 256, 512)
-"""So many Ki or Mi are written so."""
+"""Multiples of Ki or Mi are written in this way."""
 STYLE = """
 text{font:12px system-ui,sans-serif;fill:#445}.title{font-weight:600;font-size:14px}.level{stroke:#dde;stroke-width:1}
 .line{fill:none;stroke-width:2}.kvorum{stroke:#1f6fb2;fill:#1f6fb2}.kafka{stroke:#c8641b;fill:#c8641b}
@@ -29,7 +29,7 @@ class Panel:
 
     title: str
     x: str
-    """What the x axis counts."""
+    """The unit of the x axis."""
     y: str
     """The y axis's unit."""
     lines: Mapping[str, Points]
@@ -67,9 +67,9 @@ def panel_of(panel: Panel) -> str:
         path = "L".join(f"{x:.1f} {y:.1f}" for x, y in drawn)
         parts.append(f'<path class="line {escape(name)}" d="M{path}"/>' if drawn else "")
         for (x, y), (place, value) in zip(drawn, points, strict=True):
-            told = f"{name}, {short(place)}: {value:,.4g} {panel.y}"
+            title = f"{name}, {short(place)}: {value:,.4g} {panel.y}"
             dot = f'<circle class="{escape(name)}" cx="{x:.1f}" cy="{y:.1f}" r="{DOT}">'
-            parts.append(f"{dot}<title>{escape(told)}</title></circle>")
+            parts.append(f"{dot}<title>{escape(title)}</title></circle>")
         parts.append(text(name, LEFT + 90 * number, TOP - 8, name))
     return "".join(parts)
 

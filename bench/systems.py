@@ -1,4 +1,4 @@
-"""The systems under one shape: start, addresses, processes, kill a node, end."""
+"""A common interface of the systems: start, addresses, processes, kill a node, end."""
 
 import atexit
 import contextlib
@@ -62,7 +62,7 @@ class System(Protocol):
 
     @property
     def bootstrap(self) -> str:
-        """What clients are given as bootstrap.servers."""
+        """The clients' bootstrap.servers."""
         ...
 
     def pids(self) -> list[int]:
@@ -74,7 +74,7 @@ class System(Protocol):
         ...
 
     def metrics_urls(self, role: str = "broker") -> list[str]:
-        """Return where the brokers' or controllers' own figures are to be had over HTTP; none of Apache Kafka's."""
+        """Return the HTTP addresses of the brokers' or controllers' own metrics; none for Apache Kafka."""
         ...
 
     def kill(self, node: int) -> None:
@@ -87,7 +87,7 @@ class System(Protocol):
 
 
 class Kvorum:
-    """`kvorum dev`, but for the process of the admin HTTP API, of whose kind Kafka has none.
+    """`kvorum dev` without the process of the admin HTTP API, which Kafka does not have.
 
     A node is a supervisor, a broker and a controller.
     """
@@ -107,8 +107,8 @@ class Kvorum:
 
     def wait_ready(self) -> None:
         """Wait until every node is ready."""
-        told = readiness.wait_all(self._pipes, READY_SECONDS)
-        assert set(told.values()) == {"ready"}, told
+        outcome = readiness.wait_all(self._pipes, READY_SECONDS)
+        assert set(outcome.values()) == {"ready"}, outcome
 
     def address(self, node: int) -> tuple[str, int]:
         """Return host and port of a node's client listener."""
@@ -125,7 +125,7 @@ class Kvorum:
 
     @property
     def bootstrap(self) -> str:
-        """What clients are given as bootstrap.servers."""
+        """The clients' bootstrap.servers."""
         return self._cluster.plan.bootstrap
 
     def pids(self) -> list[int]:
@@ -138,7 +138,7 @@ class Kvorum:
         return Path(self._cluster.node(f"node-{node}").data)
 
     def metrics_urls(self, role: str = "broker") -> list[str]:
-        """Return where the brokers' or controllers' own figures are to be had over HTTP."""
+        """Return the HTTP addresses of the brokers' or controllers' own metrics."""
         key = {"broker": "metrics.listener", "controller": "kvorum.controller.metrics.listener"}[role]
         return [f"{node.properties[key]}/metrics" for node in self._cluster.plan.nodes if key in node.properties]
 
@@ -178,7 +178,7 @@ class Kafka:
 
     @property
     def bootstrap(self) -> str:
-        """What clients are given as bootstrap.servers."""
+        """The clients' bootstrap.servers."""
         return self._cluster.bootstrap
 
     def pids(self) -> list[int]:
@@ -210,7 +210,7 @@ SYSTEMS: Mapping[str, type[Kvorum] | type[Kafka] | type[Peer]] = {**MAKERS, PEER
 
 @contextlib.contextmanager
 def formatted(kind: str, count: int, settings: Mapping[str, str] = NO_SETTINGS) -> Iterator[System]:
-    """A cluster in a temporary folder, formatted and not started; gone afterwards, but for its logs if this fails."""
+    """A formatted, stopped cluster in a temporary folder, deleted afterwards except its logs after a failure."""
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         system = SYSTEMS[kind](Path(folder), count, settings)
         try:

@@ -20,7 +20,7 @@ LAG_RULE = "| --- | --- | --- |"
 
 
 def table(results: Results, every: bool = False) -> str:
-    """Return the table of the rows of which something is asked, or of all."""
+    """Return the table of the rows with targets, or of all."""
     rows = [found for found in results.rows if found.runs and (every or found.row.must is not None)]
     peer = peers(results)
     names = ["Kvorum", f"Apache Kafka {results.facts.get('kafka', '')}", *([peer] if peer else [])]
@@ -40,7 +40,7 @@ def lag_table(results: Results) -> str:
 
 
 def peers(results: Results) -> str:
-    """Return the name of what was measured beside the two; nothing, if nothing was."""
+    """Return the name of the additional system; empty if there is none."""
     return ", ".join(sorted({measure.facts["peer"] for measure in results.measures if "peer" in measure.facts}))
 
 
@@ -61,7 +61,7 @@ def line(found: RowResult, has_peer: bool = False) -> str:
 
 
 def shown(figures: Sequence[float]) -> str:
-    """Return the median, and behind it how far the runs lie apart."""
+    """Return the median, followed by the spread of the runs."""
     if not figures:
         return NONE
     middle = round_off(statistics.median(figures))
@@ -74,14 +74,14 @@ def round_off(figure: float) -> str:
 
 
 def section(results: Results) -> str:
-    """Return what stands between the markers: the table, and what is to be known of it."""
+    """Return the text between the markers: the table, and notes on it."""
     rounds = sorted({measure.facts.get("rounds", 0) for measure in results.measures})
     limits = "; ".join(f"{what} {round_off(figure)}" for what, figure in results.limits.items())
     reached = [found.reached for found in results.rows if found.reached != NONE]
     counted = (
         f"{len(reached)} rows, of which {reached.count('aim')} reach the aim and {reached.count('no')} not the must."
     )
-    told = [
+    lines = [
         table(results),
         "",
         f"Medians of {' or '.join(map(str, rounds))} runs, the systems in turn (A-B-B-A), with their spread in "
@@ -89,11 +89,11 @@ def section(results: Results) -> str:
         f"Commits: {commits(results)}. Machine: {results.facts.get('machine', 'unknown')}. Its limits: {limits}.",
     ]
     failures = [f"Failed: {failure}" for failure in results.failures]
-    return "\n".join([*told, *failures])
+    return "\n".join([*lines, *failures])
 
 
 def commits(results: Results) -> str:
-    """Say which commit was measured, and what of it where they are several."""
+    """Return the measured commit, and the measures of each if there are several."""
     found: dict[str, list[str]] = {}
     for measure in results.measures:
         found.setdefault(measure.facts.get("commit", "unknown"), []).append(measure.name)
@@ -103,7 +103,7 @@ def commits(results: Results) -> str:
 
 
 def put_between(text: str, new: str) -> str:
-    """Return a document with what stands between its markers replaced. Raises ValueError."""
+    """Replace a document's text between its markers. Raises ValueError."""
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
@@ -115,7 +115,7 @@ def main() -> None:
     """Print the table, or put it into a document."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=Path)
-    parser.add_argument("--all", action="store_true", help="with rows of which nothing is asked")
+    parser.add_argument("--all", action="store_true", help="with rows without targets")
     parser.add_argument("--page", type=Path, help="put it between this document's markers")
     options = parser.parse_args()
     results = read(options.results)

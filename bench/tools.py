@@ -1,7 +1,7 @@
 """Kafka's own command line tools as clients: ProducerPerformance, ConsumerPerformance, EndToEndLatency.
 
-They are those of Apache Kafka 4.3.0, unmodified, against either system; what they print is read. Each has a warm-up of
-its own that does not count where the tool can be told so.
+They are those of Apache Kafka 4.3.0, unmodified, against either system; their output is parsed. Each has its own
+warm-up, which does not count if the tool supports that.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ NO_PROPERTIES: Mapping[str, str] = {}
 
 
 def missing(fetch: bool = True) -> str | None:
-    """Return why the tools cannot be run here, None if they can. Has Maven fetch them the first time, unless told."""
+    """Return why the tools cannot be run here, None if they can. Maven downloads them once, unless disabled."""
     try:
         java()
         if not fetch and not has_jars(folder_of_jars()):
@@ -45,7 +45,7 @@ def command(tool: str, arguments: Sequence[str]) -> list[str]:
 
 
 def run(tool: str, arguments: Sequence[str]) -> str:
-    """Run a tool to its end; return what it printed. Raises StalledError."""
+    """Run a tool to its end; return its output. Raises StalledError."""
     parent = os.getpid()
     process = subprocess.Popen(
         command(tool, arguments),
@@ -69,7 +69,7 @@ def run(tool: str, arguments: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Produced:
-    """What ProducerPerformance says of its steady state."""
+    """ProducerPerformance's figures of its steady state."""
 
     records_per_second: float
     average_ms: float
@@ -134,7 +134,7 @@ def producing(
 
 @dataclass(frozen=True, slots=True)
 class Consumed:
-    """What ConsumerPerformance says, without the time it waited for its group."""
+    """ConsumerPerformance's figures, without the wait for its group."""
 
     records_per_second: float
     mib_per_second: float
@@ -162,7 +162,7 @@ def consumed_of(output: str, records: int) -> Consumed:
 
 @dataclass(frozen=True, slots=True)
 class EndToEnd:
-    """What EndToEndLatency says: the average is exact, the quantiles are whole milliseconds, rounded down."""
+    """EndToEndLatency's figures: the average is exact, the quantiles are whole milliseconds, rounded down."""
 
     average_ms: float
     p50_ms: int

@@ -12,7 +12,7 @@ from kvorum.broker.channels import ControllerChannels, PeerChannels, open_channe
 from kvorum.broker.cleaner_figures import follow_cleaner
 from kvorum.broker.coordinator.parts import Coordinators, Ground, World, make_coordinators
 from kvorum.broker.fetch_session import FetchSessionCache
-from kvorum.broker.log_duties import LogDuties
+from kvorum.broker.log_maintenance import LogMaintenance
 from kvorum.broker.metadata.auto_topic_creation import AutoTopicCreation
 from kvorum.broker.metadata.cache import MetadataCache
 from kvorum.broker.metadata.dynamic_config import DynamicConfig
@@ -88,7 +88,7 @@ class Parts:
     channels: ControllerChannels
     registration: Registration
     log_manager: LogManager
-    log_duties: LogDuties
+    log_maintenance: LogMaintenance
     replica_manager: ReplicaManager
     coordinators: Coordinators
     quota_publisher: QuotaPublisher
@@ -168,7 +168,7 @@ def build(settings: Settings, seams: Seams, *, cluster_id: str, directory_id: Uu
         channels=channels,
         registration=registration,
         log_manager=log_manager,
-        log_duties=LogDuties(log_manager, lambda: configs.settings, seams.clock, cleaner),
+        log_maintenance=LogMaintenance(log_manager, lambda: configs.settings, seams.clock, cleaner),
         replica_manager=replica_manager,
         coordinators=coordinators,
         quota_publisher=quota_publisher,

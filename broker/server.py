@@ -10,7 +10,7 @@ Run:    Produce  listener -> router -> api/produce -> replica manager -> log -> 
                  loader -> publisher -> replica manager, on every broker alike
         A leader dies: the loader brings the change -> publisher -> replica manager leads or follows
 Stop:   controlled shutdown (the controller moves leaderships away) -> coordinators -> listeners -> registration
-        -> loader -> log duties -> fetchers -> channels -> logs, with the mark of a clean shutdown last.
+        -> loader -> log maintenance -> fetchers -> channels -> logs, with the mark of a clean shutdown last.
 
 Source: Kafka's BrokerServer.
 """
@@ -208,7 +208,7 @@ class BrokerServer:
         await parts.loader.start(knows_us)
         await parts.loader.wait_for_offset(lifecycle.broker_epoch)
         parts.replica_manager.start()
-        parts.log_duties.start()
+        parts.log_maintenance.start()
         await self._open_listeners(unchosen_ports=False)
         await parts.replica_manager.wait_lost_reported()
         lifecycle.set_ready_to_unfence()
@@ -249,7 +249,7 @@ class BrokerServer:
             ("producer ids", parts.broker.producer_ids.close),
             ("metadata loader", parts.loader.close),
             ("quotas", parts.quota_publisher.close),
-            ("log maintenance", parts.log_duties.close),
+            ("log maintenance", parts.log_maintenance.close),
             ("replicas", parts.replica_manager.shutdown),
             ("connections to controllers", parts.channels.close),
         ):

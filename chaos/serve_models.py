@@ -12,7 +12,7 @@ SECONDS_MAX = 86_400
 
 
 class FaultRequest(Strict):
-    """A fault to begin."""
+    """A fault to start."""
 
     fault: str = Field(json_schema_extra={"enum": list(KINDS)})
     targets: list[str] = Field(
@@ -130,7 +130,7 @@ class Healed(BaseModel):
 
 
 class Happened(BaseModel):
-    """`fault`: one began or ended. `t`: seconds since the server started."""
+    """`fault`: a fault began or ended. `t`: seconds since the server started."""
 
     id: int
     fault: str
@@ -189,7 +189,7 @@ class ScenarioState(BaseModel):
     folder: str
 
 
-class ScenarioTold(ScenarioState):
+class ScenarioChanged(ScenarioState):
     """`scenario`: a run began or ended."""
 
     timestamp_ms: int

@@ -50,7 +50,7 @@ from kvorum.chaos.serve_models import (
     Node,
     NotEnded,
     Printed,
-    ScenarioTold,
+    ScenarioChanged,
 )
 from kvorum.chaos.serve_options import Strict
 from kvorum.chaos.serve_scenarios import Busy, NoReport
@@ -275,7 +275,7 @@ class FaultRoutes:
                 Happened,
                 media=(EVENT_STREAM,),
                 query={"after": "id of the last event received, as Last-Event-ID"},
-                events={"failure": NotEnded, "scenario": ScenarioTold, "output": Printed},
+                events={"failure": NotEnded, "scenario": ScenarioChanged, "output": Printed},
             ),
         ]
 

@@ -46,7 +46,7 @@ class ScenarioRoutes:
         self._events.tell("output", {"id": run.id, "number": run.lines_count, "line": line}, kept=False)
 
     async def list_shipped(self, call: Call[NoBody]) -> list[BaseModel]:
-        """List the scenarios that can be run, each with its cells: the ways it can be run one by one."""
+        """List the shipped scenarios with their cells (variants that can be run separately)."""
         return list(await self._workers.do(shipped))
 
     async def list_scenario_runs(self, call: Call[NoBody]) -> list[BaseModel]:
@@ -54,7 +54,7 @@ class ScenarioRoutes:
         return [ScenarioState.model_validate(each.described(whole=False)) for each in self.scenarios.runs]
 
     async def run_scenario(self, call: Call[ScenarioRequest]) -> ScenarioState:
-        """Run a scenario: in a cluster of its own, the one that is served is not touched. One at a time."""
+        """Run a scenario in its own cluster, one at a time; the served cluster is not changed."""
         wanted = call.body
         with refusing():
             try:
@@ -68,13 +68,13 @@ class ScenarioRoutes:
         return ScenarioDetail.model_validate(self._run_of(call).described(whole=True))
 
     async def stop_scenario_run(self, call: Call[NoBody]) -> ScenarioDetail:
-        """End a run: it repairs, reads and judges. The response follows after that."""
+        """End a run; the response is sent after its repair, final reads and verdict."""
         run = self._run_of(call)
         await self.scenarios.stop(run)
         return ScenarioDetail.model_validate(run.described(whole=True))
 
     async def get_scenario_report(self, call: Call[NoBody]) -> Stream:
-        """Return a run's report: one page of HTML that needs nothing else. 409 while it runs."""
+        """Return a run's report: one self-contained HTML page; 409 while it runs."""
         run = self._run_of(call)
         cells = await self._workers.do(self.scenarios.cells, run)
         cell = call.query.get("cell") or (cells[0] if len(cells) == 1 else "")

@@ -50,7 +50,7 @@ TABLE: Final = (
     ),
     Shown(
         "groups: members join, leave and fail",
-        "test_groups.py::test_members_come_leave_and_die_and_the_others_share_the_partitions",
+        "test_groups.py::test_partitions_are_reassigned_when_members_join_leave_and_die",
         (EACH,),
     ),
     Shown(
@@ -60,7 +60,7 @@ TABLE: Final = (
     ),
     Shown(
         "groups: coordinator failure",
-        "test_groups.py::test_a_group_goes_on_when_its_coordinator_is_killed_and_keeps_its_offsets",
+        "test_groups.py::test_a_group_continues_when_its_coordinator_is_killed_and_keeps_its_offsets",
         PYTHONS,
     ),
     Shown(
@@ -80,12 +80,12 @@ TABLE: Final = (
     ),
     Shown(
         "cooperative rebalancing",
-        "test_groups_offsets.py::test_cooperative_members_hand_over_only_what_another_gets",
+        "test_groups_offsets.py::test_cooperative_members_revoke_only_reassigned_partitions",
         (CONFLUENT,),
     ),
     Shown(
         "transactions: commit, abort, read_committed",
-        "test_transactions.py::test_what_is_committed_is_seen_and_what_is_aborted_is_not",
+        "test_transactions.py::test_committed_records_are_visible_and_aborted_ones_are_not",
         (EACH,),
     ),
     Shown(
@@ -100,12 +100,12 @@ TABLE: Final = (
     ),
     Shown(
         "exactly once while nodes and workers are killed",
-        "test_exactly_once.py::test_each_record_is_copied_once_and_in_order_whoever_dies",
+        "test_exactly_once.py::test_each_record_is_copied_once_and_in_order_despite_failures",
         (EACH,),
     ),
     Shown(
         "consumer protocol (KIP-848): members join, leave and fail",
-        "test_consumer_protocol.py::test_members_come_leave_and_are_killed",
+        "test_consumer_protocol.py::test_members_join_leave_and_are_killed",
         (CONFLUENT,),
     ),
     Shown(
@@ -125,12 +125,12 @@ TABLE: Final = (
     ),
     Shown(
         "fetch from the follower in the same rack (KIP-392)",
-        "test_racks.py::test_a_consumer_reads_from_the_follower_in_its_rack_and_goes_on_when_that_dies",
+        "test_racks.py::test_a_consumer_reads_from_the_follower_in_its_rack_and_continues_when_that_dies",
         (CONFLUENT,),
     ),
     Shown(
         "client metrics (KIP-714)",
-        "test_client_metrics.py::test_a_producers_metrics_are_pushed_and_told",
+        "test_client_metrics.py::test_a_producers_metrics_are_pushed_and_reported",
         (CONFLUENT,),
     ),
 )

@@ -64,7 +64,7 @@ def decisions() -> str:
 
 
 def commands(command: click.Command, path: str, parent: click.Context | None = None) -> Iterator[str]:
-    """Give the help of a command and of all below it, except Kafka's scripts: those have Kafka's documentation."""
+    """Yield the help of a command and its subcommands, except Kafka's scripts: those have Kafka's documentation."""
     context = click.Context(command, info_name=path.rpartition(" ")[2], parent=parent)
     if parent is not None:
         yield f"## {path}\n\n```text\n{command.get_help(context)}\n```\n"

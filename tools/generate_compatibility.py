@@ -31,8 +31,8 @@ def rendered(found: Mapping[str, Any]) -> str:
         features.setdefault(row["feature"], {})[row["client"]] = WORDS[row["outcome"]]
     names = " | ".join(f"{client} {found['clients'][client]}" for client in clients)
     lines = [f"| Feature | {names} |", "| --- |" + " --- |" * len(clients)]
-    for feature, told in features.items():
-        lines.append(f"| {feature} | {' | '.join(told.get(client, '') for client in clients)} |")
+    for feature, levels in features.items():
+        lines.append(f"| {feature} | {' | '.join(levels.get(client, '') for client in clients)} |")
     return HEAD + "\n".join(lines) + "\n" + TAIL
 
 

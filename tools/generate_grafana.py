@@ -16,7 +16,7 @@ from grafana.panels import Dashboard, Panel
 
 FOLDER = Path(__file__).parent.parent / "configs" / "grafana"
 SCHEMA_VERSION: Final = 39
-"""Of Grafana 11; later releases read it."""
+"""The schema version of Grafana 11; later releases read it."""
 COLUMNS: Final = 24
 SIZES: Final = {"stat": (4, 4), "timeseries": (12, 8), "table": (12, 9), "state-timeline": (24, 6)}
 """Width and height of each kind of panel."""

@@ -89,12 +89,12 @@ SECTIONS = (
 
 
 def section_of(name: str) -> str:
-    """Return the title a key stands under."""
+    """Return the title of a key's section."""
     return next(title for title, prefixes in SECTIONS if name.startswith(prefixes))
 
 
 def facts(definition: ConfigDef) -> str:
-    """Return type, valid values and mutability in a line."""
+    """Return type, valid values and mutability in one line."""
     said = [definition.type.name.lower()]
     if definition.validator is not None:
         said.append(definition.validator.meaning)
@@ -109,7 +109,7 @@ def facts(definition: ConfigDef) -> str:
 
 
 def entry(definition: ConfigDef) -> str:
-    """Return one key: what it is, its facts, and itself."""
+    """Return one key: its description, its facts, and the assignment."""
     assert definition.documentation, f"{definition.name} has no documentation"
     value = SET.get(definition.name)
     line = f"#{definition.name}={definition.default or ''}" if value is None else f"{definition.name}={value}"

@@ -50,7 +50,7 @@ def record_rows(cluster: KafkaCluster) -> dict[str, Json]:
 
 
 def record_configs(cluster: KafkaCluster) -> Json:
-    """Return what Kafka says of the configs of a fresh topic, one with configs, and a broker; and its features."""
+    """Return Kafka's configs of a fresh topic, of one with configs, and of a broker; and its features."""
     host, port = address(cluster)
     world = World(host, port, "described")
     plain, own = world.topic(), world.topic(retention_ms="1000", cleanup_policy="compact")
@@ -70,7 +70,7 @@ def record_configs(cluster: KafkaCluster) -> Json:
 
 
 def write_configs(cluster: KafkaCluster, found: Json) -> None:
-    """Write the fixture, a line a config, without what is this machine's own."""
+    """Write the fixture, one config per line, without values of this machine."""
     text = json.dumps(found).replace(str(cluster.folder), "/FOLDER")
     for port in (*cluster.ports.values(), *cluster.controller_ports.values()):
         text = text.replace(f":{port}", ":PORT")

@@ -25,7 +25,7 @@ class Step(NamedTuple):
     name: str
     paths: tuple[str, ...]
     dist: str = ""
-    """How pytest-xdist distributes the tests to workers; empty: one process runs them all."""
+    """How pytest-xdist distributes the tests to workers; empty: a single process runs them."""
     waits: bool = False
     """Tests of real processes wait most of their time: such a step gets half as many workers again."""
     is_compiled: bool = False
@@ -49,7 +49,7 @@ COMPILED_UNITS = Step(
 )
 """The units of the compiled modules; runs with --compiled only."""
 SLICES = 12
-"""How many parts --slice cuts the long tests into: each takes six minutes or so on two cores."""
+"""Number of parts into which --slice divides the long tests: each takes about six minutes on two cores."""
 SLICE_SECONDS_MAX = 600
 """No further test of a slice starts after that."""
 COMPILED = Path("build/compiled").absolute()
@@ -59,7 +59,7 @@ COUNTS = re.compile(r"(\d+) (passed|failed|skipped|xfailed|xpassed|errors?)\b")
 
 
 class Totals:
-    """What all steps counted."""
+    """The counts of all steps."""
 
     def __init__(self) -> None:
         """Begin at zero."""
@@ -68,7 +68,7 @@ class Totals:
         self.code = 0
 
     def add(self, code: int, last_line: str) -> None:
-        """Add a step's exit code (5: no test was selected) and what its last line counted."""
+        """Add a step's exit code (5: no test was selected) and the counts in its last line."""
         self.code = self.code or (0 if code == 5 else code)
         for count, word in COUNTS.findall(last_line):
             key = "failed" if word.startswith("error") else word

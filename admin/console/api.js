@@ -1,13 +1,13 @@
-// The admin API, from this page. A refusal becomes an Error with the cluster's own words.
+// Client of the admin API. An error response becomes an Error with the server's message.
 
 import { token } from "./storage.js";
 
-/** A search may take the server half a minute, and wait for others before. */
+/** A search may take the server half a minute, after waiting for other searches. */
 const LOOK_MS = 60_000;
 const CHANGE_MS = 120_000;
 const NOT_REACHED = "The admin server does not respond.";
 
-/** What the API refused, or why it could not be asked. Status 0: no answer came. */
+/** An error response of the API, or the reason for a missing one. Status 0: no response. */
 export class Refused extends Error {
   constructor(status, problem) {
     super(problem.message || problem.detail || problem.title || `HTTP ${status}`);
@@ -16,7 +16,7 @@ export class Refused extends Error {
     this.field = problem.field || "";
   }
 
-  /** Whether the same may well succeed a little later: nobody answered, or a failover is under way. */
+  /** Whether a retry may succeed: there was no response, or a failover is in progress. */
   get passing() {
     return this.status === 0 || this.status === 429 || this.status >= 500;
   }
@@ -26,7 +26,7 @@ export function headers(more = {}, said = token()) {
   return said ? { ...more, Authorization: `Bearer ${said}` } : more;
 }
 
-/** Whether a browser can send it: what is no Latin letter in a header is refused before anybody is asked. */
+/** Whether a browser can send it: it rejects non-Latin letters in a header before sending. */
 export function sendable(text) {
   return /^[\x21-\x7e]+$/.test(text);
 }
@@ -66,13 +66,13 @@ export const put = (path, body, options) => call("PUT", path, { body, ...options
 export const patch = (path, body, options) => call("PATCH", path, { body, ...options });
 export const remove = (path, options) => call("DELETE", path, options);
 
-/** What there is, with the mark to change it by: `{ match: tag }` is refused if somebody changed it meanwhile. */
+/** The resource with its ETag: a change with `{ match: tag }` is rejected after a concurrent change. */
 export const getTagged = (path, options) => call("GET", path, { ...options, tagged: true });
 
 /**
- * Changes by the mark of what was looked at: `current()` is the page's latest, `look()` has it look anew. Returns a function that
- * makes a change with the mark of when this was called; where somebody was faster the page looks anew, and the next try has
- * the mark of what is shown then.
+ * Changes with the ETag of the shown data: `current()` is the page's latest ETag, `look()` reloads it. Returns a function that
+ * makes a change with the ETag at the time of this call; after a concurrent change the page is reloaded, and the next attempt
+ * has the new ETag.
  */
 export function guard(current, look) {
   let tag = current();
@@ -88,7 +88,7 @@ export function guard(current, look) {
   };
 }
 
-/** The pieces of an answer as they come: not every browser can be told `for await` of its body. */
+/** The chunks of a response as they arrive: not every browser supports `for await` on a body. */
 export async function* pieces(body) {
   const reader = body.getReader();
   try {
@@ -98,13 +98,13 @@ export async function* pieces(body) {
       yield value;
     }
   } finally {
-    reader.cancel().catch(() => {}); // who reads has enough, or the connection broke: it is not needed any more
+    reader.cancel().catch(() => {}); // the reader has stopped, or the connection broke: it is no longer needed
   }
 }
 
-/** A path from its parts, each of them escaped, and a query without what is empty. */
+/** A path from its escaped parts, and a query without empty values. */
 export function url(parts, query = {}) {
-  // A browser takes these for folders, escaped or not, and asks for something else.
+  // A browser resolves these as folders, escaped or not, and requests another path.
   for (const part of parts) if (part === "." || part === "..") throw new Refused(400, { message: `The name “${part}” cannot be part of an address.` });
   const path = `/${parts.map(encodeURIComponent).join("/")}`;
   const kept = Object.entries(query).filter(([, value]) => value !== "" && value !== null && value !== undefined && value !== false);

@@ -1,4 +1,4 @@
-// The shell: which page is shown, what the bar says, who this is. A page is a module that exports `open`.
+// The shell: current page, bar and identity. A page is a module that exports `open`.
 
 import { get } from "./api.js";
 import { ask, button, closeDialogs, field, h, note } from "./dom.js";
@@ -17,7 +17,7 @@ function where() {
   return [path.split("/").filter(Boolean).map(decoded), new URLSearchParams(query)];
 }
 
-/** A part of an address that somebody typed may be no escape: then it is the text it is. */
+/** A typed part of an address may contain an invalid escape: then it is used unchanged. */
 function decoded(part) {
   try {
     return decodeURIComponent(part);
@@ -104,9 +104,9 @@ function nextTheme() {
   theme(THEMES[(at + 1) % THEMES.length][0]);
 }
 
-let known = false; // whether the bar says what it should
+let known = false; // whether the bar is up to date
 
-/** Say which cluster this is, and with which role one is here; asked again when the server is back. */
+/** Show the cluster and the role; requested again when the server is back. */
 async function bar() {
   const cluster = document.getElementById("cluster");
   const role = document.getElementById("role");
@@ -138,7 +138,7 @@ function askForToken() {
   });
 }
 
-/** New token, or none any more. */
+/** A new token, or none. */
 function changeToken() {
   ask({
     title: "Token",

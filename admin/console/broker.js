@@ -2,7 +2,7 @@
 
 import { get, getTagged, guard, patch, url } from "./api.js";
 import { touches } from "./brokers.js";
-import { duty, dutyCard } from "./broker-duty.js";
+import { adminState, adminStateCard } from "./broker-admin-state.js";
 import { configTable, configTools } from "./configs.js";
 import { connectionCard, connectionTools, loadConnections } from "./connections.js";
 import { ask, badge, button, card, check, field, figure, figures, h, link, note, nothing, select, table, tabs } from "./dom.js";
@@ -14,7 +14,7 @@ import { loadLog, logCard, logTools } from "./process-log.js";
 const REPLICAS_OPEN = 50;
 const LEVELS = ["TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"];
 
-/** `read`: it is read as it was asked for, and stays so whatever happens meanwhile. */
+/** `read`: loaded once on request, and not updated by events. */
 const TABS = {
   configs: { title: "Configs",
     load: (path, query, signal) => getTagged(url([...path, "configs"], { all: query.has("all") && "true" }), { signal }),
@@ -39,12 +39,12 @@ export function open({ broker: id, tab = "configs" }, query) {
     tools: [tabs("Parts of the broker", links, shown === TABS.configs ? root : `${root}/${tab}`), shown.tools?.(query, () => view)],
     async load(signal) {
       const broker = await get(url(path), { signal });
-      // Who is fenced may not answer; what the cluster knows of it is shown all the same.
+      // A fenced broker may not respond; the cluster's data on it is shown nevertheless.
       const silent = (error) => {
         if (error.name === "AbortError" || !broker.fenced) throw error;
         return error;
       };
-      const [found, brokerState] = await Promise.all([shown.load(path, query, signal).catch(silent), shown === TABS.configs ? duty(id, signal) : null]);
+      const [found, brokerState] = await Promise.all([shown.load(path, query, signal).catch(silent), shown === TABS.configs ? adminState(id, signal) : null]);
       tag = found.tag ?? null;
       return { broker, found, brokerState };
     },
@@ -56,7 +56,7 @@ export function open({ broker: id, tab = "configs" }, query) {
       found instanceof Error && !shown.read
         ? card(shown.title, nothing(`The broker is fenced and does not respond: ${found.message}`))
         : shown.draw(found, { path, query, view, page }),
-      brokerState && dutyCard(id, brokerState, view),
+      brokerState && adminStateCard(id, brokerState, view),
       shown === TABS.configs && registrationCard(broker),
     ],
     cares: (event) => (shown.read ? event.kind === "reconnected" : touches(event) || event.kind === "config_changed" || (shown === TABS.features && event.kind === "feature_changed")),
@@ -64,7 +64,7 @@ export function open({ broker: id, tab = "configs" }, query) {
   return view;
 }
 
-/** Directories with what lies in them; one that failed is told first. */
+/** Directories with their content; failed ones first. */
 function logDirs(dirs, { query, view }) {
   const sorted = [...dirs].sort((one, other) => Boolean(other.error) - Boolean(one.error) || one.log_dir.localeCompare(other.log_dir));
   return sorted.map((dir, at) => {

@@ -1,13 +1,13 @@
-// What is done to the cluster, as `kvorum chaos serve` tells it: a stream beside the cluster's, heard by the chaos pages.
+// Faults of the cluster from `kvorum chaos serve`: a second stream, for the chaos pages.
 
 import { hear } from "./streams.js";
 
-/** It says something every quarter of a minute, if nothing happens. */
+/** The stream has a message every 15 seconds, even without events. */
 const SILENCE_MS = 40_000;
 
 /**
- * Follow faults and scenarios until `signal` is aborted: `heard(kind, data)` for each, those of before first. After a
- * break all that is kept is told again, from `begun()` on.
+ * Follow faults and scenarios until `signal` is aborted: `heard(kind, data)` for each, stored ones first. After a
+ * break all stored ones are repeated, from `begun()` on.
  */
 export function follow(begun, heard, signal) {
   hear("/v1/chaos/events", { signal, silence_ms: SILENCE_MS, replays: true, told: ({ before, state, kind, data }) => {
@@ -24,7 +24,7 @@ const SAID = {
   scenario: ({ id, scenario, state }) => (state === "running" ? `run ${id} of ${scenario} started` : `run ${id} of ${scenario}: ${state}`),
 };
 
-/** Say what happened, as { at, text, kind }; null for what is not for people. */
+/** Return an event as { at, text, kind }; null for technical ones. */
 export function told(kind, data) {
   const text = SAID[kind]?.(data);
   return text ? { at: data.timestamp_ms, text, kind } : null;

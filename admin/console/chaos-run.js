@@ -1,4 +1,4 @@
-// One run of a scenario: what it prints, as it prints it, and what the checker says of it in the end.
+// One run of a scenario: its output, live, and the checker's verdict.
 
 import { get, remove, url } from "./api.js";
 import { follow, STATES } from "./chaos-live.js";
@@ -15,7 +15,7 @@ const KINDS = ["violation", "legal"];
 export function open({ run: id }, query) {
   const path = url(["v1", "chaos", "scenarios", id]);
   const ends = new AbortController();
-  let known = null; // the run, and what it has printed since it was loaded
+  let known = null; // the run, and its output since it was loaded
   let waiting = null;
   const stop = button("Stop", (event) => act(event.currentTarget, async () => {
     await remove(path);
@@ -63,7 +63,7 @@ export function open({ run: id }, query) {
     reveal();
   }
 
-  /** Go to what is said of the finding that the address names. */
+  /** Scroll to the finding in the address. */
   function reveal() {
     const cell = query.get("cell");
     const found = cell !== null && shown(cell);
@@ -83,7 +83,7 @@ export function open({ run: id }, query) {
       view.stir(); // something was missed
       return;
     }
-    // A line comes with its event: the whole run is not asked for again for each of them.
+    // A line is in its event, so the whole run is not requested again.
     known.lines = data.number;
     known.output = [...known.output.slice(1 - LINES_MAX), data.line];
     waiting ??= setTimeout(() => {
@@ -94,7 +94,7 @@ export function open({ run: id }, query) {
   return view;
 }
 
-/** Who has scrolled to the end sees what comes; who reads further up is left there. */
+/** If scrolled to the end, follow new lines; else keep the position. */
 function output(run) {
   if (!run.output.length) return nothing("No output yet.");
   return [

@@ -1,4 +1,4 @@
-// A run on one line of time: what was broken when, how operations went meanwhile, which promises were broken.
+// A run on a timeline: faults, results of operations, violations.
 
 import { badge, h } from "./dom.js";
 import { count, plural } from "./format.js";
@@ -10,7 +10,7 @@ const SPOKEN_MAX = 20;
 /** Marks that are closer than this share of the line would lie on each other: they are one, with their number. */
 const [TOGETHER, TOGETHER_NARROW] = [0.04, 0.09];
 const NARROW = matchMedia("(max-width: 720px)");
-/** The begins of so many faults are drawn through the other lanes; of more they would hide what is there. */
+/** Up to this number, the begins of faults are drawn through the other lanes; more would hide their content. */
 const EDGES_MAX = 24;
 const DIAMOND = "M0 -8 L8 0 L0 8 L-8 0 Z";
 const ENDS = [["ok", "acknowledged"], ["fail", "refused"], ["info", "unknown result"]];
@@ -26,8 +26,8 @@ export function inForce(faults, t) {
 }
 
 /**
- * The chart of one cell, and the same as a table. `shown`: which finding is looked at, as [kind, place]; `show(kind, place)`
- * is called for the one that is asked for.
+ * The chart of one cell, and the same as a table. `shown`: the selected finding, as [kind, place]; `show(kind, place)`
+ * selects one.
  */
 export function timeline(view, query, name, verdict, shown, show) {
   const run = read(verdict);
@@ -62,7 +62,7 @@ function percent(run, seconds) {
   return `${((100 * seconds) / run.end).toFixed(3)}%`;
 }
 
-/** What is only looked at is one picture to others; what can be followed is a group of links. */
+/** For assistive technology a chart without links is one image, and one with links a group. */
 function drawing(text) {
   return { role: "img", "aria-label": text };
 }
@@ -112,7 +112,7 @@ function paceSaid(pace) {
   return `up to ${count(Math.round(most))} acknowledged per second`;
 }
 
-/** Findings as marks that lead to what is said of them; those that lie close together are one mark, with the first of them. */
+/** Findings as marks that link to their text; close ones share a mark, which links to the first. */
 function marks(run, found, kind, shown, show) {
   const groups = [];
   const apart = (NARROW.matches ? TOGETHER_NARROW : TOGETHER) * run.end;
@@ -155,7 +155,7 @@ function legend(run) {
   return parts.length > 0 && h("ul", { class: "steps legend" }, parts.map(([text, kind]) => h("li", {}, h("span", { class: `swatch ${kind}` }), " ", text)));
 }
 
-/** What happened, in the order of time: each fault's begin and end, each finding, and what was in force then. */
+/** The events in time order: each fault's begin and end, each finding, and the faults active at that time. */
 function asTable(view, query, name, run) {
   const rows = [
     ...run.faults.flatMap((fault) => [

@@ -1,4 +1,4 @@
-// What the checker says of one cell of a run: figures, the chart, and each broken promise with its story.
+// The checker's verdict on one cell of a run: figures, the chart, and each violation with its story.
 
 import { badge, figure, figures, h } from "./dom.js";
 import { count, plural } from "./format.js";
@@ -27,7 +27,7 @@ export function judged(view, query, name, verdict, shown, show) {
   ];
 }
 
-/** By what a finding is known on the page. */
+/** The id of a finding on the page. */
 export function keyOf(name, kind, place) {
   return `finding-${name}-${kind}-${place}`;
 }

@@ -39,7 +39,7 @@ export function open() {
     },
     draw(found) {
       buttons.hidden = found === null;
-      // The button stands out only when there is something to heal.
+      // The button is highlighted only if there are active faults.
       healing.className = found !== null && isBroken(found.state) ? "" : "plain";
       return found === null ? missing() : drawn(found, done, view);
     },
@@ -69,7 +69,7 @@ function isBroken({ nodes, faults }) {
 
 const ROLES_MS = 2000;
 
-/** {controller: node id, leaders: {node id: partitions}} as the cluster has it; what it does not answer in time is null. */
+/** {controller: node id, leaders: {node id: partitions}} from the cluster; null without a response in time. */
 async function rolesOf(signal) {
   const late = AbortSignal.any([signal, AbortSignal.timeout(ROLES_MS)]);
   const [cluster, brokers] = await Promise.allSettled([get("/v1/cluster", { signal: late }), get("/v1/brokers", { signal: late })]);
@@ -153,8 +153,8 @@ function scenarios(runs) {
 }
 
 /**
- * What was done and what the cluster made of it, on one line of time, newest first: by when this page heard of it, as the
- * brokers' clocks may be the very ones that were put wrong.
+ * Faults and the cluster's events on one timeline, newest first, by the time at which this page received them, since the
+ * brokers' clocks may be faulty.
  */
 function happened(done) {
   const found = [...done, ...lines(recent, (event) => event.at)].sort((one, other) => other.at - one.at).slice(0, SHOWN);

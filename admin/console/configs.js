@@ -45,7 +45,7 @@ function shownValue(entry) {
   return [h("span", { class: "mono" }, entry.value === "" ? "“”" : entry.value), readable && h("small", {}, ` ${readable}`)];
 }
 
-/** The entry with its type, description and choices; as it is where they are not available. */
+/** The entry with its type, description and choices, if available. */
 async function documented(entry, path) {
   try {
     const found = await get(`${path}?all=true&documentation=true`);
@@ -74,7 +74,7 @@ function valueField(entry, current) {
   return { shown: h("div", {}, field("New value", input), hint), read: (data) => data.get("value"), text: true };
 }
 
-/** Ask for a config's new value, and set it. An empty value has to be confirmed, so that pressing Enter clears nothing. */
+/** Dialog for a config's new value. An empty value needs a confirmation, so that pressing Enter clears nothing. */
 async function alter(plain, { path, tag, look }, broker) {
   const guarded = guard(tag, look);
   const entry = await documented(plain, path);

@@ -1,4 +1,4 @@
-// Who is connected to a broker, as its process tells: those first that were active last.
+// The connections of a broker, from its process, most recently active first.
 
 import { get, url } from "./api.js";
 import { card, field, h, select } from "./dom.js";

@@ -1,4 +1,4 @@
-// A controller's process: the latest lines of its log, and a snapshot of the metadata that it is asked to write.
+// A controller's process: the latest lines of its log, and a metadata snapshot on demand.
 
 import { act, button, h } from "./dom.js";
 import { writeSnapshot } from "./process.js";
@@ -14,7 +14,7 @@ export function open({ controller: id }, query) {
     tools: logTools(query, () => view),
     load: (signal) => loadLog(["v1", "quorum", "controllers", id], query, signal),
     draw: logCard,
-    // Who reads a log is not disturbed but where the connection was lost meanwhile.
+    // The log is not updated while it is read, except after a lost connection.
     cares: ({ kind }) => kind === "reconnected",
   };
   return view;

@@ -1,9 +1,9 @@
-// Elements made in code: what comes from the cluster is always text, never markup.
+// Elements created in code: data of the cluster is always text, never markup.
 
 import { hears } from "./patch.js";
 import { lacking } from "./session.js";
 
-/** Make an element. `attributes`: on… are listeners, true and false set and leave out, the rest is set as it is. */
+/** Create an element. `attributes`: on… are listeners, true sets and false omits an attribute, others are set unchanged. */
 export function h(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   const listeners = {};
@@ -18,8 +18,8 @@ export function h(tag, attributes = {}, ...children) {
 }
 
 /**
- * A button. `needs`: the role that what it does takes; who has a lesser one is told so instead. `key`: by what it is known
- * when the page is drawn anew; `label`: what it is called where its text says too little.
+ * A button. `needs`: the role that its action requires; with a lesser role it is disabled with the reason. `key`: its id
+ * when the page is redrawn; `label`: its accessible name if the text is not sufficient.
  */
 export function button(text, click, { kind = "plain", needs = null, key, label, title, ...more } = {}) {
   const lacks = needs && lacking(needs);
@@ -38,14 +38,14 @@ export function link(href, text, { key, label, ...more } = {}) {
   return h("a", { href, "data-key": key, "aria-label": label, ...more }, text);
 }
 
-/** Somebody's name in a sentence: one that is written from right to left turns round nothing but itself. */
+/** A name in a sentence, isolated, so that right-to-left text does not reorder its surroundings. */
 export function named(text) {
   return h("bdi", { class: "named" }, text);
 }
 
 /**
- * A table. `columns`: [{title, cell(row), number?, sorted?}], `key(row)`: by what a row is known when it is drawn anew.
- * The roles are said, since a narrow screen shows rows as blocks, and some browsers take those for no table then.
+ * A table. `columns`: [{title, cell(row), number?, sorted?}], `key(row)`: a row's id when it is redrawn.
+ * Roles are explicit, since a narrow screen shows rows as blocks, which some browsers do not expose as a table.
  */
 export function table(caption, columns, rows, empty, { key = null } = {}) {
   if (!rows.length) return nothing(empty);
@@ -78,25 +78,25 @@ export function tabs(name, links, current) {
     links.map(([path, text]) => h("a", { href: path, "aria-current": path === current && "true", "data-key": `tab-${path}` }, text)));
 }
 
-/** What stands where there is nothing to show. */
+/** The text of an empty list. */
 export function nothing(...text) {
   return h("p", { class: "nothing" }, text);
 }
 
-/** A short word in a box: what state something is in. `kind`: good, warn, bad or none. */
+/** A badge with a state. `kind`: good, warn, bad or none. */
 export function badge(text, kind = "") {
   return h("span", { class: `badge ${kind}` }, text);
 }
 
 const LARGE_CHARS_MAX = 11;
 
-/** That some brokers did not answer, and what is missing for that; nothing where all did. */
+/** A note on brokers without a response and the missing data; nothing if all responded. */
 export function unheard(brokers, missing) {
   if (!brokers.length) return null;
   return h("p", { class: "banner", "data-key": "unheard" }, brokers.length === 1 ? `Broker ${brokers[0]}` : `Brokers ${brokers.join(", ")}`, ` did not respond: ${missing}`);
 }
 
-/** A figure with what it is of. */
+/** A figure with its label. */
 export function figure(title, value, kind = "") {
   const long = typeof value === "string" && value.length > LARGE_CHARS_MAX && !kind.includes("small") ? " small" : "";
   return h("div", { class: `figure ${kind}${long}` }, h("dt", {}, title), h("dd", {}, value ?? "–"));
@@ -145,8 +145,8 @@ document.addEventListener("keydown", (event) => event.key === "Escape" && closeM
 let titles = 0;
 
 /**
- * Ask in a dialog. `submit(data, form)` may throw: its message is shown, the field it is about marked, and the dialog stays.
- * It is called once at a time, however often somebody presses. `fields`: {what the API calls it: the input's name}.
+ * A dialog with a form. `submit(data, form)` may throw: the message is shown, its field marked, and the dialog stays open.
+ * It is called once at a time, also after repeated clicks. `fields`: {name in the API: name of the input}.
  */
 export function ask({ title, content, action, danger = false, submit, fields: names = {} }) {
   const wrong = h("p", { class: "wrong", role: "alert" });
@@ -168,7 +168,7 @@ export function ask({ title, content, action, danger = false, submit, fields: na
       await submit(new FormData(form), form);
       dialog.close();
     } catch (error) {
-      // Who has closed the dialog meanwhile would not see what became of it.
+      // After the dialog was closed the result is shown elsewhere.
       if (dialog.open) complain(form, wrong, error, names);
       else if (error.message) note(error.message, "bad");
     } finally {
@@ -196,17 +196,17 @@ function complain(form, wrong, error, names) {
   marked.focus();
 }
 
-/** Ask for nothing but a yes. */
+/** A confirmation dialog. */
 export function confirm({ title, text, action, danger = true, done }) {
   return ask({ title, content: [text].flat().map((each) => (each instanceof Element ? each : h("p", {}, each))), action, danger, submit: done });
 }
 
-/** A dialog asks about a page: it goes with it. */
+/** A dialog belongs to a page and closes with it. */
 export function closeDialogs() {
   for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close();
 }
 
-/** Notes lie above everything: in the dialog that is open, as what is outside of it cannot be reached. */
+/** Notes are above everything: in an open dialog, since elements outside of it are not reachable. */
 function hostNotes() {
   const notes = document.getElementById("notes");
   const host = [...document.querySelectorAll("dialog[open]")].at(-1) ?? document.body;
@@ -224,7 +224,7 @@ export function note(text, kind = "good") {
   hostNotes().append(shown);
 }
 
-/** Do what a button says, which takes its time; it cannot be pressed twice meanwhile, and what goes wrong is told. */
+/** Run a button's action; the button is disabled until its end, and errors are shown. */
 export async function act(pressed, work) {
   if ("working" in pressed.dataset) return;
   pressed.dataset.working = "";

@@ -6,8 +6,8 @@ import { bytes } from "./format.js";
 import { token } from "./storage.js";
 
 /**
- * Get a file. `progress`: an element that says how much has come; `name`: what it is called where the server does not say.
- * Raises Error with why not. Without a token the browser writes it to the disk while it comes; a link cannot say a token.
+ * Download a file. `progress`: an element for the received size; `name`: its name if the server gives none. Raises
+ * Error with the reason. Without a token the browser streams it to the disk; a link cannot send a token.
  */
 export async function getFile(path, name, progress, signal) {
   if (token()) await fetched(path, name, progress, signal);

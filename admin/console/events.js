@@ -1,4 +1,4 @@
-// An event of the cluster in words, and what it concerns.
+// Text and subject of a cluster event.
 
 /** The leader before an election: -1 is none, null is unknown. */
 const isBroker = (id) => typeof id === "number" && id >= 0;
@@ -59,7 +59,7 @@ const CAUSED = {
   isr_changed: ({ before, after }, broker) => Boolean(before?.isr?.includes(broker)) && !after.isr.includes(broker),
 };
 
-/** Return {events, text}: what a fenced broker meant for partitions, within TOGETHER_MS of the fencing, as one line. */
+/** Return {events, text}: one line for a fenced broker's effects on partitions, within TOGETHER_MS of the fencing. */
 function outage(fenced, events, when) {
   const at = when(fenced);
   const broker = fenced.data.broker;
@@ -77,8 +77,8 @@ function outage(fenced, events, when) {
 }
 
 /**
- * Return lines ({ at, text }) of events, newest first. What a fenced broker caused is one line; so is what happened to many
- * partitions of a topic at the same time. `when`: the time of an event; its own by default.
+ * Return lines ({ at, text }) of events, newest first. The effects of a fenced broker are one line, also simultaneous events of many
+ * partitions of a topic. `when`: the time of an event; its own by default.
  */
 export function lines(events, when = (event) => event.data.timestamp_ms ?? event.at) {
   const found = [];

@@ -1,4 +1,4 @@
-// The admin API as its own description has it: found by a word, read, and called from here.
+// The admin API from its OpenAPI document: search, read and call operations.
 
 import { get, headers, pieces } from "./api.js";
 import { badge, button, card, field, h, nothing, select } from "./dom.js";
@@ -10,10 +10,10 @@ import { setQuery } from "./view.js";
 const SHOWN_CHARS_MAX = 200_000;
 const EVENTS = "text/event-stream";
 const ASKS_MS = 60_000;
-const EVENTS_MS = 10_000; // so long a stream is read here
+const EVENTS_MS = 10_000; // maximum reading time of a stream
 
 export function open(values, query) {
-  let text = null; // the whole description, of which `draw` shows a part
+  let text = null; // the whole document, of which `draw` shows a part
   const view = {
     title: "API",
     actions: [h("a", { class: "button plain", href: "/docs" }, "Reference on one page"), h("a", { class: "button plain", href: "/openapi.json" }, "openapi.json")],
@@ -49,7 +49,7 @@ function drawn(operations, filter) {
 function operation(each) {
   const key = `${each.method} ${each.path}`;
   const body = h("div", {});
-  // What is not looked at is not made: there are more than a hundred.
+  // Only shown operations are created: there are more than a hundred.
   const fill = (event) => event.currentTarget.open && !body.children.length && body.append(...described(each).flat(Infinity).filter(Boolean));
   return h("details", { "data-key": key, "data-own": "", class: "operation", ontoggle: fill },
     h("summary", {}, badge(each.method, each.method === "GET" ? "good" : "warn"), " ", h("span", { class: "mono path" }, each.path.split("/").flatMap((part, at) => (at ? ["/", h("wbr"), part] : []))),
@@ -140,7 +140,7 @@ async function called(method, path, inputs, body, told) {
   ];
 }
 
-/** Read what comes, as much of it as can be shown, and of a stream for as long as it is let. */
+/** Read a response up to the display limit, and a stream up to the time limit. */
 async function read(answer) {
   const decoder = new TextDecoder();
   let text = "";

@@ -1,4 +1,4 @@
-// Topics and groups that somebody comes back to: marked with a star, in this browser.
+// Favourite topics and groups: marked with a star, stored in this browser.
 
 import { badge, h } from "./dom.js";
 import { keep, recall } from "./storage.js";
@@ -28,7 +28,7 @@ function show(button, kind, name) {
   button.textContent = on ? "★" : "☆";
 }
 
-/** Links to all of a kind; nothing where there are none. */
+/** Links to all of a kind; nothing without any. */
 export function chips(kind) {
   const found = favourites(kind);
   return found.length > 0 && h("div", { class: "kept", "data-key": `chips-${kind}` }, badge(`favourite ${PATHS[kind]}`),

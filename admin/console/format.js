@@ -4,7 +4,7 @@ const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
 const NUMBER = new Intl.NumberFormat();
 const TIME_MS_MAX = 8.64e15; // the last moment a browser knows
 
-/** How many there are, in this browser's own way of writing it. What numbers something (an offset, an id) is left as it is. */
+/** A count in this browser's number format. Offsets and ids are not formatted. */
 export function count(number) {
   return number === null || number === undefined ? null : NUMBER.format(Number(number));
 }
@@ -20,7 +20,7 @@ export function bytes(number) {
   return `${unit && value < 10 ? value.toFixed(1) : Math.round(value)} ${UNITS[unit]}`;
 }
 
-/** A moment, to the millisecond, in this browser's zone; what is no time in milliseconds as the number it is. */
+/** A time to the millisecond, in this browser's zone; an invalid time as a number. */
 export function moment(ms) {
   if (ms === null || ms === undefined || ms < 0) return null;
   if (ms > TIME_MS_MAX) return String(ms);
@@ -35,7 +35,7 @@ export function clock(ms) {
   return moment(ms)?.slice(11) ?? "–";
 }
 
-/** The zone that moments are told in. */
+/** The time zone of displayed times. */
 export function zone() {
   const minutes = -new Date().getTimezoneOffset();
   const [hours, rest] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60];
@@ -50,14 +50,14 @@ export function ago(ms, now = Date.now()) {
   return `${lasting(now - ms)} ago`;
 }
 
-/** How long something has lasted, to the second at the most. */
+/** A duration so far, at most to the second. */
 export function lasting(ms) {
   const seconds = Math.max(0, Math.round(ms / 1000));
   const [, size, unit] = AGES.find(([below]) => seconds < below);
   return `${count(Math.round(seconds / size))} ${unit}`;
 }
 
-/** How long something took, or may take. */
+/** A duration or a limit. */
 export function span(ms) {
   if (ms < 1000) return `${Math.round(ms)} ms`;
   if (ms < 120_000) return `${(ms / 1000).toFixed(ms < 10_000 ? 1 : 0)} s`;

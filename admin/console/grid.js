@@ -7,8 +7,8 @@ import { setQuery, step } from "./view.js";
 export const PAGE = 100;
 
 /**
- * Rows that are all here. `columns` as those of `table`, and `by(row)`: what a column is ordered by. `name`: before the
- * parameters in the address, where a page has several such tables.
+ * A table whose rows are all loaded. `columns` as those of `table`, and `by(row)`: the sort key of a column. `name`: prefix of
+ * the address parameters, if a page has several such tables.
  */
 export function grid(view, query, caption, columns, rows, empty, { key = null, name = "", size = PAGE } = {}) {
   const [sort, page] = [`${name}sort`, `${name}page`];
@@ -19,7 +19,7 @@ export function grid(view, query, caption, columns, rows, empty, { key = null, n
   const pages = Math.max(1, Math.ceil(ordered.length / size));
   const at = Math.min(Math.max(1, Number(query.get(page)) || 1), pages);
   const order = (column) => {
-    // Up, down, and as it was.
+    // Ascending, descending, unsorted.
     setQuery(query, sort, by !== column ? column.title : down ? "" : `-${column.title}`);
     setQuery(query, page, "");
     view.redraw();
@@ -43,7 +43,7 @@ export function grid(view, query, caption, columns, rows, empty, { key = null, n
   ];
 }
 
-/** What is not known comes last, whichever way. */
+/** Unknown values are last in both directions. */
 function compared(one, other, down) {
   const lacking = (value) => value === null || value === undefined;
   if (lacking(one) || lacking(other)) return lacking(one) - lacking(other);
@@ -52,8 +52,8 @@ function compared(one, other, down) {
 }
 
 /**
- * The pages of a list that the server has: each begins behind the last of the one before. The first is gone back to, and
- * those between by the browser's own way back.
+ * The pages of a server-side list: each begins after the last row of the previous one. A link leads to the first page, the
+ * browser's back button to those between.
  */
 export function turner(view, query, next, shown, what) {
   const turn = (after) => {

@@ -1,4 +1,4 @@
-// The wizard that sets a group's offsets: what would be set is shown before anything is.
+// The wizard that sets a group's offsets, with a preview.
 
 import { post, url } from "./api.js";
 import { ask, field, h, note, select, table } from "./dom.js";
@@ -7,11 +7,11 @@ import { plural, zone } from "./format.js";
 const WAYS = [["earliest", "earliest"], ["latest", "latest"], ["at", "timestamp"], ["by_duration", "duration ago"], ["shift_by", "shift by offsets"],
   ["offset", "one offset for all"], ["offsets", "offset per partition"], ["current", "current offset"]];
 const PLAIN = ["earliest", "latest", "current"];
-/** So many partitions have a field each, which says what is there now. */
+/** Up to this number, each partition has a field with its current offset. */
 const FIELDS_MAX = 200;
 const SHOWN = 200;
 
-/** `group`: what the page knows of it, null if nothing yet. */
+/** `group`: the page's data on it, null if not loaded. */
 export function reset(id, group, view) {
   const places = (group?.offsets ?? []).slice(0, FIELDS_MAX);
   const plan = h("div", { "aria-live": "polite" });
@@ -59,7 +59,7 @@ export function reset(id, group, view) {
     each.parentElement.hidden = way.value !== "offsets";
     hint.textContent = { by_duration: "ISO 8601: PT1H30M, P2D", shift_by: "-100 moves back 100 offsets", at: `in ${zone()}` }[way.value] ?? "";
   };
-  // What was shown is of what was asked: with another question it is looked at anew.
+  // The preview belongs to the request: another request needs a new one.
   dialog.addEventListener("input", () => {
     if (tried === null) return;
     tried = null;

@@ -1,4 +1,4 @@
-// One group with its members and offsets, kept up to date; what may be done to it.
+// One group with its members and offsets, updated live, and its actions.
 
 import { get, remove, url } from "./api.js";
 import { ask, badge, button, card, field, figure, figures, h, link, note } from "./dom.js";
@@ -30,7 +30,7 @@ export function open({ group: id }, query) {
   const live = keptUp(() => view, "group");
   live.follow(url(["v1", "live", "groups", id]));
 
-  /** The lag by topic, with what can be done to the offsets of a topic. */
+  /** The lag by topic, with actions on a topic's offsets. */
   function topics(group) {
     const rows = [...Map.groupBy(group.offsets, (each) => each.topic)].map(([topic, all]) => {
       const lags = all.map((each) => each.lag).filter((lag) => lag !== null);

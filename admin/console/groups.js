@@ -1,4 +1,4 @@
-// The list of groups, kept up to date by a stream of its own.
+// The list of groups, updated by its own stream.
 
 import { get, url } from "./api.js";
 import { badge, card, field, h, link, select, table, unheard } from "./dom.js";
@@ -15,7 +15,7 @@ const PAGE = 100;
 
 export function open(values, query) {
   const asked = () => ({ filter: pattern(query.get("filter")), state: query.get("state"), type: query.get("type"), after: query.get("after"), limit: PAGE });
-  // Lag, members and topics take longer than the list itself: they come by the stream, for the groups of this page.
+  // Lag, members and topics take longer than the list: the stream sends them for the groups of this page.
   const followed = () => url(["v1", "live", "groups"], { ...asked(), lag: "true" });
   let lags = new Map();
   const detail = (group, of) => (lags.has(group.group_id) ? of(lags.get(group.group_id)) ?? "–" : h("span", { class: "quiet" }, "…"));

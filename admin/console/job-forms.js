@@ -1,4 +1,4 @@
-// What a connector is to do, as JSON: checked by Connect key by key before it is taken.
+// A connector's config as JSON: Connect validates it key by key before it is applied.
 
 import { get, patch, post, put, url } from "./api.js";
 import { ask, check, dotted, field, h, note, select, table } from "./dom.js";
@@ -38,7 +38,7 @@ export async function deploy(view) {
   });
 }
 
-/** Ask for another config of a connector: the whole of it. */
+/** Dialog for a connector's complete config. */
 export function reconfigure(name, config, view) {
   const text = h("textarea", { name: "config", required: true, rows: 14, spellcheck: "false" });
   text.value = JSON.stringify(config, null, 2);
@@ -60,7 +60,7 @@ export function reconfigure(name, config, view) {
   });
 }
 
-/** A config as somebody wrote it: flat, or with a name beside it. */
+/** A config as entered: flat, or with a separate name. */
 function read(text) {
   let said;
   try {
@@ -74,7 +74,7 @@ function read(text) {
   return { name: String(said.name ?? config.name ?? "").trim(), config };
 }
 
-/** Have Connect look at a config; what is wrong is shown by its key, and is an error. */
+/** Let Connect validate a config; errors are shown by key and thrown. */
 async function held(shown, config) {
   shown.replaceChildren();
   if (!config[CLASS]) throw about(`The config has no ${CLASS}.`);

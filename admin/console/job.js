@@ -1,4 +1,4 @@
-// One connector: its tasks, its config, where it has come to, the topics it uses.
+// One connector: its tasks, config, offsets and topics.
 
 import { get, post, put, remove, url } from "./api.js";
 import { act, ask as dialog, badge, button, card, check, confirm, dotted, figure, figures, h, link, note, table, tabs } from "./dom.js";
@@ -124,7 +124,7 @@ function drawOffsets({ name, status, found: { offsets }, view, query, path }) {
     ], offsets, "No offsets yet.", { key: ({ partition }) => JSON.stringify(partition) }));
 }
 
-/** A partition of a topic, or what else a source calls a place. */
+/** A partition of a topic, or a source's own partition. */
 function place(partition) {
   const { kafka_topic: topic, kafka_partition: index } = partition;
   if (topic === undefined || index === undefined) return h("span", { class: "mono" }, JSON.stringify(partition));

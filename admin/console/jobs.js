@@ -1,4 +1,4 @@
-// Jobs: the connectors that Kafka Connect keeps running, as its REST interface tells of them below /v1/jobs.
+// Jobs: the connectors of Kafka Connect, from its REST interface, below /v1/jobs.
 
 import { get, post, put, url } from "./api.js";
 import { act, badge, button, card, field, figure, figures, h, link, note, nothing } from "./dom.js";
@@ -37,7 +37,7 @@ export function open(values, query) {
       action.hidden = tools.hidden = found === null;
       return found === null ? missing() : drawn(found, query, view);
     },
-    // They come, go and fail without an event of the cluster's.
+    // Their changes have no cluster event.
     cares: (event) => event.kind === "reconnected",
   };
   return view;
@@ -87,7 +87,7 @@ function state(name, status) {
   return [badge(status.connector.state, STATES[status.connector.state]), found.map((each) => why(name, each))];
 }
 
-/** Why something failed, behind a fold. */
+/** The reason of a failure, collapsed. */
 export function why(name, { what, state: its, trace }) {
   if (!trace) return its === FAILED ? h("div", {}, `${what} failed without a stack trace`) : null;
   return h("details", { "data-key": `why-${name}-${what}` }, h("summary", {}, `stack trace of ${what}${its === FAILED ? "" : ` (${its})`}`), h("pre", { class: "output", tabindex: 0 }, trace));
@@ -114,7 +114,7 @@ function deeds(name, status, view) {
 
 export const turn = (name, word) => put(url([...JOBS, "connectors", name, word]));
 
-/** Connect does it in its own time: the page is looked at anew at once and a moment later, and by hand from then on. */
+/** Connect acts asynchronously: the page is reloaded at once and a moment later, then only manually. */
 export async function ask(work, told, view) {
   await work();
   note(told);

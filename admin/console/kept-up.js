@@ -1,10 +1,10 @@
-// A page whose data come by a stream as well: what has no event in the cluster is asked for by the server while somebody looks.
+// A page with data from a stream: the server polls data without cluster events while the page is open.
 
 import { hear } from "./streams.js";
 
 /**
  * Return {follow(path), end()}: the events named `kind` of the stream at `path` are shown on the page as if they had been
- * loaded; what the stream has trouble with, the page finds out by itself. `of`: the data in an event.
+ * loaded; errors of the stream are found by the page's own requests. `of`: the data in an event.
  */
 export function keptUp(view, kind, of = (data) => data) {
   let ends = null;
@@ -17,7 +17,7 @@ export function keptUp(view, kind, of = (data) => data) {
     ends = new AbortController();
     hear(path, { signal: ends.signal, told: ({ state, again, kind: told, data }) => {
       if (told === kind) view().take(of(data));
-      // Between a break and now, or while nobody looked at this tab, things went on.
+      // Data may have changed since a break, or while this tab was hidden.
       else if (told === "trouble" || (state === "on" && again)) view().stir();
     } });
   }

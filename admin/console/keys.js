@@ -1,4 +1,4 @@
-// What keys do, and the list of it. Single keys can be switched off: who speaks to a computer presses them by accident.
+// Keyboard shortcuts and their list. Single keys can be disabled: speech input triggers them by accident.
 
 import { ask, check, h } from "./dom.js";
 import { keep, recall } from "./storage.js";

@@ -32,7 +32,7 @@ export function open(values, query) {
     cares: (event) => KINDS.includes(event.kind),
   };
 
-  /** The button works where there is something to elect. */
+  /** The button is enabled if there is something to elect. */
   function ready(is) {
     all.disabled = !is;
     return null;

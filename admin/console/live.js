@@ -1,4 +1,4 @@
-// What happens in the cluster, as the server tells it: one stream for all pages of a tab, and for all tabs of a browser.
+// Cluster events from the server: one stream for all pages of a tab, and for all tabs of a browser.
 
 import { hear as hearStream } from "./streams.js";
 
@@ -9,9 +9,9 @@ const BACK = 5000;
 const hearers = new Set();
 /** What happened, the newest first. */
 export const recent = [];
-const marks = new Set(); // of those: a tab that comes back is told again what another one heard
+const marks = new Set(); // of those: a returning tab gets the events that another tab received
 
-/** Be told of each event; returns a function that ends it. */
+/** Call a function for each event; returns a function that ends it. */
 export function hear(hearer) {
   hearers.add(hearer);
   return () => hearers.delete(hearer);

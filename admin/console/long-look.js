@@ -1,4 +1,4 @@
-// A look that takes long, and tells how far it is: begun by a button, ended by another, or by leaving the page.
+// A long request with progress: started by a button, ended by another or by leaving the page.
 
 import { listen } from "./sse.js";
 import { button, h } from "./dom.js";
@@ -8,8 +8,8 @@ const SILENCE_MS = 60_000;
 
 /**
  * Return {begin(), end(), drawn(), result, faults, running}. `changed()` is called whenever there is more to show;
- * `said(progress)`: how far it is as {share, text}; `text`: what the button is called. Unlike what follows the cluster it is
- * not taken up again when it breaks: it would begin anew.
+ * `said(progress)`: the progress as {share, text}; `text`: the button's text. Unlike live streams it is
+ * not resumed after a break: it would start from the beginning.
  */
 export function longLook({ path, changed, said, text, needs = null }) {
   const look = { running: false, result: null, faults: [], begin, end, drawn };

@@ -1,4 +1,4 @@
-// Records as a file: what a search finds, as lines of JSON or as CSV.
+// Export of search results to a file, as JSON lines or CSV.
 
 import { url } from "./api.js";
 import { ask, field, h, select } from "./dom.js";

@@ -18,7 +18,7 @@ function fromOf(query) {
   return FROM.some(([way]) => way === said) ? said : "tail";
 }
 
-/** Whether the newest records come first. */
+/** Whether the newest records are first. */
 export function isTail(query) {
   return fromOf(query) === "tail";
 }

@@ -12,7 +12,7 @@ const FRAME_MS = 100;
 /** Servers limit the length of an address: with very many partitions a reconnect starts at the end and may miss records. */
 const PLACE_CHARS_MAX = 6000;
 
-/** Return {button, shown, stop, clear}: a button that begins and ends it, and where it shows what comes. */
+/** Return {button, shown, stop, clear}: the start and stop button, and the element of the new records. */
 export function watching(topic, query) {
   const path = (...more) => ["v1", "topics", topic, "messages", ...more];
   const list = h("div", { "aria-live": "off" });
@@ -35,7 +35,7 @@ export function watching(topic, query) {
     state.textContent = "starting …";
     const { signal } = ends;
     try {
-      // Where it begins is known before the stream is: what is written between the two is not missed.
+      // The start offset is known before the stream opens, so records written in between are not missed.
       const { next } = await get(url(path(), { from: "latest", limit: 1, partitions: query.get("partitions") }), { signal });
       places = new Map(next.split(",").filter(Boolean).map((each) => each.split(":").map(Number)));
     } catch (error) {
@@ -57,7 +57,7 @@ export function watching(topic, query) {
     follow(stream, { token: token(), signal: AbortSignal.any([ends.signal, turn.signal]), told: heard });
   }
 
-  /** What to ask for now: behind what came last. */
+  /** The next request: after the last received record. */
   function stream() {
     const { partitions, ...narrowed } = chosen(query);
     const offsets = [...places].map((place) => place.join(":")).join(",");
@@ -97,7 +97,7 @@ export function watching(topic, query) {
     state.textContent = typeof why === "string" ? why : "stopped";
   }
 
-  /** Another search begins: what was watched for was something else. */
+  /** Another search starts, so the watch ends. */
   function clear() {
     stop();
     clearTimeout(timer);

@@ -1,4 +1,4 @@
-// The metadata as folders, at any offset of their log; what changed between two; the records themselves.
+// The metadata as folders, at any offset of the log; changes between two offsets; the records.
 
 import { get, url } from "./api.js";
 import { badge, card, field, h, link, nothing, table, tabs } from "./dom.js";
@@ -29,7 +29,7 @@ function to(tab, values) {
 function offsetField(query, name, label, look, hint) {
   return field(label, h("input", { name, type: "number", min: 0, value: query.get(name) ?? "", placeholder: hint, onchange: (event) => {
     setQuery(query, name, event.target.value);
-    setQuery(query, "after", ""); // a page of what there was at another offset is none of this one
+    setQuery(query, "after", ""); // a page at another offset does not belong to this one
     look();
   } }));
 }

@@ -1,4 +1,4 @@
-// The cluster at a glance, and what has just happened in it.
+// Overview of the cluster, and its latest events.
 
 import { get } from "./api.js";
 import { brokerTable } from "./brokers.js";

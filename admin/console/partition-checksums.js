@@ -8,7 +8,7 @@ import { longLook } from "./long-look.js";
 import { parts, ways } from "./partition.js";
 import { to } from "./topics.js";
 
-/** The server tells so many one by one. */
+/** The server reports this number individually. */
 const TOLD_MAX = 1000;
 const WRONG = { damaged: "the checksum does not match the bytes", missing: "the batch is missing", different: "the batch differs", surplus: "the batch does not exist in the reference replica" };
 const KINDS = Object.keys(WRONG);

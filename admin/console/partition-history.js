@@ -1,4 +1,4 @@
-// What became of a partition: who led it, who was in sync, what moved it; and the leader epochs of its log.
+// History of a partition: leaders, ISRs, reassignments; and the leader epochs of its log.
 
 import { get, url } from "./api.js";
 import { button, card, figure, figures, h, link, nothing, table } from "./dom.js";
@@ -17,7 +17,7 @@ export function open({ topic, partition }, query) {
     actions: ways(topic, partition),
     tools: parts(topic, partition, "history"),
     async load(signal) {
-      // Each of them is told by somebody else: what one does not tell leaves the other.
+      // Each has another source: without one of them the other is shown.
       const [history, epochs] = await Promise.allSettled([
         get(url([...path, "history"], { before: query.get("before"), limit: PAGE }), { signal }),
         get(url([...path, "epochs"], { before: query.get("epoch"), limit: PAGE }), { signal }),

@@ -19,7 +19,7 @@ export function open({ topic, partition }, query) {
       try {
         return await get(url(["v1", "topics", topic, "partitions", partition, "segments"], { after: query.get("after"), limit: PAGE }), { signal });
       } catch (error) {
-        // Files are seen by who stands beside them: that another server has to be asked is an answer.
+        // Only the server on the broker's node sees its files: a redirect to another server is a valid response.
         if (error.status === ELSEWHERE) return { elsewhere: error.message };
         throw error;
       }

@@ -1,4 +1,4 @@
-// One partition: its replicas with what each has, its leader's offsets, and who writes to it.
+// One partition: its replicas with their state, its leader's offsets, and its producers.
 
 import { get, url } from "./api.js";
 import { badge, button, card, figure, figures, h, link, table, tabs } from "./dom.js";
@@ -17,7 +17,7 @@ export function parts(topic, partition, current) {
   return tabs("Parts of the partition", links, links[PARTS.indexOf(current)][0]);
 }
 
-/** The ways from a partition to what stands around it. */
+/** Links from a partition to related pages. */
 export function ways(topic, partition) {
   return [
     h("a", { class: "button plain", href: to(topic) }, "Topic"),
@@ -38,7 +38,7 @@ export function open({ topic, partition, tab = "replicas" }, query) {
     tools: parts(topic, partition, writers ? "producers" : "replicas"),
     load: async (signal) => (known = await get(url(writers ? [...path, "producers"] : path), { signal })),
     draw: (found) => (writers ? producers(view, query, found) : drawn(found)),
-    // Who writes, and how far replicas are, has no event; what has one is who leads.
+    // Producers and replica offsets have no events; leader changes have.
     cares: (event) => !writers && event.data.topic === topic && (event.data.partition ?? Number(partition)) === Number(partition),
   };
   return view;

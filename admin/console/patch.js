@@ -1,5 +1,5 @@
-// What is drawn anew takes the place of what was drawn before, and only where it differs: who has the focus keeps it, what
-// is selected stays so, and what was scrolled or unfolded stays where it was.
+// A redraw changes only the differences: focus, selection,
+// scroll positions and expanded elements stay.
 
 const listeners = new WeakMap(); // element -> { type: function }
 
@@ -18,7 +18,7 @@ export function hears(element, wanted) {
 export function settle(parent, drawn) {
   const had = document.activeElement;
   children(parent, drawn);
-  // What had to be moved lost the focus by it; what is gone had it, and somebody goes on from there by keys.
+  // A moved element lost the focus; if the focused one was removed, keyboard users continue at its position.
   if (!had || had === document.activeElement || had === document.body) return;
   if (had.isConnected) had.focus({ preventScroll: true });
   else if (document.activeElement === document.body) parent.closest("main")?.focus({ preventScroll: true });
@@ -34,7 +34,7 @@ function children(parent, wanted) {
   const staying = new Set(wanted.map(keyOf).filter((key) => key !== null));
   let at = parent.firstChild;
   const pass = () => {
-    // What comes no more is taken out first: so what stays need not be moved.
+    // Removed elements are deleted first, so remaining ones need not be moved.
     while (at && keyOf(at) !== null && !staying.has(keyOf(at))) at = without(at);
   };
   for (const node of wanted) {
@@ -69,7 +69,7 @@ function become(old, fresh) {
     if (old.nodeValue !== fresh.nodeValue) old.nodeValue = fresh.nodeValue;
     return;
   }
-  if ("own" in old.dataset) return; // it looks after itself
+  if ("own" in old.dataset) return; // it updates itself
   for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name) && !isTheirs(old, name)) old.removeAttribute(name);
   for (const { name, value } of fresh.attributes) if (old.getAttribute(name) !== value && !isTheirs(old, name)) old.setAttribute(name, value);
   if (old.matches("progress")) old.value = fresh.value;
@@ -80,7 +80,7 @@ function become(old, fresh) {
   if (atEnd) old.scrollTop = old.scrollHeight;
 }
 
-/** What the reader decides: what is unfolded, chosen or typed in, and which button is still at work. */
+/** The user's state: expanded, chosen and typed values, and running buttons. */
 function isTheirs(element, name) {
   return name === "data-working" || (name === "open" && element.matches("details")) || (name === "value" && element.matches("input")) || name === "checked" || name === "selected";
 }

@@ -1,4 +1,4 @@
-// The latest lines of a process's log, the newest first, as far as it still has them in memory.
+// The latest lines of a process's log in its memory, newest first.
 
 import { get, url } from "./api.js";
 import { badge, card, field, h, nothing, select } from "./dom.js";
@@ -10,7 +10,7 @@ const LEVELS = [["debug", "debug and above"], ["info", "info and above"], ["warn
 const LINES = [["200", "200"], ["1000", "1,000"]];
 const KINDS = { WARN: "warn", WARNING: "warn", ERROR: "bad", CRITICAL: "bad", FATAL: "bad" };
 
-/** `view()`: the page, which asks anew. */
+/** `view()`: the page, which reloads. */
 export function logTools(query, view) {
   const chosen = (name, options, otherwise) => {
     const made = select(name, options, query.get(name) ?? otherwise);

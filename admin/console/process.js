@@ -1,10 +1,10 @@
-// What a process of the cluster tells of itself, or why it does not; and what it is asked to do.
+// Data of a cluster process, or the reason for its absence; and its actions.
 
 import { post, url } from "./api.js";
 import { badge, card, confirm, h, note } from "./dom.js";
 import { bytes, lasting } from "./format.js";
 
-/** Why a process cannot be asked, as the API calls it, and what helps where the message does not say it. */
+/** The API's errors for unreachable processes, with a remedy if the message has none. */
 const SILENT = {
   NO_METRICS_LISTENER: "Set it in the configuration of the node and restart the node.",
   NOT_KVORUM: "",
@@ -17,7 +17,7 @@ const SILENT = {
   NO_SUCH_ROLE: "",
 };
 
-/** What a process tells; an Error that is to be shown in its place where it cannot be asked. */
+/** A process's data; an Error to show instead if it is unreachable. */
 export async function told(answer) {
   try {
     return await answer;
@@ -27,12 +27,12 @@ export async function told(answer) {
   }
 }
 
-/** In the place of what a process does not tell. */
+/** Placeholder for missing data of a process. */
 export function silentCard(title, error) {
   return card(title, h("p", {}, badge(error.error, error.passing ? "bad" : "warn"), ` ${error.message}. ${SILENT[error.error] ?? ""}`));
 }
 
-/** A dash for what nobody tells of a broker; why stands behind it for whoever points there. */
+/** A dash for missing data of a broker, with the reason as a tooltip. */
 function untold(broker) {
   return h("span", { class: "quiet", title: broker.process_message ?? broker.process_error ?? "not available" }, "–");
 }
@@ -45,7 +45,7 @@ export function uptimeOf(broker) {
   return (broker.uptime_ms ?? null) === null ? untold(broker) : h("span", { class: "whole" }, lasting(broker.uptime_ms));
 }
 
-/** What a broker registered with, and why its process tells nothing where it does not. */
+/** A broker's registration, and the reason for missing process data. */
 export function registrationCard(broker) {
   const why = broker.registration_error;
   const dirs = broker.log_dirs ?? [];
@@ -79,7 +79,7 @@ export function shutDown(id, view) {
   });
 }
 
-/** Have a controller write a snapshot now, and tell what became of it; `controller` null: the active one. */
+/** Make a controller write a snapshot now, and show the result; `controller` null: the active one. */
 export async function writeSnapshot(controller = null) {
   const made = await post(url(["v1", "metadata", "snapshot"], { controller }));
   const what = `up to offset ${made.end_offset} (epoch ${made.epoch}), ${bytes(made.bytes)}`;

@@ -1,9 +1,9 @@
-// Who votes in the metadata quorum: a controller that follows is taken in, and a voter let go (KIP-853).
+// Voters of the metadata quorum: add an observer controller, remove a voter (KIP-853).
 
 import { post, remove, url } from "./api.js";
 import { ask, field, h, note } from "./dom.js";
 
-/** `observers`: who follows; which of them is a controller, the cluster does not tell. */
+/** `observers`: the cluster does not report which of them are controllers. */
 export function addVoter(observers, view) {
   const directory = h("input", { name: "directory_id", required: true, pattern: "[A-Za-z0-9_\\-]{22}", autocomplete: "off", class: "mono" });
   const known = h("datalist", { id: "observers" }, observers.map((each) => h("option", { value: each.id }, each.directory_id)));

@@ -13,19 +13,19 @@ import { s } from "./svg.js";
 const KEPT = 900;
 const EPOCHS_SHOWN = 20;
 const CHANGES_SHOWN = 50;
-// Between two samples of a page that was left for longer nobody looked: that stays empty.
+// While the page was closed there are no samples: the interval stays empty.
 const UNSEEN_MS = 15_000;
 const WIDTH = 1000;
 const COLOURS = 6;
 
-// What was seen stays while one looks at other pages: a timeline with holes tells less.
+// Samples are kept while other pages are open, to avoid gaps in the timeline.
 let samples = [];
 const leaders = new Map();
 
 export function open() {
   const ends = new AbortController();
-  let known = null; // { quorum, epochs } as it was loaded last
-  let last = null; // the newest of what was loaded and what was sampled
+  let known = null; // { quorum, epochs } of the last load
+  let last = null; // the newest of loaded and sampled data
   const view = {
     title: "Quorum",
     actions: [
@@ -39,7 +39,7 @@ export function open() {
         get("/v1/quorum", { signal }).then((found) => (found.leader_id < 0 ? null : found)).catch((error) => (error.passing ? null : Promise.reject(error))),
         get("/v1/quorum/epochs", { signal }).catch((error) => (error.name === "AbortError" ? Promise.reject(error) : [])),
       ]);
-      // A sample is taken for the newer one only where it came while this was asked, and is not behind it.
+      // A sample counts as newer only if it arrived during the request and is not older.
       if (last === null || last.heard < asked || isBehind(last.sample, quorum)) last = { heard: asked, sample: quorum };
       return (known = { quorum, epochs });
     },

@@ -1,4 +1,4 @@
-// Quotas: whose they are, what they allow; set, changed and taken away.
+// Quotas by entity: set, change and remove.
 
 import { get, getTagged, guard, patch, remove, url } from "./api.js";
 import { act, ask, badge, button, card, field, h, note, select } from "./dom.js";
@@ -49,7 +49,7 @@ export function open(values, query) {
     view.look();
   });
 
-  /** Ask whose quota it is to be, then what. */
+  /** Dialogs for the entity of a quota, then its values. */
   function choose() {
     const whose = select("whose", WHOSE, "user");
     const names = Object.entries(TYPES).map(([type, text]) => {
@@ -72,7 +72,7 @@ export function open(values, query) {
     });
   }
 
-  /** Ask for an entity's quotas as they are to be; who changed them meanwhile is not overwritten. */
+  /** Dialog for an entity's quotas; concurrent changes are not overwritten. */
   async function change(entity, known = null) {
     const path = url(PATH, whose(entity));
     let { now, tag } = known ?? await quotasOf(entity);

@@ -1,4 +1,4 @@
-// A plan: proposed, or read from a file, looked at, begun; and what is remembered of one that was begun in this browser.
+// A plan: generated or read from a file, shown, executed; and the stored state of a plan executed in this browser.
 
 import { get, post, url } from "./api.js";
 import { ask, button, card, check, field, h, link, note, nothing, select } from "./dom.js";
@@ -9,11 +9,11 @@ import { setQuery } from "./view.js";
 
 const PATH = "/v1/reassignments";
 const WAYS = [["keep", "move as few replicas as possible"], ["spread", "reassign all replicas"]];
-let unkept = null; // where this browser keeps nothing: until the page is left
+let unkept = null; // if this browser stores nothing: until the page is left
 
 /**
- * The plan that was begun in this browser: its partitions as the API takes them, and whether a throttle is to be taken off.
- * It is there when the tab is gone, and whoever comes back looks after it.
+ * The plan executed in this browser: its partitions in the API's format, and whether a throttle must be removed.
+ * It outlives the tab, and the next visit completes it.
  */
 export function begun() {
   return recall("reassignment") ?? unkept;
@@ -23,7 +23,7 @@ export function remember(plan) {
   unkept = keep("reassignment", plan) ? null : plan;
 }
 
-/** Return {shown, offer(brokers)}: the form, and where it shows what is proposed. `begins()`: a plan was begun. */
+/** Return {shown, offer(brokers)}: the form, and the element of the proposal. `begins()`: a plan was executed. */
 export function planner(query, begins) {
   const proposed = h("div", { "aria-live": "polite" });
   const brokers = h("fieldset", { class: "plain" }, h("legend", {}, "Target brokers"), h("span", { class: "quiet" }, "Loading …"));
@@ -39,7 +39,7 @@ export function planner(query, begins) {
     event.preventDefault();
     propose(new FormData(form));
   });
-  let turn = 0; // of proposals: a later one is shown, whatever comes of the one before
+  let turn = 0; // of proposals: the latest one is shown
 
   /** Offer the topics, and the brokers that are alive: once, so that selected ones stay. */
   function offer(alive, topics) {
@@ -152,7 +152,7 @@ export function planner(query, begins) {
   return { shown, offer };
 }
 
-/** Read the partitions of a file. Throws with what is wrong with it. */
+/** Read the partitions of a file. Throws an Error with the reason. */
 function planOf(text) {
   let file;
   try {

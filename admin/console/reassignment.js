@@ -1,4 +1,4 @@
-// Reassignment: what is under way and how far, kept up to date; what was begun here, watched; the throttles that are set.
+// Reassignments in progress, updated live; the plan executed here; and the active throttles.
 
 import { get, post, remove } from "./api.js";
 import { ask, badge, button, card, h, link, note } from "./dom.js";
@@ -29,7 +29,7 @@ export function open(values, query) {
     close: () => live.end(),
   };
   const live = keptUp(() => view, "reassignments", ({ reassignments: rows }) => {
-    // With the last one that is over the plan is looked after, and its throttle goes.
+    // After the last one has ended, the plan is verified and its throttle removed.
     if (known?.rows.length && !rows.length) view.stir();
     return (known = { ...known, rows });
   });
@@ -107,7 +107,7 @@ export function open(values, query) {
   return view;
 }
 
-/** Say how far the plan that was begun here is; looking after it takes its throttle off, once nothing is under way. */
+/** Show the progress of the plan executed here; verifying it removes its throttle once nothing is in progress. */
 async function lookAfter(rows, signal) {
   const plan = begun();
   if (plan === null || lacking("admin")) return null;
@@ -117,7 +117,7 @@ async function lookAfter(rows, signal) {
   return { ...watched, freed: begun()?.freed };
 }
 
-/** How far one new replica is: a bar of bytes, and the records it is behind. */
+/** Progress of one new replica: a bar of bytes, and its lag in records. */
 function copied(each, one) {
   const known = one.size_bytes !== null && each.size_bytes;
   const behind = one.lag === null ? "not started" : one.lag === 0 ? "caught up" : `${count(one.lag)} records behind`;

@@ -1,4 +1,4 @@
-// One record, by an address of its own.
+// One record, with its own address.
 
 import { get, url } from "./api.js";
 import { badge, button, card, field, figure, figures, h, link, nothing, select } from "./dom.js";

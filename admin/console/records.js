@@ -1,4 +1,4 @@
-// Records as people read them: as a table with a line each, or as a list with their whole text.
+// Display of records: a table with one line each, or a list with the complete text.
 
 import { badge, check, field, h, link, select } from "./dom.js";
 import { bytes, moment, plural } from "./format.js";
@@ -45,7 +45,7 @@ function columnsOf(query) {
   return chosen?.length ? chosen : USUAL;
 }
 
-/** Return {shown, body, row(each)}: what holds records, the element that has their rows, and how to make one. */
+/** Return {shown, body, row(each)}: the container, the element of the rows, and the function that creates a row. */
 export function recordHolder(topic, query) {
   if (query.get("view") === "list") {
     const body = h("ol", { class: "records", "aria-live": "off" });
@@ -60,7 +60,7 @@ export function recordHolder(topic, query) {
   return { shown, body, row: (each, unfolded) => line(topic, each, columns, fields, unfolded) };
 }
 
-/** A record as a row of the table; its value unfolds to the whole text with the headers. */
+/** A record as a row of the table; its value expands to the complete text with the headers. */
 function line(topic, each, columns, fields, unfolded = () => false) {
   const place = `${each.partition}-${each.offset}`;
   const cells = {
@@ -86,14 +86,14 @@ function valueLine(each, place, open) {
   };
   if (each.value_bytes === null && !each.headers.length) return badge("tombstone", "warn");
   const shown = h("details", { "data-key": `value-${place}-${each.value_format}-${each.value_bytes}`, "data-own": "", open, ontoggle: (event) => event.currentTarget.open && whole(event.currentTarget) },
-    // The badges come first: the text is cut off at the end of the line.
+    // The badges are first, since the text is truncated at the end of the line.
     h("summary", { class: "mono" }, each.headers.length > 0 && [badge(plural(each.headers.length, "header")), " "],
       each.value_bytes === null ? badge("tombstone", "warn") : [isEncoded(each.value_format) && [badge(each.value_format), " "], each.value.slice(0, START_CHARS * 2).replaceAll("\n", " ")]));
   if (open) whole(shown);
   return shown;
 }
 
-/** JSON whose numbers are written as they were: 12345678901234567890 and 1.10 stay so. */
+/** JSON with unchanged numbers: 12345678901234567890 and 1.10 stay the same. */
 function objectOf(text) {
   const asWritten = (key, value, context) => (typeof value === "number" && context?.source && JSON.rawJSON ? JSON.rawJSON(context.source) : value);
   try {
@@ -134,7 +134,7 @@ function content(each, place, open) {
     h("summary", { class: "mono" }, `${text.slice(0, START_CHARS).replaceAll("\n", " ")} …`), h("pre", {}, shownAs(text, each.value_format)));
 }
 
-/** The format of a text that stands for other bytes: two that look alike may be different. */
+/** The format of a text that is an encoding of bytes. */
 export function form(name) {
   return isEncoded(name) ? [" ", badge(name)] : null;
 }

@@ -35,8 +35,8 @@ import * as transactions from "./transactions.js";
 export const GROUPS = ["Cluster", "Data", "Operations", "Tools"];
 
 /**
- * ":x" in a path stands for any one part; `name` is that in the navigation, `key` its letter after g. What stands further up
- * is looked at first.
+ * ":x" in a path matches any one part; `name` is the entry in the navigation, `key` its letter after g. Earlier routes
+ * take precedence.
  */
 export const ROUTES = [
   { path: "", page: overview, name: "Overview", key: "o", group: "Cluster" },

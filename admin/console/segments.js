@@ -35,7 +35,7 @@ export function open({ topic, partition }, query) {
         ], page.batches, "No batches from this offset.", { key: (each) => each.base_offset }),
         page.next !== null && h("p", {}, h("a", { href: `${root}/batches/${encodeURIComponent(partition)}?offset=${page.next}` }, `Next batches, from ${page.next}`))),
     ],
-    // Batches come without an event: what was asked for stays until it is asked for anew.
+    // Batches have no events: loaded data stays until the next request.
     cares: () => false,
   };
   return view;

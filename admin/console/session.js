@@ -1,10 +1,10 @@
-// Who this is to the server: the token, its role, and what that allows.
+// The identity: token, role and permissions.
 
 import { get, Refused, sendable } from "./api.js";
 import { keepToken, token } from "./storage.js";
 
 const ROLES = ["read", "operate", "admin"];
-let role = null; // null: not known, and then nothing is held back here; the server refuses what it must
+let role = null; // null: unknown; then nothing is disabled here, and the server rejects forbidden requests
 let wanted = false;
 
 /** Whether the server wants tokens at all. */
@@ -16,13 +16,13 @@ export function currentRole() {
   return role;
 }
 
-/** Say why somebody may not, as this role; "" where he may. */
+/** Return why this role may not; "" if it may. */
 export function lacking(needs) {
   if (role === null || ROLES.indexOf(role) >= ROLES.indexOf(needs)) return "";
   return `This requires the role ${needs}; the role of your token is ${role}.`;
 }
 
-/** Ask the server who this is; buttons that were drawn before follow. */
+/** Request the identity from the server, and update existing buttons. */
 export async function learn(said = token(), quiet = true) {
   const me = await get("/v1/me", { said, quiet });
   role = me.role;

@@ -1,7 +1,7 @@
 // Server-sent events, read by `fetch`: EventSource cannot send a token. Used by pages and by stream-worker.js alike.
 
 const AGAIN_MS = [500, 1000, 2000, 5000, 10_000, 30_000];
-/** The server says something every five seconds at the latest: who says nothing for so long is gone, or stopped. */
+/** The server sends something at least every five seconds: after this silence it is gone or stopped. */
 export const SILENCE_MS = 15_000;
 const FOR_GOOD = [400, 401, 403, 404];
 
@@ -14,9 +14,9 @@ export class NotOpened extends Error {
 }
 
 /**
- * Read one stream to its end. `heard(kind, data)` is called for each event, and `marked(id)` for each id behind it: one that
- * stands alone says that nothing is left out up to there. Returns at the end of the stream; raises NotOpened, or whatever
- * `signal` was aborted with.
+ * Read one stream to its end. `heard(kind, data)` is called for each event, and `marked(id)` for each id after it: a separate
+ * id means that nothing is missing up to it. Returns at the end of the stream; raises NotOpened, or the reason of
+ * `signal`.
  */
 export async function listen(path, { token, signal, heard, marked = () => {}, opened = () => {}, silence_ms = SILENCE_MS, after = null }) {
   const silent = new AbortController();
@@ -35,10 +35,10 @@ export async function listen(path, { token, signal, heard, marked = () => {}, op
     try {
       await read(reader, heard, marked, alive);
     } finally {
-      reader.cancel().catch(() => {}); // who listens has failed, or the stream has: the connection is not needed any more
+      reader.cancel().catch(() => {}); // the listener or the stream has failed: the connection is no longer needed
     }
   } catch (error) {
-    // A break has many words, one for each browser; what ended it on purpose says so itself.
+    // Each browser has its own error for a break; a deliberate end has its own reason.
     if (ends.aborted) throw ends.reason;
     throw error instanceof TypeError ? new NotOpened(0, "The connection was lost.") : error;
   } finally {
@@ -80,9 +80,9 @@ async function read(reader, heard, marked, alive) {
 }
 
 /**
- * Follow a stream until `signal` is aborted, taking it up again when it breaks. `told(message)` is called with
- * { state: "on", again }, { state: "again" | "off", why, status } and { kind, data }. "off" is the last: it was refused for good.
- * `path` may be a function: what it returns is asked for each time. `replays`: the server tells all of before again, so that nothing is asked for behind what was heard last.
+ * Follow a stream until `signal` is aborted, reconnecting after breaks. `told(message)` is called with
+ * { state: "on", again }, { state: "again" | "off", why, status } and { kind, data }. "off" is the last: a permanent rejection.
+ * `path` may be a function, called for each connect. `replays`: the server repeats all earlier events, so the last id is not sent.
  */
 export async function follow(path, { token, signal, told, silence_ms, replays = false }) {
   let failures = 0;
@@ -105,7 +105,7 @@ export async function follow(path, { token, signal, told, silence_ms, replays = 
           last = id;
         },
         heard: (kind, data) => {
-          // The server could not go on: that is no event of what it told of, and what opens only to end so is no success.
+          // The server could not continue: this is no event, and a stream that only ends in this way is no success.
           if (kind === "error") [said, failures] = [data.message ?? data.error, before];
           else if (kind !== "end") told({ kind, data });
         },

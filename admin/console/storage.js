@@ -1,8 +1,8 @@
-// What this browser keeps between visits. It may refuse to keep anything: then a page works all the same, and forgets.
+// Storage of this browser between visits. It may be unavailable: then pages work without it.
 
 const PREFIX = "kvorum.";
 
-/** Return what was kept under a name, or what is said instead. */
+/** Return the stored value of a name, or the default. */
 export function recall(name, otherwise = null) {
   try {
     const text = localStorage.getItem(PREFIX + name);
@@ -23,9 +23,9 @@ export function keep(name, value) {
   }
 }
 
-let secret = null; // where a tab may not keep anything either
+let secret = null; // if session storage is not available either
 
-/** The token of this tab; null where it has none. */
+/** The token of this tab; null without one. */
 export function token() {
   try {
     return sessionStorage.getItem(`${PREFIX}token`) ?? secret;
@@ -34,13 +34,13 @@ export function token() {
   }
 }
 
-/** Keep a token for as long as this tab is there; null is to forget it. */
+/** Store a token for the lifetime of this tab; null removes it. */
 export function keepToken(text) {
   secret = text;
   try {
     if (text === null) sessionStorage.removeItem(`${PREFIX}token`);
     else sessionStorage.setItem(`${PREFIX}token`, text);
   } catch {
-    // this tab keeps it in `secret`, until it is loaded again
+    // it is only in `secret`, until a reload
   }
 }

@@ -1,13 +1,13 @@
-// One for all tabs of a browser: it has the connections to the server's streams, and hands on what comes.
+// One for all tabs of a browser: it has the connections to the server's streams, and forwards messages.
 //
 // A browser opens six connections to a server, over all its tabs: with a stream or two each, the third tab would wait for
-// ever. From a tab: {join: id, path, ...}, {leave: id}, {alive: lock}, {bye: true}. To it: {id, ...what sse.js tells}, and
-// for who comes later {id, before: [...]}: what was told to the others since the stream was opened.
+// ever. From a tab: {join: id, path, ...}, {leave: id}, {alive: lock}, {bye: true}. To it: {id, ...message of sse.js}, and
+// for a later tab {id, before: [...]}: the messages since the stream was opened.
 
 import { follow } from "./sse.js";
 
 const KEPT = 1000;
-const streams = new Map(); // what is followed, with whose token -> the stream
+const streams = new Map(); // path and token -> the stream
 
 class Stream {
   constructor(key, { path, token, silence_ms, replays }) {
@@ -25,7 +25,7 @@ class Stream {
       if (message.again && replays) this.kept = [];
     } else this.kept = [...this.kept.slice(1 - KEPT), message];
     for (const [port, ids] of this.listeners) for (const id of ids) port.postMessage({ id, ...message });
-    if (message.state === "off") streams.delete(this.key); // who comes later may be luckier
+    if (message.state === "off") streams.delete(this.key); // a later tab may succeed
   }
 
   join(port, id) {
@@ -57,7 +57,7 @@ onconnect = ({ ports: [port] }) => {
     } else if (data.leave !== undefined) {
       for (const stream of [...streams.values()]) if (stream.listeners.get(port)?.includes(data.leave)) stream.leave(port, data.leave);
     } else if (data.alive !== undefined) {
-      // A tab that dies says nothing; but the lock that it held for as long as it lived is free then.
+      // A tab that ends sends no message, but its lock is released.
       navigator.locks.request(data.alive, () => gone(port));
     } else if (data.bye) gone(port);
   };

@@ -1,10 +1,10 @@
-// The server's streams, as pages hear them: through one worker for all tabs, or, where there is none, by themselves.
+// The server's streams for pages: through one worker for all tabs, or directly without a worker.
 
 import { follow } from "./sse.js";
 import { token } from "./storage.js";
 
 const PROTOCOL = "kvorum-streams-1"; // a worker of an older version stays as long as its tabs: it has another name
-const heard = new Map(); // id -> who hears
+const heard = new Map(); // id -> listener
 let port = null;
 let ids = 0;
 
@@ -25,7 +25,7 @@ function shared() {
   return port;
 }
 
-/** Hold a lock for as long as this tab lives, and tell the worker which. */
+/** Hold a lock for the lifetime of this tab, and send its name to the worker. */
 function hold(name) {
   navigator.locks.request(name, () => {
     port.postMessage({ alive: name });
@@ -33,9 +33,9 @@ function hold(name) {
   });
 }
 
-const joined = new Map(); // id -> what to join with, while it is joined
+const joined = new Map(); // id -> the join message, while joined
 
-/** The worker could not be loaded: what was to be heard through it is followed from here. */
+/** The worker could not be loaded: its streams are followed directly. */
 function alone() {
   port = null;
   globalThis.SharedWorker = undefined;
@@ -48,13 +48,13 @@ function rejoin() {
 }
 
 /**
- * Hear a stream until `signal` is aborted. `told` is called with what sse.js tells, and with { before: [...] }: events of
- * before this tab joined. `whileHidden`: go on while nobody looks at this tab, where that costs no connection of its own.
+ * Follow a stream until `signal` is aborted. `told` is called with the messages of sse.js, and with { before: [...] }: events
+ * from before this tab joined. `whileHidden`: continue while this tab is hidden, if that needs no separate connection.
  */
 export function hear(path, { signal, told, silence_ms, replays = false, whileHidden = false }) {
   let stop = () => {};
   let begins = 0;
-  // What happened between two of them was not heard, and is not told.
+  // Events between two of them are lost.
   const heardAs = (message) => told(message.state === "on" && begins > 1 ? { ...message, again: true } : message);
   const begin = () => {
     stop();

@@ -1,8 +1,8 @@
-// Before anything is drawn: the theme that was chosen here, if one was; the system's otherwise. A script of its own, since
+// Before drawing: the chosen theme, else the system's. A separate script, since
 // a module runs after the first drawing.
 try {
   const chosen = JSON.parse(localStorage.getItem("kvorum.theme"));
   if (chosen === "dark" || chosen === "light") document.documentElement.dataset.theme = chosen;
 } catch {
-  // the browser keeps nothing, or something else: the system's
+  // nothing or an invalid value is stored: the system's
 }

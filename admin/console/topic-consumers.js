@@ -1,4 +1,4 @@
-// The groups that read a topic: who has committed a place in it, or has partitions of it now.
+// The groups that read a topic: with committed offsets or assigned partitions.
 
 import { get, url } from "./api.js";
 import { badge, card, h, link, table, unheard } from "./dom.js";
@@ -29,7 +29,7 @@ export function open({ topic: name }, query) {
         ], page.groups, query.get("after") ? "No more groups." : "No group reads this topic.", { key: (group) => group.group_id }),
         turner(view, query, page.next, page.groups.length, "groups")),
     ],
-    // Places of groups have no event of the cluster: they are as of when they were looked at.
+    // Offsets of groups have no events: they are those of the last load.
     cares: (event) => event.kind === "reconnected",
   };
   return view;

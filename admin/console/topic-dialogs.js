@@ -1,4 +1,4 @@
-// What is asked before something is done to a topic.
+// Dialogs for actions on a topic.
 
 import { post, remove, url } from "./api.js";
 import { ask, button, check, field, h, note } from "./dom.js";
@@ -21,7 +21,7 @@ export function grow(name, view) {
   });
 }
 
-/** A topic after this one: what is left out is as that one has it. */
+/** A copy of this topic: omitted fields are those of the original. */
 export function clone(name, topic) {
   ask({
     title: ["Clone ", h("bdi", {}, name)],
@@ -47,7 +47,7 @@ export function clone(name, topic) {
   });
 }
 
-/** Who is chosen becomes the preferred leader, too: a later balancing does not take it back. */
+/** The chosen broker also becomes the preferred leader, so a later balancing does not revert it. */
 export function lead(name, each, view) {
   const able = each.replicas.filter((broker) => broker !== each.leader && each.isr.includes(broker));
   const behind = each.replicas.filter((broker) => !each.isr.includes(broker));
@@ -85,7 +85,7 @@ export function drop(name) {
   });
 }
 
-/** Delete records before an offset in each partition: what there is now is written into the fields, which deletes nothing. */
+/** Delete records before an offset in each partition; the fields have the current log start, which deletes nothing. */
 export function deleteRecords(name, topic, view) {
   const rows = topic.details;
   const few = rows.length <= FIELDS_MAX;

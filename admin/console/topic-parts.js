@@ -8,7 +8,7 @@ export function parts(name, current) {
   return tabs("Parts of the topic", [[at.partitions, "Partitions"], [at.configs, "Configs"], [at.consumers, "Consumers"], [at.analysis, "Analysis"]], at[current]);
 }
 
-/** The ways from a part of a topic to what is a page of its own. */
+/** Links from a part of a topic to its own page. */
 export function ways(name) {
   return h("a", { class: "button plain", href: `${to(name)}/messages` }, "Messages");
 }

@@ -1,4 +1,4 @@
-// One transaction with its partitions; what holds readers up is ended here.
+// One transaction with its partitions; a blocking one can be aborted here.
 
 import { get, post, url } from "./api.js";
 import { ask, badge, button, card, figure, figures, h, link, note } from "./dom.js";

@@ -58,7 +58,7 @@ function none(query) {
   return query.get("after") ? "No more transactions." : "No transactions.";
 }
 
-/** The search for those that hang; what was searched for is in the address, and searched for again by it. */
+/** The search for hanging ones; its parameters are in the address, which repeats it. */
 function hangingOnes(query) {
   const found = h("div", { "aria-live": "polite" });
   const form = h("form", { class: "tools" },

@@ -1,4 +1,4 @@
-// A page on the screen: loads, draws, draws anew when the cluster changes, and says so when it cannot.
+// The current page: loads, draws, redraws on changes of the cluster, and shows errors.
 
 import { h } from "./dom.js";
 import { clock, zone } from "./format.js";
@@ -6,16 +6,16 @@ import { hear } from "./live.js";
 import { settle } from "./patch.js";
 
 const TOGETHER_MS = 250;
-/** After a look that failed: nobody answered, or a failover is under way. */
+/** Delay after a failed load: no response, or a failover in progress. */
 const AGAIN_MS = [1000, 2000, 5000, 10_000, 30_000];
 
 /**
- * Show a page; returns what ends it. A page exports `open(values, query)`, which returns
- * {title, load(signal), draw(data), actions?, tools?, cares?(event), close?()}: `tools` stay as they are while `draw` is called
- * again. It is given `look()` (load and draw anew), `redraw()` (draw what was loaded anew) and `take(data)` (draw what came
- * otherwise, as if it had been loaded), and `stir()` (something happened: look soon, and once for all that happens meanwhile).
+ * Show a page; returns the function that ends it. A page exports `open(values, query)`, which returns
+ * {title, load(signal), draw(data), actions?, tools?, cares?(event), close?()}: `tools` are unchanged while `draw` is called
+ * again. It gets `look()` (reload and redraw), `redraw()` (redraw the loaded data), `take(data)` (draw other data as
+ * if it had been loaded), and `stir()` (an event happened: reload soon, once for all events until then).
  *
- * There is one look at a time. What happens meanwhile leads to one more behind it, and who asks for a look ends the one before.
+ * There is one load at a time. Events during it cause another one after it, and an explicit load cancels the previous one.
  */
 export function shown(root, page, values, query) {
   const view = opened(page, values, query);
@@ -60,14 +60,14 @@ export function shown(root, page, values, query) {
     actions.hidden = false;
   }
 
-  /** What was shown stays, where it is only not to be had just now; where it is gone it is not shown any more. */
+  /** Shown data stays during a temporary failure; data of a deleted resource is removed. */
   function fail(error) {
     const told = trouble(error, look, state.data && error.passing ? state.at : null);
     if (state.data && error.passing) settle(body, [told, ...[view.draw(state.data.data)].flat(Infinity).filter(Boolean)]);
     else {
       settle(body, [told]);
       state.data = null;
-      actions.hidden = error.status === 404; // nothing can be done to what is not there
+      actions.hidden = error.status === 404; // a missing resource has no actions
       age.textContent = "";
     }
     if (error.status === undefined) console.error(error);
@@ -87,7 +87,7 @@ export function shown(root, page, values, query) {
 
   view.look = look;
   view.take = (data) => {
-    // What is being loaded may be older than this, and is drawn after it: it is looked at once more then.
+    // The current load may be older than this and is drawn after it: one more load follows.
     if (state.running || !state.data) state.dirty = true;
     else show(data);
   };
@@ -116,7 +116,7 @@ export function shown(root, page, values, query) {
   };
 }
 
-/** An address may name what cannot be asked for at all. */
+/** An address may be an invalid request. */
 function opened(page, values, query) {
   try {
     return page.open(values, query);
@@ -154,13 +154,13 @@ export function setQuery(query, name, value) {
   history.replaceState(null, "", address(query));
 }
 
-/** Change it as a step that can be gone back: a page of a list that is turned. */
+/** Change it as a history step, such as another page of a list. */
 export function step(query, changes) {
   change(query, changes);
   history.pushState(null, "", address(query));
 }
 
-/** Call `work` when nobody has typed for a moment. */
+/** Call `work` after a pause in typing. */
 export function unhurried(work, ms = 250) {
   let timer = null;
   return (...told) => {

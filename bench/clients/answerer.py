@@ -1,8 +1,8 @@
-"""A broker that takes every record and keeps none: what a producer reaches with it is the producer's own limit.
+"""A broker that accepts every record and stores none: its throughput is the producer's own limit.
 
     python -m bench.clients.answerer PARTITIONS        prints its port
 
-It has Kvorum's way in and out (network, the short way of Produce) and nothing behind it.
+It has Kvorum's network layer and the fast path of Produce, and no storage.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ VERSIONS = {ApiKey.PRODUCE: (3, 13), ApiKey.METADATA: (0, 13), ApiKey.INIT_PRODU
 
 
 class Broker:
-    """What the short way asks of a broker."""
+    """The broker's interface for the fast path."""
 
     def __init__(self, partitions: int) -> None:
         self.partitions = partitions
@@ -59,11 +59,11 @@ class Broker:
         return self
 
     def authorize(self, *what: object) -> bool:
-        """Everybody may."""
+        """All clients are permitted."""
         return True
 
     def throttle(self, ctx: RequestContext, *, produced: int) -> int:
-        """Nobody is held back."""
+        """No client is throttled."""
         return 0
 
     def append_run(
@@ -74,7 +74,7 @@ class Broker:
         batches: Sequence[memoryview],
         on_done: Callable[[RunInfo, PartitionProduceResponse], None],
     ) -> int:
-        """Say that it is done."""
+        """Report completion."""
         on_done(RunInfo([0] * len(batches), NO_TIMESTAMP, 0, 0), PartitionProduceResponse(index=key.partition))
         return len(batches)
 
@@ -108,12 +108,12 @@ class Broker:
 
 
 def served(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
-    """Name what is served."""
+    """Return the served topics."""
     return ApiVersionsResponse(api_keys=supported_apis({int(key): each for key, each in VERSIONS.items()}))
 
 
 def identify(ctx: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
-    """Give the one producer id."""
+    """Return the only producer id."""
     return InitProducerIdResponse(producer_id=1)
 
 

@@ -1,11 +1,11 @@
-"""What happens to metadata in a cluster's life, by the controller and a broker's loader, without network and voters.
+"""Metadata operations of a cluster's life, by the controller and a broker's loader, without network and voters.
 
     python -m bench.clients.metadata_life lived PARTITIONS FOLDER      creates them, kills a broker, writes a checkpoint
     python -m bench.clients.metadata_life restarted PARTITIONS FOLDER  loads the checkpoint as a broker that starts
 
-Prints what it took, NAME=NUMBER each, seconds but for `..._bytes` and `..._mib`. Each work has its longest pause beside
-it: how late a timer of the event loop was at the most. Five brokers are registered; what one of them would do with its
-replicas is found and not done.
+Prints the costs as NAME=NUMBER, in seconds except `..._bytes` and `..._mib`. Each step also has its longest pause:
+the maximum delay of a timer of the event loop. Five brokers are registered; the replica changes of one of them are
+computed and not executed.
 """
 
 import asyncio
@@ -78,7 +78,7 @@ class Pauses:
 
     @contextmanager
     def noted(self, name: str, found: Figures) -> Iterator[None]:
-        """Add what is done within to the figures of this name."""
+        """Add the work within to the figures of this name."""
         self.longest, began = 0.0, time.perf_counter()
         yield
         now = time.perf_counter()
@@ -87,7 +87,7 @@ class Pauses:
 
 
 class SlicedLog(MemoryLog):
-    """A log of one voter that applies what is committed in slices of the loop's time, as Raft's does."""
+    """A log of one voter that applies committed entries in slices of the loop's time, like Raft's."""
 
     def __init__(self) -> None:
         super().__init__(node_id=CONTROLLER, commits_at_once=False)
@@ -117,7 +117,7 @@ class SlicedLog(MemoryLog):
 
 
 class Door:
-    """In place of the loader's channel: the controller's handler, open or not."""
+    """Replaces the loader's channel: the controller's handler, open or closed."""
 
     def __init__(self, services: ControllerServices) -> None:
         self._services = services
@@ -136,7 +136,7 @@ class Door:
 
 
 class Replicas:
-    """A publisher that finds what a broker has to do."""
+    """A publisher that computes a broker's replica changes."""
 
     def __init__(self) -> None:
         self.changes = 0
@@ -166,7 +166,7 @@ def settings_of(folder: str) -> Settings:
 
 
 def context_of(key: ApiKey, version: int) -> RequestContext:
-    """Return what comes with a request."""
+    """Return the context of a request."""
     return RequestContext(principal=ANONYMOUS, api_key=key, api_version=version, connection_id="c")
 
 
@@ -233,7 +233,7 @@ async def register(services: ControllerServices) -> None:
 
 
 def requests(partitions: int) -> Iterator[CreateTopicsRequest]:
-    """Yield the requests that create so many partitions, ten a topic, as many topics a request as one may bring."""
+    """Yield requests that create this number of partitions, ten per topic, with the most topics per request."""
     names = [f"topic-{number}" for number in range(max(1, partitions // TOPIC_PARTITIONS))]
     for start in range(0, len(names), REQUEST_TOPICS):
         yield CreateTopicsRequest(
@@ -302,7 +302,7 @@ def check_created(answer: CreateTopicsResponse) -> None:
 async def follow(
     loader: MetadataLoader, door: Door, services: ControllerServices, pauses: Pauses, name: str, found: Figures
 ) -> None:
-    """Have the broker take over what the controller has."""
+    """Make the broker load the controller's metadata."""
     with pauses.noted(f"{name}_followed", found):
         door.open.set()
         await loader.wait_for_offset(services.store.image.offset)
@@ -343,7 +343,7 @@ async def restarted(partitions: int, folder: str) -> Figures:
     with pauses.noted("restart", found):
         await loader.start()
         await loader.wait_published()
-    await asyncio.sleep(SETTLE_SECONDS)  # what led to the image is let go of
+    await asyncio.sleep(SETTLE_SECONDS)  # the input of the image is released
     gc.collect()
     after, _ = memory_mib([os.getpid()])
     assert loader.image.topics.partition_count >= partitions // TOPIC_PARTITIONS * TOPIC_PARTITIONS
@@ -352,7 +352,7 @@ async def restarted(partitions: int, folder: str) -> Figures:
 
 
 def main() -> None:
-    """Do what was asked for, and say what it took."""
+    """Run the requested steps, and print their cost."""
     follow_parent()
     set_level(Level.WARNING)
     look_for_cycles_less()

@@ -1,8 +1,8 @@
-"""A consumer of confluent-kafka: reads a topic from its beginning until it has so many records.
+"""A consumer of confluent-kafka: reads a given number of records from a topic's beginning.
 
     python -m bench.clients.reader BOOTSTRAP TOPIC PARTITIONS RECORDS
 
-Says `ready` when it reads each partition, `done BYTES` when it has them all.
+Prints `ready` when it reads each partition, `done BYTES` when it has all records.
 """
 
 import sys

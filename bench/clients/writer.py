@@ -2,8 +2,8 @@
 
     python -m bench.clients.writer BOOTSTRAP TOPIC[,TOPIC...] RECORDS SIZE [RATE [KEYS]] [PROPERTY=VALUE ...]
 
-Says `ready`, waits for a line, produces so many records with acks=all, to the topics in turn, as many a second as told
-(0: as they go), under so many keys in turn (0: none), and says `done SECONDS` when all are acknowledged.
+Prints `ready`, waits for a line, produces RECORDS records with acks=all, to the topics in turn, at RATE per second
+(0: without a limit), with KEYS keys in turn (0: none), and prints `done SECONDS` when all are acknowledged.
 """
 
 import os
@@ -18,7 +18,7 @@ TIMEOUT_SECONDS = 600.0
 VALUES = 1_000
 """Different values, used in turn: random letters, as those of Kafka's own tool."""
 AT_ONCE = 100
-"""Records between two looks at the clock."""
+"""Number of records between two reads of the clock."""
 
 
 def values_of(size: int) -> list[bytes]:

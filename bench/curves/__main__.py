@@ -1,9 +1,9 @@
-"""How throughput and CPU change as something grows, on Kvorum and on Apache Kafka: `make bench-curves`.
+"""Throughput and CPU as functions of one quantity, on Kvorum and on Apache Kafka: `make bench-curves`.
 
     python -m bench.curves [--only partitions,idle] [--rounds 1] [--system kvorum|kafka] [--scale 1] [--out FOLDER]
 
-Each curve's points go to build/bench/curves/NAME.json as they come, and are drawn in NAME.svg. Without java or Kafka's
-jars only Kvorum is measured. Exit code 1: something came to nothing.
+Each curve's points are written to build/bench/curves/NAME.json one by one, and drawn in NAME.svg. Without java or
+Kafka's jars only Kvorum is measured. Exit code 1: a point failed.
 """
 
 import argparse
@@ -30,7 +30,7 @@ OUT = ROOT / "build/bench/curves"
 
 
 def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
-    """Return what was asked for."""
+    """Return the command-line options."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.curves", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -85,7 +85,7 @@ class Cluster:
 
 
 def points(kinds: Sequence[str], places: Sequence[int], rounds: int) -> Iterator[tuple[int, str]]:
-    """Yield (place, system) in the order in which they are measured: one system's places in a row, then the other's."""
+    """Yield (x, system) in the order of measurement: all points of one system, then those of the other."""
     for _, kind in alternating(kinds, rounds):
         for place in places:
             yield place, kind
@@ -106,16 +106,16 @@ def measure(curve: Curve, kinds: Sequence[str], options: argparse.Namespace, say
             try:
                 with limited(options.timeout):
                     bed = clusters[kind].bed(place)
-                    os.sync()  # what was left to be written is not to be written in another point's time
+                    os.sync()  # pending writes must not be written during another point
                     figures = curve.run(bed, place)
-            except Exception as error:  # whatever it is, it is this point's: the others are to be had
+            except Exception as error:  # any error belongs to this point only: the others continue
                 drawn.failures.append(f"{curve.name}, {kind}, {place}: {type(error).__name__}: {error}")
                 say(f"  FAILED {drawn.failures[-1]}")
                 clusters[kind].close()
             else:
                 drawn.add(kind, place, figures)
-                told = "; ".join(f"{each.name} {figures[each.name]:,.3f} {each.unit}" for each in curve.series)
-                say(f"  {kind:7} {place:>9,}: {told}   (load {os.getloadavg()[0]:.2f})")
+                text = "; ".join(f"{each.name} {figures[each.name]:,.3f} {each.unit}" for each in curve.series)
+                say(f"  {kind:7} {place:>9,}: {text}   (load {os.getloadavg()[0]:.2f})")
             drawn.write(options.out)
     finally:
         for cluster in clusters.values():
@@ -124,13 +124,13 @@ def measure(curve: Curve, kinds: Sequence[str], options: argparse.Namespace, say
 
 
 def allow_connections() -> None:
-    """Let this process, and the clusters that it starts, have as many open files as the machine allows."""
+    """Raise the open files limit of this process, and of the clusters that it starts, to the machine's maximum."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def main() -> None:
-    """Measure and draw what was asked for."""
+    """Measure and draw the selected curves."""
     options = options_of()
     kinds = kinds_of(options.system)
     allow_connections()

@@ -1,4 +1,4 @@
-"""What is used where nothing is asked for: CPU of a crowded node at rest, and metadata as they grow and live."""
+"""Use without requests: CPU of an idle node with many partitions, and metadata growth."""
 
 import asyncio
 import statistics
@@ -38,7 +38,7 @@ METADATA = (*IMAGE, *LIFE.values())
 
 
 def idle(bed: Bed, place: int) -> dict[str, float]:
-    """Have so many partitions and a thousand connections, on each of which something was asked once."""
+    """Create partitions and a thousand connections, each of which has sent one request."""
     make_topics(bed, place)
     return asyncio.run(at_rest(bed))
 
@@ -80,7 +80,7 @@ def metadata(bed: Bed, place: int) -> dict[str, float]:
 
 
 def life(partitions: int) -> dict[str, float]:
-    """Create so many partitions, have a broker die, restart another: in processes of their own, for their memory."""
+    """Create partitions, kill a broker, restart another: in separate processes, to measure their memory."""
     found: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
         for work in ("lived", "restarted"):

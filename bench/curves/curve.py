@@ -1,4 +1,4 @@
-"""A curve: what is measured at each place of an x axis, on which clusters; and its points as they are kept.
+"""A curve: the measurement at each x value, its clusters, and the format of its stored points.
 
 {"kvorum": commit, "machine": ..., "scale": factor, "name", "title", "x", "series": [{"name", "unit"}, ...],
  "points": [{"system", "x", "runs": {series: [figure, ...]}}, ...], "failures": [...]}
@@ -19,7 +19,7 @@ NO_SETTINGS: Mapping[str, str] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """What is found at each place: a panel of the drawing."""
+    """A measured series: one panel of the drawing."""
 
     name: str
     unit: str
@@ -27,7 +27,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """What is measured. `run` is given a cluster and a place and returns a figure for each series."""
+    """A curve's measurement. `run` gets a cluster and an x value and returns a figure for each series."""
 
     name: str
     title: str
@@ -36,12 +36,12 @@ class Curve:
     series: tuple[Series, ...]
     run: Callable[[Bed, int], Mapping[str, float]]
     nodes: Callable[[int], int] = lambda place: 1
-    """How many nodes the cluster has at a place: with another number comes another cluster."""
+    """Number of the cluster's nodes at an x value: another number needs another cluster."""
     settings: Mapping[str, str] = field(default_factory=dict)
     scaled: bool = False
     """Whether the places are counts that a smaller scale makes smaller."""
     fresh: bool = False
-    """Whether each place has a cluster of its own, so that nothing is left of the one before."""
+    """Whether each x value has its own cluster, without state of the previous one."""
     kinds: tuple[str, ...] = ("kvorum", "kafka")
 
     def places_at(self, scale: Scale) -> list[int]:
@@ -60,7 +60,7 @@ class Drawn:
     failures: list[str] = field(default_factory=list)
 
     def add(self, kind: str, place: int, figures: Mapping[str, float]) -> None:
-        """Take a run's figures."""
+        """Add a run's figures."""
         found = self.runs.setdefault((kind, place), {})
         for series in self.curve.series:
             found.setdefault(series.name, []).append(figures[series.name])

@@ -11,7 +11,7 @@ from bench.child import Child
 from bench.curves.curve import Curve, Series
 from bench.curves.load import ALL_SECONDS, RATES, READY_SECONDS, child, make_topics, rates, written
 from bench.measures.requests import PARTITIONS as REQUEST_PARTITIONS
-from bench.measures.requests import asked
+from bench.measures.requests import request_rate
 from bench.processes import cpu_seconds
 from bench.topics import make_topic
 
@@ -26,7 +26,7 @@ REQUESTS = (Series(name="requests", unit="requests/s"), Series(name="CPU of all 
 
 
 def records_of(bed: Bed, size: int) -> int:
-    """Return how many records of a size are sent: as many bytes of each, but 2,000,000 at the most."""
+    """Return the number of records of a size: the same total bytes for each size, at most 2,000,000 records."""
     return bed.scale.count(min(BYTES // size, RECORDS_MAX), 200)
 
 
@@ -40,9 +40,9 @@ def against_partitions(bed: Bed, place: int) -> dict[str, float]:
 
 
 def against_connections(bed: Bed, place: int) -> dict[str, float]:
-    """Have each of so many connections send one request of one record after the other."""
+    """Make each of the connections send requests of one record, one after the other."""
     with bed.topic(REQUEST_PARTITIONS) as topic, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        rate, cost = runner.run(asked(bed, topic, place, 1))
+        rate, cost = runner.run(request_rate(bed, topic, place, 1))
     return {REQUESTS[0].name: rate, REQUESTS[1].name: cost * 1e6}
 
 
@@ -53,13 +53,13 @@ def against_record_size(bed: Bed, place: int) -> dict[str, float]:
 
 
 def against_batch_size(bed: Bed, place: int) -> dict[str, float]:
-    """Write records of 100 bytes in batches of a size at the most."""
+    """Write records of 100 bytes in batches of at most a size."""
     with bed.topic(PARTITIONS) as topic:
         return written(bed, [topic], records_of(bed, SMALL), SMALL, {"batch.size": str(place)})
 
 
 def against_consumers(bed: Bed, place: int) -> dict[str, float]:
-    """Have so many consumers each read all that one writer writes meanwhile; the bytes of all of them count."""
+    """Make each of the consumers read all records of one concurrent writer; the bytes of all of them count."""
     records = bed.scale.count(200_000, 200)
     with bed.topic(PARTITIONS) as topic, contextlib.ExitStack() as stack:
         start = (bed.system.bootstrap, topic)
@@ -85,7 +85,7 @@ def against_replication_factor(bed: Bed, place: int) -> dict[str, float]:
 
 
 def against_brokers(bed: Bed, place: int) -> dict[str, float]:
-    """Have two writers write to a topic of six partitions a broker, on a cluster of so many brokers."""
+    """Make two writers write to a topic of six partitions per broker, on a cluster of this number of brokers."""
     records = records_of(bed, LARGE)
     topic = bed.new_name()
     make_topic(bed.system, topic, PARTITIONS * place, min(REPLICAS_MAX, place))

@@ -1,4 +1,4 @@
-"""What the curves of the data path have in common: one writer's throughput, and the CPU that the cluster needed."""
+"""Common parts of the data path's curves: one writer's throughput, and the CPU time of the cluster."""
 
 import contextlib
 import time
@@ -34,7 +34,7 @@ def rates(size: float, elapsed: float, used: float) -> dict[str, float]:
 def written(
     bed: Bed, topics: Sequence[str], records: int, size: int, properties: Mapping[str, str] = NO_PROPERTIES
 ) -> dict[str, float]:
-    """Have one writer with acks=all send so many records to topics in turn."""
+    """Make one writer with acks=all send this number of records to topics in turn."""
     arguments = [f"{key}={value}" for key, value in properties.items()]
     with child("bench.clients.writer", bed.system.bootstrap, ",".join(topics), records, size, *arguments) as writer:
         writer.expect(READY_SECONDS)
@@ -47,7 +47,7 @@ def written(
 
 
 def make_topics(bed: Bed, partitions: int) -> list[str]:
-    """Make topics that have so many partitions together, no more than a thousand each."""
+    """Create topics with this total number of partitions, at most a thousand each."""
     counts = [TOPIC_PARTITIONS_MAX] * (partitions // TOPIC_PARTITIONS_MAX)
     counts += [partitions % TOPIC_PARTITIONS_MAX] if partitions % TOPIC_PARTITIONS_MAX else []
     return [bed.make_topic(count) for count in counts]

@@ -1,4 +1,4 @@
-"""Compressed records: what a broker does with them, it does with batches."""
+"""Compressed records: a broker processes whole batches."""
 
 from bench.measures import consume, produce
 from bench.rows import Case, Measure

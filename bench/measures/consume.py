@@ -1,4 +1,4 @@
-"""How fast one ConsumerPerformance reads a topic that lies in the page cache."""
+"""Throughput of one ConsumerPerformance from a topic in the page cache."""
 
 from functools import partial
 

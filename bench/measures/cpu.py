@@ -13,7 +13,7 @@ PARTITIONS = 6
 
 
 def used(bed: Bed, title: str, size: int) -> Figures:
-    """Produce with acks=all, consume all of it, and see what the processes used from before the first to the end."""
+    """Produce with acks=all, consume all records, and measure the processes' CPU time over both."""
     records = records_of(bed, size)
     run = bed.notes["groups"] = bed.notes.get("groups", 0) + 1
     with bed.topic(PARTITIONS) as topic:

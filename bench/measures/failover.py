@@ -16,7 +16,7 @@ from bench.stalled import StalledError
 
 BEFORE_SECONDS, AFTER_SECONDS = 3.0, 5.0
 SETTLED_SECONDS = 1.0
-"""What comes so soon after the kill may have been on its way when the leader died."""
+"""Acknowledgements this soon after the kill may have been sent before the leader died."""
 FLUSH_SECONDS = 30.0
 MUST, AIM = 1.0, 0.2
 TITLE = "leader kill -9, 3 nodes, RF 3, acks=all: longest time without an acknowledgement"
@@ -30,7 +30,7 @@ class Acknowledged:
         self.failed = 0
 
     def delivered(self, error: KafkaError | None, _message: Message) -> None:
-        """Take a delivery report."""
+        """Process a delivery report."""
         if error is None:
             self.times.append(time.monotonic())
         else:
@@ -61,7 +61,7 @@ def topic_led_by(bed: Bed, on_controller: bool) -> tuple[str, int]:
 
 
 def kill_leader(bed: Bed, title: str, on_controller: bool) -> Figures:
-    """Produce, kill the leader's node, and go on until acknowledgements have come again for a while."""
+    """Produce, kill the leader's node, and continue until there have been acknowledgements for a while."""
     bed.system.start()
     bed.system.wait_ready()
     topic, leader = topic_led_by(bed, on_controller)
@@ -88,7 +88,7 @@ def kill_leader(bed: Bed, title: str, on_controller: bool) -> Figures:
 
 
 def case(title: str, on_controller: bool) -> Case:
-    """Return a case: Kvorum's own seconds are held against the limits."""
+    """Return a case: Kvorum's own seconds are compared with the limits."""
     run = partial(kill_leader, title=title, on_controller=on_controller)
     return Case(name=title, rows=(less(title, "s", MUST, AIM, "own"),), run=run)
 

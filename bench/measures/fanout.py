@@ -1,6 +1,6 @@
-"""One producer, eight consumers of the same topic: bytes a second that consumers get, until all eight have all.
+"""One producer, eight consumers of the same topic: total bytes per second, until all eight have all records.
 
-Clients are confluent-kafka, each in a process of its own: eight JVMs would leave the cluster no core to be measured on.
+Clients are confluent-kafka, each in its own process: eight JVMs would leave the cluster no core.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ CPU = f"{TITLE}: CPU of all processes"
 
 
 def fan_out(bed: Bed) -> Figures:
-    """Have all read from the first record on."""
+    """Make all consumers read from the first record."""
     records = bed.scale.count(RECORDS, 1_000)
     with bed.topic(PARTITIONS) as topic, contextlib.ExitStack() as stack:
         start = [bed.system.bootstrap, topic]

@@ -1,6 +1,6 @@
-"""What the operating system alone takes of what `cpu` and `produce` measure: no broker takes less (bench/floor.py).
+"""The operating system's share of the cost measured by `cpu` and `produce`: no broker costs less (bench/floor.py).
 
-The systems of the beds have nothing to do with it: that their figures differ shows how steady the machine is.
+It does not use the measured systems: the difference of their figures shows the machine's variation.
 """
 
 from functools import partial
@@ -16,10 +16,10 @@ KINDS = {"streamed": False, "asked": True}
 
 
 def taken(bed: Bed, title: str, batch_size: int, followers: int, is_consumed: bool) -> Figures:
-    """Return CPU seconds a GB of what stands for brokers."""
+    """Return the CPU seconds per GB of the processes that replace brokers."""
     total = bed.scale.count(TOTAL, 2 * batch_size * REQUEST_BATCHES)
     run = partial(floor, total, batch_size, followers=followers, is_consumed=is_consumed)
-    return {f"{title}, {kind}": run(is_asked=is_asked).total for kind, is_asked in KINDS.items()}
+    return {f"{title}, {kind}": run(by_requests=by_requests).total for kind, by_requests in KINDS.items()}
 
 
 def case(what: str, batch_size: int, followers: int, is_consumed: bool) -> Case:

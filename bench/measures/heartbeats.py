@@ -39,7 +39,7 @@ async def stages(bed: Bed) -> Figures:
 
 
 async def paced(bed: Bed, members: Sequence[Member]) -> Figures:
-    """Have each member send its heartbeats when they are due, over a connection of its own."""
+    """Make each member send its heartbeats at their times, over its own connection."""
     pids, seconds = bed.system.pids(), bed.scale.seconds(SECONDS)
     links = await asyncio.gather(*(Link.to(bed.system.address(1)) for _ in members))
     beats = [(link, member.heartbeat()) for link, member in zip(links, members, strict=True)]

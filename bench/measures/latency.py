@@ -1,8 +1,8 @@
-"""From produce() to the record's arrival at a consumer, one record after the other: acks=all, alone, under load, and
+"""Time from produce() to the record's arrival at a consumer, one by one: acks=all, alone, under load, and
 beside cleaner and retention.
 
-confluent-kafka's clock is ours, in microseconds. Kafka's own EndToEndLatency knows whole milliseconds but for its
-average, which is told beside it.
+For confluent-kafka this process measures in microseconds. Kafka's own EndToEndLatency has whole milliseconds except
+its average, which is also reported.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ LOOK_SECONDS = 0.1
 
 
 def failed(error: KafkaError | None, _message: Message) -> None:
-    """Take a delivery report."""
+    """Process a delivery report."""
     if error is not None:
         raise StalledError(f"a record was not acknowledged: {error}")
 
@@ -101,17 +101,17 @@ OWN = "end-to-end latency, 1 node, another client at half of its own maximum rat
 
 
 def rate_of(title: str) -> str:
-    """Return the name of the row that tells the other client's rate."""
+    """Return the name of the row with the other client's rate."""
     return f"{title}: that half"
 
 
 def loaded(bed: Bed, title: str) -> Figures:
-    """Time records beside a producer of 6 partitions.
+    """Measure latencies beside a producer to 6 partitions.
 
-    What each system can do is found out once, in its warm-up. LOADED has both under the same load, half of what the
-    slower one can do: else the faster would be asked for more, and with the machine's cores at their end it is the
-    clients that wait for each other. (The first of the two knows only of itself in its warm-up.) OWN has half of each
-    one's own, and asks for nothing.
+    Each system's maximum is measured once, in its warm-up. LOADED has both under the same load, half of the slower
+    one's maximum: else the faster one would have more load, and with busy cores the clients would wait for each other.
+    (The warm-up of the first system knows only its own maximum.) OWN has half of each system's own maximum, without
+    targets.
     """
     with bed.topic(6) as other:
         if bed.kind not in bed.maxima:
@@ -126,9 +126,9 @@ def loaded(bed: Bed, title: str) -> Figures:
             return {**latencies(bed, title), rate_of(title): rate}
 
 
-def loaded_case(title: str, is_asked: bool) -> Case:
+def loaded_case(title: str, has_targets: bool) -> Case:
     """Return the case of a load."""
-    quantiles = rows(title) if is_asked else tuple(less(f"{title}, {name}", "ms") for name in QUANTILES)
+    quantiles = rows(title) if has_targets else tuple(less(f"{title}, {name}", "ms") for name in QUANTILES)
     rate = more(rate_of(title), "records/s")
     return Case(name=title, rows=(*quantiles, rate), run=partial(loaded, title=title), java=True)
 
@@ -187,8 +187,8 @@ ONE_NODE = Measure(
     cases=(
         idle(IDLE_1),
         by_tool(f"{IDLE_1}, EndToEndLatency"),
-        loaded_case(LOADED, is_asked=True),
-        loaded_case(OWN, is_asked=False),
+        loaded_case(LOADED, has_targets=True),
+        loaded_case(OWN, has_targets=False),
     ),
 )
 THREE_NODES = Measure(

@@ -24,12 +24,12 @@ Led = dict[int, dict[str, list[int]]]
 
 def topics_of(asker: Asker) -> list[MetadataResponseTopic]:
     """Return all topics as a broker knows them."""
-    asked = MetadataRequest(topics=None, allow_auto_topic_creation=False)
-    return asker.ask(asked, METADATA_VERSION).topics  # type: ignore[attr-defined,no-any-return]
+    request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+    return asker.ask(request, METADATA_VERSION).topics  # type: ignore[attr-defined,no-any-return]
 
 
 def led(topics: list[MetadataResponseTopic], names: set[str]) -> Led | None:
-    """Return who leads what; None as long as a partition is missing, has no leader or not all its replicas in sync."""
+    """Return the leaders; None while a partition is missing, has no leader or has replicas out of sync."""
     found: Led = {}
     known = [topic for topic in topics if topic.name in names]
     rows = [(topic.name or "", row) for topic in known for row in topic.partitions]
@@ -43,17 +43,17 @@ def led(topics: list[MetadataResponseTopic], names: set[str]) -> Led | None:
 
 
 def wait_leading(asker: Asker, led_here: dict[str, list[int]]) -> None:
-    """Ask a broker for the end of what it is to lead, until it says so of each: then it does lead."""
+    """Request the log end of a broker's partitions until it leads all of them."""
     waiting = led_here
     while waiting:
-        asked = [
+        request = [
             ListOffsetsTopic(
                 name=name,
                 partitions=[ListOffsetsPartition(partition_index=index, timestamp=LATEST) for index in indexes],
             )
             for name, indexes in waiting.items()
         ]
-        answer = asker.ask(ListOffsetsRequest(replica_id=-1, topics=asked), LIST_OFFSETS_VERSION)
+        answer = asker.ask(ListOffsetsRequest(replica_id=-1, topics=request), LIST_OFFSETS_VERSION)
         waiting = {
             topic.name: [row.partition_index for row in topic.partitions if row.error_code]
             for topic in answer.topics  # type: ignore[attr-defined]

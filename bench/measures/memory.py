@@ -1,7 +1,7 @@
-"""What all processes of a node have in memory: idle, after 2 GB, with 10,000 partitions.
+"""Memory of all processes of a node: idle, after 2 GB, with 10,000 partitions.
 
-Pages that several processes share count once (PSS): the node of a system of several processes is what the machine
-has to have. The plain sum of all processes is told beside it.
+Pages shared by several processes count once (PSS): this is the memory that the machine must have. The plain sum of
+all processes is also reported.
 """
 
 import time
@@ -46,7 +46,7 @@ def idle(bed: Bed) -> Figures:
 
 
 def loaded(bed: Bed) -> Figures:
-    """Look after so much was produced and consumed."""
+    """Measure after producing and consuming this amount."""
     started(bed)
     records = bed.scale.count(BYTES // LARGE, 1_000)
     with bed.topic(6) as topic:
@@ -57,7 +57,7 @@ def loaded(bed: Bed) -> Figures:
 
 
 def crowded(bed: Bed) -> Figures:
-    """Look with so many partitions."""
+    """Measure with this number of partitions."""
     started(bed)
     for _ in range(bed.scale.count(TOPICS)):
         bed.make_topic(bed.scale.count(PARTITIONS, 10))

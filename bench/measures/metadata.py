@@ -1,7 +1,7 @@
-"""Changes of the metadata with three controllers, one after the other: each is committed before the next is sent.
+"""Metadata changes with three controllers, one after the other: each is committed before the next is sent.
 
-A change is one record: IncrementalAlterConfigs of one topic's config, asked of the active controller's own listener and
-answered when it is committed. Kvorum's controllers also tell how long a commit takes without the request around it.
+A change is one record: IncrementalAlterConfigs of one topic's config, sent to the active controller's own listener; the
+response follows the commit. Kvorum's controllers also report the time of a commit without the request.
 A new topic's leader gets ListOffsets as soon as CreateTopics is answered, and again until it serves the topic.
 """
 
@@ -11,7 +11,7 @@ import time
 from bench.asker import Asker, active_controller
 from bench.beds import Bed
 from bench.measures.produce import THREE
-from bench.own_metrics import told
+from bench.own_metrics import metric_values
 from bench.quantiles import quantile
 from bench.rows import Case, Figures, Measure, less, more
 from bench.stalled import StalledError
@@ -45,7 +45,7 @@ def change(topic: str, number: int) -> IncrementalAlterConfigsRequest:
     return IncrementalAlterConfigsRequest(resources=[resource])
 
 
-def asked(raw: Raw, request: Message, version: int) -> Message:
+def call(raw: Raw, request: Message, version: int) -> Message:
     """Return the answer. Raises StalledError."""
     answer = raw.ask(request, version)
     if answer is None:
@@ -63,11 +63,11 @@ def commits(bed: Bed) -> Figures:
     with bed.topic() as topic, Raw(*bed.system.controller(controller)) as raw:
         for number in range(count + count // WARM_UP_SHARE):
             began = time.perf_counter()
-            answer = asked(raw, change(topic, number), 1)
+            answer = call(raw, change(topic, number), 1)
             times.append((time.perf_counter() - began) * 1000)
             if answer.responses[0].error_code:  # type: ignore[attr-defined]
                 raise StalledError(f"change {number} is answered with an error: {answer}")
-        own = told(bed.system.metrics_urls("controller")[controller - 1 : controller], RAFT_COMMIT_LATENCY_AVG)
+        own = metric_values(bed.system.metrics_urls("controller")[controller - 1 : controller], RAFT_COMMIT_LATENCY_AVG)
     counted = times[-count:]
     figures = {f"{COMMIT}, p50": quantile(counted, 0.5), f"{COMMIT}, p99": quantile(counted, 0.99)}
     return figures | ({OWN: own[0]} if own else {})
@@ -80,17 +80,17 @@ def created(bed: Bed) -> Figures:
         began = time.perf_counter()
         for name in names:
             topic = CreatableTopic(name=name, num_partitions=1, replication_factor=3)
-            answer = asked(raw, CreateTopicsRequest(topics=[topic], timeout=TIMEOUT_MS), 7)
+            answer = call(raw, CreateTopicsRequest(topics=[topic], timeout=TIMEOUT_MS), 7)
             if answer.topics[0].error_code:  # type: ignore[attr-defined]
                 raise StalledError(f"{name} is not made: {answer}")
         elapsed = time.perf_counter() - began
         states = [DeleteTopicState(name=name) for name in names]
-        asked(raw, DeleteTopicsRequest(topics=states, timeout=TIMEOUT_MS), 6)
+        call(raw, DeleteTopicsRequest(topics=states, timeout=TIMEOUT_MS), 6)
     return {CREATED: len(names) / elapsed}
 
 
 def served(bed: Bed) -> Figures:
-    """Create topics with leaders on each broker in turn; ask each leader for offsets until it has them."""
+    """Create topics with leaders on each broker in turn; request offsets from each leader until it responds."""
     names = [bed.new_name() for _ in range(bed.scale.count(SERVED_TOPICS, 6))]
     refused, times = 0, []
     with contextlib.ExitStack() as stack:
@@ -99,7 +99,7 @@ def served(bed: Bed) -> Figures:
             replicas = [NODES[(number + place) % len(NODES)] for place in range(len(NODES))]
             assigned = [CreatableReplicaAssignment(partition_index=0, broker_ids=replicas)]
             topic = CreatableTopic(name=name, num_partitions=-1, replication_factor=-1, assignments=assigned)
-            asked(
+            call(
                 raws[NODES[number // len(NODES) % len(NODES)]],
                 CreateTopicsRequest(topics=[topic], timeout=TIMEOUT_MS),
                 7,
@@ -110,7 +110,7 @@ def served(bed: Bed) -> Figures:
                 looks += 1
             refused += looks > 1
             times.append((time.perf_counter() - began) * 1000)
-        asked(raws[1], DeleteTopicsRequest(topics=[DeleteTopicState(name=name) for name in names]), 6)
+        call(raws[1], DeleteTopicsRequest(topics=[DeleteTopicState(name=name) for name in names]), 6)
     figures = {f"{SERVED}, {text}": quantile(times, share) for text, share in (("p50", 0.5), ("p99", 0.99))}
     return {REFUSED: 100 * refused / len(names), **figures}
 
@@ -119,7 +119,7 @@ def offsets_code(raw: Raw, name: str) -> int:
     """Return the error code of ListOffsets for partition 0."""
     partition = ListOffsetsPartition(partition_index=0, current_leader_epoch=-1, timestamp=-1)
     topic = ListOffsetsTopic(name=name, partitions=[partition])
-    answer = asked(raw, ListOffsetsRequest(replica_id=-1, topics=[topic]), 7)
+    answer = call(raw, ListOffsetsRequest(replica_id=-1, topics=[topic]), 7)
     return int(answer.topics[0].partitions[0].error_code)  # type: ignore[attr-defined]
 
 

@@ -1,4 +1,4 @@
-"""Offset commits a second: by a driver that keeps requests on their way, and by confluent-kafka one after the other."""
+"""Offset commits per second: by a driver with pipelined requests, and by confluent-kafka one after the other."""
 
 import asyncio
 import time
@@ -33,7 +33,7 @@ ONE_BY_ONE = "offset commits, confluent-kafka, one at a time"
 
 
 def cpu_title(title: str) -> str:
-    """Return the name of the row of the CPU that went with it."""
+    """Return the name of the row with the corresponding CPU time."""
     return f"{title}: CPU of all processes"
 
 
@@ -42,13 +42,13 @@ def frames(member: Member, topic: str) -> list[bytes]:
     found = []
     for partition in range(PARTITIONS):
         row = OffsetCommitRequestPartition(partition_index=partition, committed_offset=1000 + partition)
-        asked = OffsetCommitRequest(
+        commit = OffsetCommitRequest(
             group_id=member.group_id,
             generation_id_or_member_epoch=member.generation,
             member_id=member.member_id,
             topics=[OffsetCommitRequestTopic(name=topic, partitions=[row])],
         )
-        found.append(request(asked, VERSION))
+        found.append(request(commit, VERSION))
     return found
 
 
@@ -60,9 +60,9 @@ def codes(answer: Message) -> Iterator[int]:
 
 
 async def committed(bed: Bed, topic: str, connections: int) -> tuple[float, float]:
-    """Have a group of one member for each connection, which commits one partition after the other.
+    """Create a group of one member for each connection, which commits one partition after the other.
 
-    Return commits answered a second, and CPU seconds for each. Raises StalledError.
+    Return commits per second, and CPU seconds per commit. Raises StalledError.
     """
     links = [await Link.to(bed.system.address(1)) for _ in range(connections)]
     await find_coordinator(links[0], f"{topic}-0")
@@ -115,7 +115,7 @@ def one_by_one(bed: Bed) -> Figures:
 
 
 def commit_for(consumer: Consumer, topic: str, seconds: float) -> tuple[int, float]:
-    """Go on for so long; return how many commits there were, and the seconds."""
+    """Continue for this time; return the number of commits, and the seconds."""
     count, began = 0, time.perf_counter()
     while (elapsed := time.perf_counter() - began) < seconds:
         consumer.commit(offsets=[TopicPartition(topic, 0, count)], asynchronous=False)

@@ -1,6 +1,6 @@
-"""How fast the clients are with a broker that only answers: no broker is faster than that with them.
+"""Throughput of the clients with a broker that only responds: no broker is faster with them.
 
-The systems of the beds have nothing to do with it: that their figures differ shows how steady the machine is.
+It does not use the measured systems: the difference of their figures shows the machine's variation.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ READY_SECONDS = 30.0
 
 @contextmanager
 def answering(partitions: int) -> Iterator[int]:
-    """Have a broker that only answers; yields its port. Raises StalledError."""
+    """Start a broker that only responds; yield its port. Raises StalledError."""
     answerer = Child("bench.clients.answerer", str(partitions))
     try:
         yield int(answerer.expect(READY_SECONDS)[0])
@@ -41,9 +41,9 @@ def produced(bed: Bed, title: str, size: int, partitions: int, properties: dict[
 
 
 def requested(bed: Bed, title: str, connections: int) -> Figures:
-    """Ask as the measure `requests` does."""
+    """Send the same requests as the measure `requests`."""
     with answering(requests.PARTITIONS) as port, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        rate, _ = runner.run(requests.asked(bed, TOPIC, connections, address=("127.0.0.1", port)))
+        rate, _ = runner.run(requests.request_rate(bed, TOPIC, connections, address=("127.0.0.1", port)))
     return {title: rate}
 
 

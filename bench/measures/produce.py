@@ -1,4 +1,4 @@
-"""How fast ProducerPerformance gets its records acknowledged, and what that costs the cluster."""
+"""Throughput of ProducerPerformance, and the CPU time of the cluster."""
 
 from functools import partial
 
@@ -31,7 +31,7 @@ def produced(bed: Bed, title: str, size: int, partitions: int, properties: dict[
 
 
 def cpu_title(title: str) -> str:
-    """Return the name of the row of the CPU that went with it."""
+    """Return the name of the row with the corresponding CPU time."""
     return f"{title}: CPU of all processes"
 
 

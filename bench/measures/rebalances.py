@@ -1,8 +1,8 @@
-"""How long a large group takes to rebalance when one joins, and when one leaves, until everyone has its new share.
+"""Duration of a large group's rebalance after a join and after a leave, until every member has its new assignment.
 
-Members are confluent-kafka's, all in this process, with their defaults: what a member hears of when it sends its next
-heartbeat (3 s classic, 5 s KIP-848) is part of the time. What the coordinator alone takes is shown by members that ask
-at once (bench/members.py): a newcomer, and everybody else at the same moment.
+Members are confluent-kafka's, all in this process, with their defaults: the wait for a member's next heartbeat
+(3 s classic, 5 s KIP-848) is part of the time. The coordinator's own time is measured with members that send requests
+at once (bench/members.py): a new member, and all others at the same time.
 """
 
 import asyncio
@@ -21,8 +21,8 @@ from bench.rows import Case, Figures, Measure, less
 
 MEMBERS, PARTITIONS, REPEATS = 50, 200, 3
 QUIET_SECONDS, QUIET_SPREAD_SECONDS = 4.0, 5.0
-"""How long a group is let be between two changes, and up to how much longer: each begins at another place of the
-interval between heartbeats, which a rebalance has brought into step."""
+"""Minimum and random extra time between two changes of a group: each begins at another time within the heartbeat
+interval, since a rebalance synchronises the heartbeats."""
 CLASSIC_INTERVAL_SECONDS = 3.0
 AT_ONCE_WARM_UP, AT_ONCE_ROUNDS = 40, 40
 JOINS, LEAVES = "one joins, until all have their share", "one leaves, until all have their share"
@@ -30,7 +30,7 @@ AT_ONCE = f"group of {MEMBERS}, classic, one joins and all ask at once, until al
 
 
 def cpu_title(title: str) -> str:
-    """Return the name of the row of the CPU that went with it."""
+    """Return the name of the row with the corresponding CPU time."""
     return f"{title}: CPU of all processes"
 
 
@@ -42,7 +42,7 @@ def paced(bed: Bed, settings: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def one_more(bed: Bed, title: str, settings: Mapping[str, str]) -> Figures:
-    """Have one join a group and leave it again, some times; return the medians."""
+    """Add and remove a member several times; return the medians."""
     repeats, pids = bed.scale.count(REPEATS), bed.system.pids()
     found: dict[str, list[float]] = {}
 
@@ -72,10 +72,10 @@ def one_more(bed: Bed, title: str, settings: Mapping[str, str]) -> Figures:
     return {what: statistics.median(figures) for what, figures in found.items()}
 
 
-async def asked_at_once(bed: Bed, topic: str) -> tuple[float, float]:
-    """Have a newcomer join, and everybody else ask again in the same moment; then it leaves, and all ask again.
+async def rebalance_at_once(bed: Bed, topic: str) -> tuple[float, float]:
+    """Make a new member join, and all others rejoin at the same time; then it leaves, and all rejoin.
 
-    Return the median of the joins' seconds, and CPU seconds for each rebalance.
+    Return the median of the joins' seconds, and CPU seconds per rebalance.
     """
     address, count = bed.system.address(1), bed.scale.count(MEMBERS, 3)
     warm_up, rounds = bed.scale.count(AT_ONCE_WARM_UP), bed.scale.count(AT_ONCE_ROUNDS)
@@ -89,7 +89,7 @@ async def asked_at_once(bed: Bed, topic: str) -> tuple[float, float]:
         if number == warm_up:
             used, times = cpu_seconds(pids), []
         for member in members:
-            member.user_data = b"%d" % number  # who says something new is never answered with the old generation
+            member.user_data = b"%d" % number  # a member with a new subscription never gets the old generation
         newcomer = Member(topic, links[count], (topic,), PARTITIONS)
         await newcomer.introduce()  # the group waits for it from now on
         began = time.perf_counter()
@@ -104,9 +104,9 @@ async def asked_at_once(bed: Bed, topic: str) -> tuple[float, float]:
 
 
 def at_once(bed: Bed) -> Figures:
-    """See what the coordinator alone takes."""
+    """Measure the coordinator's own time."""
     with bed.topic(PARTITIONS) as topic:
-        seconds, used = asyncio.run(asked_at_once(bed, topic))
+        seconds, used = asyncio.run(rebalance_at_once(bed, topic))
     return {AT_ONCE: seconds * 1000, cpu_title(AT_ONCE): used * 1000}
 
 

@@ -22,7 +22,7 @@ VALUE = b"x" * 100
 WARM_UP_SECONDS, SECONDS = 2.0, 6.0
 DEADLINE_SECONDS, RETRY_SECONDS = 60.0, 0.01
 ERROR_CODE_BEHIND_NAME = 5
-"""In an answer of version 9: the count of partitions and the index lie between the topic's name and the error code."""
+"""In a response of version 9, the count of partitions and the index are between the topic's name and the error code."""
 NAME_POSITION = 7
 """Behind correlation id, tagged fields, count of topics, length of the name."""
 
@@ -31,12 +31,12 @@ def frame_of(topic: str, partition: int) -> bytes:
     """Return the request."""
     batch = bytes(build_batch([Record(VALUE, None, time.time_ns() // 1_000_000)]))
     data = PartitionProduceData(index=partition, records=batch)
-    asked = ProduceRequest(acks=1, timeout=10_000, topic_data=[TopicProduceData(name=topic, partition_data=[data])])
-    return request(asked, VERSION)
+    message = ProduceRequest(acks=1, timeout=10_000, topic_data=[TopicProduceData(name=topic, partition_data=[data])])
+    return request(message, VERSION)
 
 
 class GoodProduce:
-    """Tells good answers by the place of their error code: each has another base offset, none is to be decoded."""
+    """Recognises successful responses by the error code at its position: base offsets differ, and none is decoded."""
 
     def __init__(self, topic: str) -> None:
         self._position = NAME_POSITION + len(topic) + ERROR_CODE_BEHIND_NAME
@@ -59,12 +59,12 @@ async def wait_led(link: Link, frame: bytes, is_good: GoodProduce) -> None:
     raise StalledError("a partition takes no record")
 
 
-async def asked(
+async def request_rate(
     bed: Bed, topic: str, connections: int, depth: int = DEPTH, address: tuple[str, int] | None = None
 ) -> tuple[float, float]:
-    """Return requests answered a second, and CPU seconds for each. Raises StalledError.
+    """Return requests per second, and CPU seconds per request. Raises StalledError.
 
-    `address`: of another broker than the system's first.
+    `address`: another broker's, by default the system's first.
     """
     links = [await Link.to(address or bed.system.address(1)) for _ in range(connections)]
     is_good = GoodProduce(topic)
@@ -90,7 +90,7 @@ async def asked(
 def requests(bed: Bed, title: str, connections: int) -> Figures:
     """Send them to a new topic."""
     with bed.topic(PARTITIONS) as topic, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        rate, cost = runner.run(asked(bed, topic, connections))
+        rate, cost = runner.run(request_rate(bed, topic, connections))
     return {title: rate, f"{title}: CPU of all processes": cost * 1e6}
 
 

@@ -28,7 +28,7 @@ def start(bed: Bed, title: str) -> Figures:
 
 
 def restart(bed: Bed) -> Figures:
-    """Fill a node's log, kill it, and start it again; what was written is on the disk by then, for either system."""
+    """Fill a node's log, kill it, and start it again; the records are on the disk before, on both systems."""
     bed.system.start()
     bed.system.wait_ready()
     topic = bed.make_topic(LOG_PARTITIONS)

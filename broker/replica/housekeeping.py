@@ -1,7 +1,7 @@
 """Periodic work on a broker's replicas: time-outs, ISR shrinks, high watermark checkpoints,
 logs that could not be opened.
 
-Timers are the loop's; two runs of one task never overlap. Periodic work on logs is in broker.log_duties.
+Timers are the loop's; two runs of one task never overlap. Periodic work on logs is in broker.log_maintenance.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ class Deadlines:
         self.arm()
 
 
-class Duties:
+class PeriodicTasks:
     """Repeated work: each task runs `interval_ms` after its last run ended."""
 
     __slots__ = ("_tasks",)
@@ -100,11 +100,11 @@ class Housekeeping:
         self._hosted = hosted
         self._outbox = outbox
         self._log_manager = log_manager
-        self._duties = Duties()
+        self._tasks = PeriodicTasks()
 
     def start(self, reopen: Callable[[], Awaitable[None]]) -> None:
         """Begin. `reopen` is DeltaApplier's."""
-        settings, every = self._settings, self._duties.every
+        settings, every = self._settings, self._tasks.every
         every(max(1, settings.int("replica.lag.time.max.ms") // 2), "isr-expiration", self._shrink_isrs)
         every(
             settings.int("replica.high.watermark.checkpoint.interval.ms"), "highwatermark-checkpoint", self._checkpoint
@@ -113,7 +113,7 @@ class Housekeeping:
 
     async def close(self) -> None:
         """Stop."""
-        await self._duties.close()
+        await self._tasks.close()
 
     def _shrink_isrs(self) -> None:
         now_ms = self._clock.monotonic_ms()

@@ -5,7 +5,7 @@
     append_records      Produce              delete_records   DeleteRecords
     fetch_records       Fetch                offsets          ListOffsets, OffsetForLeaderEpoch
     transactions        Produce with transactional batches, WriteTxnMarkers, verification for coordinators
-    start, shutdown     periodic work: ISR shrinks, high watermark checkpoints (that of logs: broker.log_duties)
+    start, shutdown     periodic work: ISR shrinks, high watermark checkpoints (that of logs: broker.log_maintenance)
 
 All on one event loop; nothing suspends between a check and the change that relies on it.
 Source: Kafka's ReplicaManager.

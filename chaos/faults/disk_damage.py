@@ -109,7 +109,7 @@ def segment_of(directories: Sequence[str], partition: str, rng: Random) -> str:
     ]
     paths = [path for folder, base in bases if os.path.getsize(path := segment_file(folder, base, LOG_SUFFIX))]
     if not paths:
-        raise NothingToDamage(f"all segments of {partition} in {', '.join(directories)} are empty")
+        raise NothingToDamage(f"{partition} has no segment with data in {', '.join(directories)}")
     return rng.choice(paths)
 
 

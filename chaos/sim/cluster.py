@@ -154,7 +154,7 @@ class SimCluster:
         self._wait(self._all_unfenced, BOOT_LIMIT_S, "Boot", "not all brokers are unfenced")
         made: list[bool] = []
         self.start_client("maker", lambda client: self._make_topic(client, made))
-        self._wait(lambda: bool(made), BOOT_LIMIT_S, "Boot", "the topic cannot be made")
+        self._wait(lambda: bool(made), BOOT_LIMIT_S, "Boot", "the topic cannot be created")
 
     def start_load(self) -> None:
         """Start producers, consumers and metadata changes."""

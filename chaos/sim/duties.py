@@ -63,7 +63,7 @@ def check_duties(
     gained = {*after.replicas} - ({*before.replicas} if before is not None else set())
     for broker_id in gained:
         if is_leaving(earlier.configs, broker_id) and is_leaving(later.configs, broker_id):
-            raise Violation("NoReplicaForWhoLeaves", f"{name} comes to {broker_id}: {before} to {after}")
+            raise Violation("NoReplicaForWhoLeaves", f"broker {broker_id} gets a replica: {before} to {after}")
     leader = after.leader
     if not after.has_leader or (before is not None and before.leader == leader):
         return
@@ -93,7 +93,7 @@ def undone(image: MetadataImage) -> Iterator[str]:
     stay = [broker_id for broker_id in image.cluster.brokers if not is_leaving(image.configs, broker_id)]
     for broker_id, duty in found.items():
         if duty is BrokerAdminState.ACTIVE:
-            yield f"broker {broker_id} has not got back what it led before its maintenance"
+            yield f"broker {broker_id} does not lead all partitions that it led before its maintenance"
     for topic in image.topics.by_name.values():
         for number, partition in topic.sorted_partitions():
             leader = partition.leader

@@ -158,7 +158,7 @@ class Invariants:
             if [entry for entry in shadow.entries if entry.base_offset >= shadow.start][: len(left)] != left:
                 raise Violation(
                     "KillLosesNothing",
-                    f"{process.name} had {len(held)} batches of {name} when it was killed, and came back with "
+                    f"{process.name} had {len(held)} batches of {name} when it was killed, and restarted with "
                     f"{len(shadow.entries)}, or others",
                 )
         if each.start > ledger.starts.highest:
@@ -352,7 +352,7 @@ class Invariants:
                     # The previous leader may continue as a zombie for a while: the loss of its commits is also legal.
                     ledger.losses.append(f"{ledger.name}: unclean election of broker {after.leader}")
             elif all(self.lives.is_suspect(broker_id, key) for broker_id in candidates):
-                ledger.legal_losses[after.leader_epoch] = f"all of {sorted(candidates)} lost what was not synced"
+                ledger.legal_losses[after.leader_epoch] = f"all of {sorted(candidates)} lost unsynced data"
         elif before is not None and not after.has_leader and before.leader_epoch in ledger.unheard_losses:
             ledger.legal_losses[after.leader_epoch] = ledger.legal_losses[before.leader_epoch]  # it is still to come
         if before is not None:

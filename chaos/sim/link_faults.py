@@ -74,7 +74,7 @@ class LinkFaults:
             return None
         if fault.amount:
             loop.call_at_host(None, loop.time() + fault.amount, lambda: network.abandon(frozen))
-        story = f"the connections of node-{machine.node_id} and {self._peers(fault)} stand still ({fault.ways})"
+        story = f"the connections of node-{machine.node_id} and {self._peers(fault)} are frozen ({fault.ways})"
         whole = f"{story}, broken after {fault.amount:g} s" if fault.amount else story
         return whole, [f"node-{machine.node_id}"], lambda: network.thaw(frozen)
 

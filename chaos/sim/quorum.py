@@ -231,7 +231,7 @@ class QuorumWorld:
         self.loop.run_for(2.0)
         self.quiet = True
         if not self.loop.run_until(self.is_at_rest, limit_s=limit_s):
-            raise Violation("Convergence", f"did not come to rest within {limit_s} s")
+            raise Violation("Convergence", f"did not settle within {limit_s} s")
         self.check_errors()
         (leader,) = [voter for voter in self.voters.values() if voter.log is not None and voter.log.is_active()]
         batch = build_batch([Record(value=b"last", timestamp=1)])

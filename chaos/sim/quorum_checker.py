@@ -145,7 +145,7 @@ class Checker:
         place = self.end_offsets.get(base_offset)
         if place is None or place >= len(self.log) or self.log[place].digest != digest:
             raise Violation(
-                "AcknowledgedIsKept", f"offset {base_offset} is acknowledged, and not what was applied there"
+                "AcknowledgedIsKept", f"offset {base_offset} is acknowledged, but another batch was applied there"
             )
         self.acknowledged[base_offset] = digest
         self.acknowledged_end = max(self.acknowledged_end, end_offset)

@@ -84,7 +84,7 @@ class SimPresence(QuorumPresence):
 
     async def _request(self, address: Address, request: DescribeClusterRequest | UpdateRaftVoterRequest) -> object:
         """Send to the listener there; None without an answer."""
-        assert isinstance(request, UpdateRaftVoterRequest), "nothing else is asked without bootstrap servers"
+        assert isinstance(request, UpdateRaftVoterRequest), "no other request without bootstrap servers"
         world, loop, asking = self._world, self._world.loop, self._own.host
         answered: asyncio.Future[UpdateRaftVoterResponse] = loop.create_future()
 

@@ -255,7 +255,7 @@ class Probe:
             count += await connects(self._addresses[0], self._client.rng)
             elapsed_s = self._loop.time() - began_s
             if count > RATE * (elapsed_s + 11) + 1:
-                raise Violation("ConnectionRate", f"{count} connections in {elapsed_s:.3f} s at {RATE:g} a second")
+                raise Violation("ConnectionRate", f"{count} connections in {elapsed_s:.3f} s at {RATE:g} per second")
             if elapsed_s > CONNECTIONS_LIMIT_S:
                 raise Violation("ConnectionRate", f"only {count} connections in {elapsed_s:.3f} s")
         await self._alter({IP: host}, CONNECTION_CREATION_RATE, None)

@@ -67,7 +67,7 @@ class ReadWatch:
             raise Violation(
                 "ReadIsCommitted",
                 f"{who} has read {name[0]}-{name[1]} up to {next_offset} from broker {broker_id} (broker {leader_id} "
-                f"leads): committed is what is below {end}",
+                f"leads): committed are records below {end}",
             )
 
     def sent(self, who: str, rack_id: str, leader_id: int, broker_id: int, name: tuple[str, int]) -> None:
@@ -76,7 +76,7 @@ class ReadWatch:
             where = rack_of(broker_id, self.racks) if self.racks else "no rack"
             raise Violation(
                 "PreferredReplica",
-                f"broker {leader_id} sends {who}, which stands in {rack_id or 'no rack'}, for {name[0]}-{name[1]} to "
+                f"broker {leader_id} sends {who}, which is in {rack_id or 'no rack'}, for {name[0]}-{name[1]} to "
                 f"broker {broker_id} in {where}",
             )
 

@@ -32,7 +32,7 @@ def change(record: dict[str, object], names: dict[str, str]) -> str | None:
     match record.get("type"):
         case "Topic":
             names[str(record["topic_id"])] = str(record["name"])
-            return f"topic {record['name']} is made"
+            return f"topic {record['name']} is created"
         case "Partition" | "PartitionChange":
             topic = str(record["topic_id"])
             name = f"{names.get(topic, topic)}-{record['partition_id']}"

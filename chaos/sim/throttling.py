@@ -129,7 +129,7 @@ def check_throttles(
         name = str(broker_id)
         had, has = (DECOMMISSION_THROTTLE in each.configs.of(ResourceType.BROKER, name) for each in (before, after))
         if had and not has and not is_leaving(before.configs, broker_id) and not is_leaving(after.configs, broker_id):
-            raise Violation("ThrottleStaysForThen", f"the throttle of {name}, which is not to leave yet, is gone")
+            raise Violation("ThrottleStaysForThen", f"the throttle of {name}, not decommissioned yet, was removed")
 
 
 def check_departing(name: str, before: MetadataImage, after: MetadataImage) -> None:

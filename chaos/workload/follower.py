@@ -112,7 +112,7 @@ class MetadataFollower:
         if row.error_code:
             raise KafkaError(ErrorCode(row.error_code), f"broker {node} cannot serve offset {self.next_offset}")
         records = b"" if row.records is None else row.records
-        assert not isinstance(records, tuple), "what comes over the wire is one piece"
+        assert not isinstance(records, tuple), "fetched records are one buffer"
         view = memoryview(records)
         for place, header in batches(view):
             if header.next_offset <= self.next_offset:
@@ -137,7 +137,7 @@ class MetadataFollower:
         self._starts[node] = start
         if len(self._starts) == len(self._brokers) and min(self._starts.values()) > self.next_offset:
             self._recorder.note(
-                f"metadata records {self.next_offset} to {min(self._starts.values()) - 1} were not seen: "
-                "every broker's copy begins behind them"
+                f"metadata records {self.next_offset} to {min(self._starts.values()) - 1} were missed: "
+                "every broker's copy starts after them"
             )
             self.next_offset = min(self._starts.values())

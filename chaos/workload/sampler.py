@@ -72,7 +72,7 @@ class MetadataSampler:
             elr = "with" if self._samples.with_elr else "without"
             self._recorder.note(
                 f"leaders and ISRs were sampled {self._samples.taken} times, {elr} eligible leader replicas; "
-                f"the longest time without an answer of any broker was {self._apart:.2f} s"
+                f"the longest time without a response of any broker was {self._apart:.2f} s"
             )
 
     async def _run(self) -> None:

@@ -171,7 +171,7 @@ def test_records_are_browsed_and_written(cluster: LocalCluster) -> None:
     assert one["details"][0]["size_bytes"] > 0 and one["details"][0]["log_dir"]
 
 
-def test_what_happens_is_told_and_what_is_written_is_followed(cluster: LocalCluster) -> None:
+def test_events_are_reported_and_writes_followed(cluster: LocalCluster) -> None:
     base = cluster.plan.admin_urls()[0]
     path = f"{base}/v1/events?type=topic_created,topic_deleted"
     with urllib.request.urlopen(f"{path}&limit=1", timeout=30) as events:
@@ -196,7 +196,7 @@ def test_what_happens_is_told_and_what_is_written_is_followed(cluster: LocalClus
         assert event(events) == ("topic_deleted", "brief")
 
 
-def test_a_node_with_tokens_asks_for_them(start_cluster: Start, tmp_path: Path) -> None:
+def test_a_node_with_tokens_requires_one(start_cluster: Start, tmp_path: Path) -> None:
     file = tmp_path / "tokens"
     file.write_text(f"read {hashlib.sha256(b'look').hexdigest()}\nadmin {hashlib.sha256(b'change').hexdigest()} ops\n")
     cluster = start_cluster("single.yaml", f"kvorum.admin.tokens.file={file}")

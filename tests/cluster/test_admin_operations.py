@@ -72,7 +72,7 @@ def patch_if(cluster: LocalCluster, path: str, body: object, tag: str) -> int:
             return error.code
 
 
-def test_quotas_set_over_http_are_those_a_client_is_told_of(cluster: LocalCluster) -> None:
+def test_quotas_set_over_http_are_returned_to_clients(cluster: LocalCluster) -> None:
     path = "/v1/quotas?client_id=app"
     assert http(cluster, "PATCH", f"{path}&validate_only=true", {"set": {"producer_byte_rate": 1}}) == (204, None)
     assert http(cluster, "PATCH", path, {"set": {"producer_byte_rate": 1024}}) == (204, None)
@@ -176,7 +176,7 @@ def test_features_loggers_and_differences_are_those_of_the_cluster(cluster: Loca
     assert differences("topic:differing,topic:differing:broker")["segment.bytes"] == ["2097152", "1073741824"]
 
 
-def test_brokers_say_what_they_speak_and_have_configs_in_common(cluster: LocalCluster) -> None:
+def test_brokers_report_api_versions_and_common_configs(cluster: LocalCluster) -> None:
     found = http(cluster, "GET", "/v1/brokers/2/api-versions")[1]
     fetch = next(row for row in found["apis"] if row["name"] == "FETCH")
     assert (found["broker"], fetch["key"], fetch["min_version"] <= 12 <= fetch["max_version"]) == (2, 1, True)
@@ -246,7 +246,7 @@ def bundle_of(cluster: LocalCluster) -> tuple[dict[str, bytes], dict[str, Any]]:
     return found, json.loads(found["manifest.json"])
 
 
-def test_processes_tell_of_themselves_and_a_snapshot_is_written(cluster: LocalCluster) -> None:
+def test_processes_report_themselves_and_a_snapshot_is_written(cluster: LocalCluster) -> None:
     brokers = http(cluster, "GET", "/v1/brokers")[1]
     assert [row["id"] for row in brokers] == [1, 2, 3]
     for row in brokers:

@@ -172,7 +172,7 @@ def test_replicas_are_verified_and_a_damaged_one_is_found(shared: Shared) -> Non
     assert not result["sound"] and told == {each: int(each == follower) for each in (1, 2, 3)}
 
 
-def test_a_partitions_leaders_are_told_and_a_whole_topic_is_elected(shared: Shared) -> None:
+def test_a_partitions_leaders_are_reported_and_a_whole_topic_is_elected(shared: Shared) -> None:
     create_topic(shared.bootstrap, "led", 2, 3)
     path = "/v1/topics/led/partitions/0"
     first = eventually(lambda: leader_of(shared.bootstrap, "led", 0), "a leader")
@@ -196,7 +196,7 @@ def test_a_partitions_leaders_are_told_and_a_whole_topic_is_elected(shared: Shar
     assert {row["partition"] for row in rows} <= {0, 1}
 
 
-def test_a_move_is_throttled_and_let_go_and_a_replica_goes_to_another_disk(shared: Shared) -> None:
+def test_a_throttled_move_completes_after_the_throttles_removal(shared: Shared) -> None:
     admin = AdminClient({"bootstrap.servers": shared.bootstrap})
     create_topic(shared.bootstrap, "moved", 1, 1)
     write(shared, "moved", 30_000)
@@ -254,7 +254,7 @@ def segments_of(shared: Shared) -> tuple[int, Any]:
     return http(shared.cluster, "GET", "/v1/topics/moved/partitions/0/segments")
 
 
-def test_records_are_found_by_key_whoever_wrote_them_and_read_as_numbers(shared: Shared) -> None:
+def test_records_of_all_producers_are_found_by_key_and_decoded_as_numbers(shared: Shared) -> None:
     create_topic(shared.bootstrap, "keyed", 12, 1)
     sender = Producer({"bootstrap.servers": shared.bootstrap})
     java = KafkaProducer(bootstrap_servers=shared.bootstrap)

@@ -17,7 +17,7 @@ def levels_of(admin: KafkaAdminClient, broker_id: int) -> dict[str, str]:
     return {name: each["value"] for name, each in found.items()}
 
 
-def test_levels_are_set_on_the_broker_that_is_asked(start_cluster: Start) -> None:
+def test_levels_are_set_on_the_broker_that_is_queried(start_cluster: Start) -> None:
     cluster = start_cluster("three-nodes.yaml")
     admin = KafkaAdminClient(bootstrap_servers=cluster.plan.bootstrap.split(","))
 

@@ -17,7 +17,7 @@ SECONDS = 120
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the page uses curl")
-def test_the_way_through_the_lab_is_as_it_says(tmp_path: Path) -> None:
+def test_the_guides_steps_work(tmp_path: Path) -> None:
     (port,) = free_ports(["127.0.0.1"])
     serve, *blocks = BLOCK.findall(PAGE.read_text().replace("9095", str(port)))
     assert serve.startswith("kvorum chaos serve") and len(blocks) == 3

@@ -32,7 +32,7 @@ def subscribe(bootstrap: str, name: str, configs: dict[str, Any]) -> None:
         admin.close()
 
 
-def test_a_producers_metrics_are_pushed_and_told(start_cluster: Start) -> None:
+def test_a_producers_metrics_are_pushed_and_reported(start_cluster: Start) -> None:
     cluster = start_cluster("single.yaml", "kvorum.client.metrics.enable=true")
     bootstrap = cluster.plan.bootstrap
     (node,) = cluster.plan.nodes

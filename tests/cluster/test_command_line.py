@@ -311,7 +311,7 @@ def pid_in(path: Path) -> int:
     return process.pid
 
 
-def test_quickstart_sends_a_large_file_and_says_what_it_could_not_send(kvorum: Kvorum) -> None:
+def test_quickstart_sends_a_large_file_and_reports_failures(kvorum: Kvorum) -> None:
     lines = kvorum.folder / "lines.txt"
     count = 150_000
     with lines.open("w") as file:

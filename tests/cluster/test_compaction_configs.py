@@ -180,7 +180,7 @@ def test_lags_and_the_retention_of_tombstones_change_at_once(start_cluster: Star
     node.reads("waiting", lambda found: len(found) <= KEYS + 1, "cleaned however clean it is")
 
 
-def test_retention_by_bytes_and_time_and_what_becomes_of_files(start_cluster: Start) -> None:
+def test_retention_by_bytes_and_time_and_its_files(start_cluster: Start) -> None:
     node = Node(start_cluster)
     node.create("kept", "delete", file_delete_delay_ms="3600000")
     node.fill("kept")
@@ -207,7 +207,7 @@ def test_retention_by_bytes_and_time_and_what_becomes_of_files(start_cluster: St
     assert after >= before + 4, "segment.ms=1: each record begins a segment"
 
 
-def test_records_are_deleted_on_request_of_whatever_policy_allows_it(start_cluster: Start) -> None:
+def test_records_are_deleted_on_request_under_permitting_policies(start_cluster: Start) -> None:
     """Kafka refuses DeleteRecords on a topic that is only compacted; with both policies it is as on any other."""
     node = Node(start_cluster)
     for topic, policy in (("deleted", "delete"), ("both", "compact,delete"), ("compacted", "compact")):

@@ -172,7 +172,7 @@ def committed(bootstrap: str, group: str, topic: str = "t", partitions: int = PA
         consumer.close()
 
 
-def test_members_come_leave_and_are_killed(cluster: LocalCluster, admin: AdminClient, workers: Any, group: str) -> None:
+def test_members_join_leave_and_are_killed(cluster: LocalCluster, admin: AdminClient, workers: Any, group: str) -> None:
     """Nothing is skipped meanwhile, and whoever stays reads what stays its own without a stop."""
     bootstrap = cluster.plan.bootstrap
     send(bootstrap, "t", [f"a{number}" for number in range(60)])
@@ -214,7 +214,7 @@ def test_members_come_leave_and_are_killed(cluster: LocalCluster, admin: AdminCl
     assert committed(bootstrap, group) == ends
 
 
-def test_the_coordinators_death_takes_nothing_from_anybody(
+def test_no_member_loses_partitions_by_the_coordinators_death(
     cluster: LocalCluster, admin: AdminClient, workers: Any, group: str
 ) -> None:
     """The next coordinator goes on with members, epochs and assignments as they are in the log."""

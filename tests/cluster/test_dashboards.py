@@ -157,7 +157,7 @@ def told_on(page: str) -> tuple[Told, dict[str, str]]:
     return told, types
 
 
-def test_what_dashboards_and_alerts_ask_for_is_told(pages: dict[str, str]) -> None:
+def test_metrics_of_dashboards_and_alerts_are_exported(pages: dict[str, str]) -> None:
     told = {name for page in pages.values() for name in told_on(page)[0]}
     types = {name for page in pages.values() for name in told_on(page)[1]}
     asked = metrics_asked_for()
@@ -166,7 +166,7 @@ def test_what_dashboards_and_alerts_ask_for_is_told(pages: dict[str, str]) -> No
     assert types >= NOT_YET
 
 
-def test_what_strimzis_dashboards_ask_for_is_told_by_whom_they_expect(pages: dict[str, str]) -> None:
+def test_strimzis_dashboards_find_their_metrics_at_the_expected_process(pages: dict[str, str]) -> None:
     for role, page in pages.items():
         told, types = told_on(page)
         for name, (roles, kind, labels) in STRIMZI.items():
@@ -177,7 +177,7 @@ def test_what_strimzis_dashboards_ask_for_is_told_by_whom_they_expect(pages: dic
                 assert name not in told, (role, name)
 
 
-def test_what_dashboards_add_up_by_pod_is_told_by_one_of_its_processes(pages: dict[str, str]) -> None:
+def test_metrics_summed_by_pod_are_exported_by_one_process(pages: dict[str, str]) -> None:
     """Broker and controller are two targets with the labels of one pod, and Kafka's is one process."""
     told = {role: told_on(page)[0] for role, page in pages.items()}
     twice = {name for name in STRIMZI if all(told[role].get(name) == {ALONE} for role in BOTH)}
@@ -185,7 +185,7 @@ def test_what_dashboards_add_up_by_pod_is_told_by_one_of_its_processes(pages: di
     assert all(name in told[role] for name, role in OF_A_NODE.items())
 
 
-def test_every_metric_that_is_defined_is_told_by_whom_the_docs_say(pages: dict[str, str]) -> None:
+def test_every_defined_metric_is_exported_by_the_documented_process(pages: dict[str, str]) -> None:
     types = {role: told_on(page)[1].keys() for role, page in pages.items()}
     exposed_by = {
         name: "both" if all(name in each for each in types.values()) else "".join(r for r in types if name in types[r])
@@ -194,12 +194,12 @@ def test_every_metric_that_is_defined_is_told_by_whom_the_docs_say(pages: dict[s
     assert exposed_by == tool().processes_by_metric() | OF_A_NODE
 
 
-def test_no_metric_is_told_that_the_docs_do_not_have(pages: dict[str, str]) -> None:
+def test_every_exported_metric_is_documented(pages: dict[str, str]) -> None:
     told = {name for page in pages.values() for name in told_on(page)[1]}
     assert {name for name in told - DEFINITIONS.keys() if not name.startswith("process_")} == set()
 
 
-def test_where_the_time_of_requests_goes_is_told_in_quantiles(pages: dict[str, str]) -> None:
+def test_where_the_time_of_requests_goes_is_reported_in_quantiles(pages: dict[str, str]) -> None:
     lines = dict(line.rsplit(" ", 1) for line in pages[BROKER].splitlines() if not line.startswith("#"))
     for request in ("Produce", "Fetch", "FetchConsumer", "OffsetCommit"):
         for stage in ("requestqueue", "local", "remote", "throttle", "responsequeue", "responsesend", "total"):

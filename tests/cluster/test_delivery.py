@@ -59,7 +59,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         ("exactly-once", "commit_transaction", 1, {0: 1, 1: 1, 2: 1, 3: 1, 4: 1}),  # all is written, and not committed
     ],
 )
-def test_a_loop_that_dies_between_its_two_steps_does_as_it_is_called(
+def test_a_loop_killed_between_its_steps_has_its_delivery_guarantee(
     cluster: LocalCluster, tmp_path: Path, loop: str, step: str, calls: int, expected: dict[int, int]
 ) -> None:
     """In the first two loops each record takes two of the counted calls: the fourth is the second step of record 1."""

@@ -81,7 +81,7 @@ class Workers:
 
 
 @pytest.mark.parametrize(("client", "factor"), [("confluent", 1), ("aiokafka", SHORTER)])
-def test_each_record_is_copied_once_and_in_order_whoever_dies(
+def test_each_record_is_copied_once_and_in_order_despite_failures(
     start_cluster: Start, tmp_path: Path, client: str, factor: int
 ) -> None:
     cluster = start_cluster(

@@ -52,7 +52,7 @@ def test_a_producer_is_without_a_leader_for_a_moment_only(start_cluster: Start) 
     assert max(later - earlier for earlier, later in itertools.pairwise(around)) < GAP_SECONDS_MAX
 
 
-def test_metadata_asked_for_right_after_a_leaders_death_names_the_next_leader(start_cluster: Start) -> None:
+def test_metadata_requested_right_after_a_leaders_death_names_the_next_leader(start_cluster: Start) -> None:
     """Its first answer: both survivors wait for the election, and the dead one stays listed for its clients' sake.
 
     The kill returns when all of the node's sockets are closed, so both find its end together with the request.

@@ -47,7 +47,7 @@ def wait_read(members: Members, values: set[str]) -> None:
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_members_come_leave_and_die_and_the_others_share_the_partitions(
+def test_partitions_are_reassigned_when_members_join_leave_and_die(
     cluster: LocalCluster, client: str, tmp_path: Path
 ) -> None:
     bootstrap, topic = cluster.plan.bootstrap, f"come-{client}"
@@ -94,7 +94,7 @@ def test_clients_of_three_makes_share_one_group(cluster: LocalCluster, tmp_path:
         wait_read(members, send(bootstrap, "mixed", first=RECORDS))
 
 
-def test_a_group_goes_on_when_its_coordinator_is_killed_and_keeps_its_offsets(
+def test_a_group_continues_when_its_coordinator_is_killed_and_keeps_its_offsets(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
     """Every commit that was acknowledged counts: nobody reads below the highest of its partition after the kill."""

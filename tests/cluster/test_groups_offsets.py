@@ -114,7 +114,7 @@ def test_a_static_member_that_is_killed_comes_back_without_a_rebalance(
             assert (len(other.given), len(other.revoked)) == calls, "the other one was told of a rebalance"
 
 
-def test_cooperative_members_hand_over_only_what_another_gets(bootstrap: str, tmp_path: Path) -> None:
+def test_cooperative_members_revoke_only_reassigned_partitions(bootstrap: str, tmp_path: Path) -> None:
     create_topic(bootstrap, "cooperative", 6, 3)
     with members_of(tmp_path, bootstrap, "cooperative-group", "cooperative", 6) as members:
         first = members.start("confluent", strategy="cooperative-sticky")

@@ -141,7 +141,7 @@ def test_records_are_written_and_read_as_fast_as_can_be(start_cluster: Start, tm
     assert lines[-1].startswith("100 records sent, ")
 
 
-def test_controllers_are_asked_for_configs_directly(start_cluster: Start, tmp_path: Path) -> None:
+def test_configs_of_controllers_are_requested_from_them_directly(start_cluster: Start, tmp_path: Path) -> None:
     """One that does not lead describes itself and the metadata, and whatever is changed goes to the active one."""
     cluster = start_cluster("three-nodes.yaml")
     typed = Typed(tmp_path, cluster.plan.bootstrap)
@@ -284,7 +284,7 @@ TOOLS = (
 
 
 @needs_kafka
-def test_the_scripts_print_what_apache_kafkas_print(start_cluster: Start, tmp_path: Path) -> None:
+def test_the_scripts_output_equals_apache_kafkas(start_cluster: Start, tmp_path: Path) -> None:
     cluster = start_cluster("single.yaml", "group.initial.rebalance.delay.ms=0")
     typed = Typed(tmp_path, cluster.plan.bootstrap)
     typed.script("kafka-topics", "--create", "--topic", "orders", "--partitions", "2", "--config", "retention.ms=7")

@@ -93,7 +93,7 @@ def test_replicas_move_while_they_are_led_and_the_broker_is_killed(start_cluster
     assert_all_there_once_in_order(read_all(cluster.plan.bootstrap, "orders", PARTITIONS), sender.sent.acked)
 
 
-def test_a_reassignments_file_says_in_which_directory_a_replica_is_to_lie(start_cluster: Start, tmp_path: Path) -> None:
+def test_a_reassignments_file_selects_a_replicas_directory(start_cluster: Start, tmp_path: Path) -> None:
     """One that is there moves, one that comes is made there; verify tells when it is done."""
     cluster = start_cluster(two_directories(tmp_path))
     admin = AdminClient({"bootstrap.servers": cluster.plan.bootstrap})

@@ -173,7 +173,7 @@ def assert_controller_tells_what_happened(found: Scrape) -> None:
     assert total(found, names.REQUESTS, request="BrokerHeartbeat") >= 1
 
 
-def test_each_process_tells_its_health_and_metrics(start_cluster: Start) -> None:
+def test_each_process_reports_its_health_and_metrics(start_cluster: Start) -> None:
     cluster = start_cluster("single.yaml")
     broker, controller, admin = urls(cluster, cluster.plan.nodes[0].name)
     for base in (broker, controller):

@@ -36,9 +36,7 @@ def create_led_by(cluster: LocalCluster, topic: str, leader: int) -> None:
 
 
 @pytest.mark.parametrize("where", ["on a node of its own", "on the active controller's node"])
-def test_a_leader_that_stands_still_is_replaced_and_takes_nothing_back_when_it_wakes(
-    start_cluster: Start, where: str
-) -> None:
+def test_a_paused_leader_is_replaced_and_reverts_nothing_after_resuming(start_cluster: Start, where: str) -> None:
     """Requests lie in its sockets when it stops: what it answers when it wakes must not be lost or doubled."""
     cluster = start_cluster("three-nodes.yaml", *SETTINGS)
     bootstrap = cluster.plan.bootstrap
@@ -70,7 +68,7 @@ def leads_instead(cluster: LocalCluster, paused: int) -> int | None:
     return row.leader_id if row.leader_id not in (-1, paused) else None
 
 
-def test_an_active_controller_that_stands_still_fences_nobody_when_it_wakes(start_cluster: Start) -> None:
+def test_a_paused_active_controller_fences_no_broker_after_resuming(start_cluster: Start) -> None:
     """Its process alone: another one takes over, records flow all the time, and all sessions are given anew."""
     cluster = start_cluster("three-nodes.yaml", *SETTINGS)
     bootstrap = cluster.plan.bootstrap

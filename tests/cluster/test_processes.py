@@ -38,7 +38,7 @@ def test_a_second_process_on_the_same_directory_is_refused(start_cluster: Start)
     assert is_alive(cluster.processes(paths.name)["broker"])
 
 
-def test_a_crashed_role_is_started_again_and_a_stopped_node_is_gone(start_cluster: Start) -> None:
+def test_a_crashed_role_is_restarted_and_a_stopped_node_stays_down(start_cluster: Start) -> None:
     cluster = start_cluster("single.yaml")
     name = cluster.plan.nodes[0].name
     before = cluster.processes(name)["broker"]

@@ -57,7 +57,7 @@ def lag_of(table: str) -> int:
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the page uses curl")
-def test_the_page_does_what_it_says(folder: Path) -> None:
+def test_the_pages_commands_work(folder: Path) -> None:
     environment = typing_environment(folder)
     found = blocks()
     assert [language for language, _ in found].count("python") == 1 and len(found) == 8

@@ -137,7 +137,7 @@ def block_positions(data: bytes, path: str) -> list[int]:
     return positions
 
 
-def test_a_flipped_bit_in_the_middle_of_a_journal_keeps_the_controller_down_and_says_where(
+def test_a_flipped_bit_in_the_middle_of_a_journal_stops_the_controller_with_its_position(
     start_quorum: StartQuorum,
 ) -> None:
     """The others go on without it; moved away and formatted again it is taken in again by itself."""
@@ -256,7 +256,7 @@ def test_without_a_majority_of_kept_directories_nothing_is_lost_and_the_quorum_w
     assert_same_metadata_through_every_broker(cluster)
 
 
-def test_an_operator_may_readmit_the_wiped_controller_and_gives_up_what_the_lost_ones_held(
+def test_an_operator_may_readmit_the_wiped_controller_and_discards_entries_of_lost_ones(
     start_quorum: StartQuorum,
 ) -> None:
     cluster = start_quorum()

@@ -111,7 +111,7 @@ def consume(bootstrap: str, client_id: str) -> tuple[float, list[float]]:
     return took, [each for each in throttled if each > 0]
 
 
-def test_a_client_is_slowed_to_its_quota_told_so_and_let_go_with_it(start_cluster: Start) -> None:
+def test_a_client_is_throttled_to_its_quota_until_the_quota_is_removed(start_cluster: Start) -> None:
     cluster = start_cluster("single.yaml", "quota.window.num=2", "group.initial.rebalance.delay.ms=0")
     bootstrap = ",".join(addresses(cluster).values())
     create_topic(bootstrap, TOPIC, 1, 1)

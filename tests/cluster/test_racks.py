@@ -47,7 +47,7 @@ def read(consumer: Consumer, count: int) -> list[bytes | None]:
     return found
 
 
-def test_a_consumer_reads_from_the_follower_in_its_rack_and_goes_on_when_that_dies(
+def test_a_consumer_reads_from_the_follower_in_its_rack_and_continues_when_that_dies(
     start_cluster: Start, tmp_path: Path
 ) -> None:
     cluster = start_cluster(racked(tmp_path), SELECTOR)

@@ -117,7 +117,7 @@ def test_configs_of_a_broker_and_of_all_are_changed(rest: Rest) -> None:
     assert len(rest("GET", f"{rest.related('brokers')}/-/configs")[1]["data"]) > 100
 
 
-def test_records_go_in_here_and_come_out_with_another_client(rest: Rest) -> None:
+def test_records_written_here_are_read_with_another_client(rest: Rest) -> None:
     create_topic(rest.bootstrap, "records", 2, 1)
     url = f"{rest.related('topics')}/records/records"
     body = {

@@ -65,7 +65,7 @@ def begun() -> Iterator[ExitStack]:
 
 
 @pytest.mark.parametrize("make", CLIENTS.values(), ids=CLIENTS.keys())
-def test_what_is_committed_is_seen_and_what_is_aborted_is_not(
+def test_committed_records_are_visible_and_aborted_ones_are_not(
     cluster: LocalCluster, asker: Asker, topic: str, make: Any, begun: ExitStack
 ) -> None:
     bootstrap = cluster.plan.bootstrap
@@ -390,7 +390,7 @@ def test_a_late_write_of_an_aborted_transaction_hangs_nothing(
 
 @pytest.mark.parametrize("version", [0, 2])
 @pytest.mark.parametrize("is_commit", [True, False])
-def test_an_end_whose_answer_was_lost_is_answered_alike_when_it_comes_again(
+def test_a_repeated_end_after_a_lost_response_gets_the_same_result(
     cluster: LocalCluster, asker: Asker, topic: str, version: int, is_commit: bool
 ) -> None:
     producer = RawProducer(asker, cluster.plan.bootstrap, topic, version).init()

@@ -98,7 +98,7 @@ def test_records_and_offsets_stay_together_when_the_coordinator_dies_between_the
 
 
 @pytest.mark.parametrize("is_commit", [True, False])
-def test_what_was_decided_is_finished_by_the_next_coordinator(
+def test_decided_transactions_are_completed_by_the_next_coordinator(
     cluster: LocalCluster, asker: Asker, is_commit: bool
 ) -> None:
     """State PREPARE_*: one marker is written, the other cannot be, since its leader stands still; then it dies."""

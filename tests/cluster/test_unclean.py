@@ -144,7 +144,7 @@ def values_of(bootstrap: str, topic: str) -> list[bytes]:
 
 @with_and_without_elr
 @pytest.mark.parametrize("how", ["topic config", "explicit request"])
-def test_with_unclean_election_on_who_lives_leads_and_loss_is_above_its_end_only(
+def test_with_unclean_election_a_live_replica_leads_and_only_records_above_its_end_are_lost(
     start_cluster: Start, how: str, elr: int
 ) -> None:
     cluster = start_three(start_cluster, elr)
@@ -171,7 +171,7 @@ def test_with_unclean_election_on_who_lives_leads_and_loss_is_above_its_end_only
 
 
 @with_and_without_elr
-def test_with_unclean_election_off_a_dead_isr_comes_back_without_loss(start_cluster: Start, elr: int) -> None:
+def test_without_unclean_election_a_restarted_isr_has_no_loss(start_cluster: Start, elr: int) -> None:
     """With ELR it is the last known leader that is elected again, though it did not shut down cleanly."""
     cluster = start_three(start_cluster, elr)
     bootstrap = cluster.plan.bootstrap
@@ -184,7 +184,7 @@ def test_with_unclean_election_off_a_dead_isr_comes_back_without_loss(start_clus
     assert_all_there_once_in_order(found, sender.sent.acked)
 
 
-def test_with_elr_a_wiped_last_member_is_not_elected_and_what_others_have_is_kept(start_cluster: Start) -> None:
+def test_with_elr_a_wiped_last_member_is_not_elected_and_the_others_records_are_kept(start_cluster: Start) -> None:
     """The last known leader has nothing: nobody leads until an operator says who, and then nothing more is lost."""
     cluster = start_three(start_cluster, 1)
     bootstrap = cluster.plan.bootstrap
@@ -220,7 +220,7 @@ def test_without_elr_a_wiped_last_member_is_elected_empty_and_the_others_are_cut
 
 
 @with_and_without_elr
-def test_below_its_minimum_who_left_the_isr_in_order_leads_again_with_elr_and_waits_without(
+def test_below_min_isr_a_cleanly_stopped_replica_leads_with_elr_and_waits_without(
     start_cluster: Start, elr: int
 ) -> None:
     """RF 3, min.insync.replicas 2: one dies, one shuts down cleanly, the last dies. The second comes back first."""
@@ -261,7 +261,7 @@ def test_below_its_minimum_who_left_the_isr_in_order_leads_again_with_elr_and_wa
     assert_all_there_once_in_order(found, sender.sent.acked)
 
 
-def test_kafkas_own_topics_command_shows_who_is_eligible(start_cluster: Start) -> None:
+def test_kafkas_own_topics_command_shows_eligible_replicas(start_cluster: Start) -> None:
     """kafka-topics.sh --describe of Apache Kafka, from its jars: the one client that asks for them today."""
     jars = os.environ.get("KVORUM_KAFKA_JARS")
     if jars is None or shutil.which("java") is None:

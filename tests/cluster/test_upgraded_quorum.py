@@ -104,7 +104,7 @@ def add_the_fourth(cluster: LocalCluster) -> None:
     eventually(added, lambda: last)  # until it has the log it lags behind
 
 
-def test_a_static_quorum_is_upgraded_one_comes_one_goes_and_all_restart(cluster: LocalCluster) -> None:
+def test_a_static_quorum_is_upgraded_with_an_added_and_a_removed_voter_and_a_restart(cluster: LocalCluster) -> None:
     bootstrap, chance = cluster.plan.bootstrap, random.Random(1)
     create_topic(bootstrap, "kept", 1, 2)
     sender = Sender(bootstrap, "kept")

@@ -186,7 +186,7 @@ def test_from_one_controller_to_three_and_back_to_another_one(cluster: LocalClus
     assert_all_there_once_in_order(read_all(bootstrap, "kept", 1), sender.sent.acked)
 
 
-def test_what_cannot_be_is_refused_in_the_words_of_kafka(cluster: LocalCluster) -> None:
+def test_invalid_requests_are_refused_with_kafkas_messages(cluster: LocalCluster) -> None:
     where = ("--bootstrap-server", cluster.plan.bootstrap)
     own, config = directory_of(cluster, "controller-1"), cluster.node("controller-1").config
 

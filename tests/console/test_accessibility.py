@@ -130,7 +130,7 @@ def look(page: Page, what: str, within: str | None = None) -> None:
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{what} is too wide"
 
 
-def test_three_pages_are_for_everybody(scene: Scene) -> None:
+def test_three_pages_are_accessible(scene: Scene) -> None:
     """The fast witness; every page and dialog is checked below."""
     furnish(scene.stage)
     page = scene.page("", NARROW, dark=True)
@@ -142,7 +142,7 @@ def test_three_pages_are_for_everybody(scene: Scene) -> None:
 
 @pytest.mark.long
 @LOOKS
-def test_the_pages_are_for_everybody(scene: Scene, width: int, dark: bool) -> None:
+def test_the_pages_are_accessible(scene: Scene, width: int, dark: bool) -> None:
     furnish(scene.stage)
     page = scene.page("topics", width, dark)
     page.get_by_role("button", name="Favourite: orders").click()
@@ -155,7 +155,7 @@ def test_the_pages_are_for_everybody(scene: Scene, width: int, dark: bool) -> No
 
 @pytest.mark.long
 @LOOKS
-def test_the_dialogs_are_for_everybody(scene: Scene, width: int, dark: bool) -> None:
+def test_the_dialogs_are_accessible(scene: Scene, width: int, dark: bool) -> None:
     furnish(scene.stage)
     scene.stage.says("/v1/me", {"role": "admin", "guarded": True})
     page = scene.page("", width, dark)
@@ -174,7 +174,7 @@ def test_the_dialogs_are_for_everybody(scene: Scene, width: int, dark: bool) -> 
 
 @pytest.mark.long
 @LOOKS
-def test_what_went_wrong_is_for_everybody(scene: Scene, width: int, dark: bool) -> None:
+def test_error_messages_are_accessible(scene: Scene, width: int, dark: bool) -> None:
     scene.stage.says("/v1/me", {"role": "admin", "guarded": True})
     page = scene.page("brokers", width, dark)
     scene.stage.refuses("/v1/brokers", 503, "CLUSTER_UNREACHABLE", "a failover is under way")
@@ -199,7 +199,7 @@ def test_what_went_wrong_is_for_everybody(scene: Scene, width: int, dark: bool) 
 
 @pytest.mark.long
 @LOOKS
-def test_what_a_long_look_found_is_for_everybody(scene: Scene, width: int, dark: bool) -> None:
+def test_results_of_a_long_search_are_accessible(scene: Scene, width: int, dark: bool) -> None:
     furnish(scene.stage)
     wrong = {"broker": 2, "kind": "damaged", "base_offset": 4, "last_offset": 6, "message": "its CRC is another"}
     result = {"topic": "orders", "partition": 0, "sound": False, "stopped_by": "time", "compared": True, "reference": 1}
@@ -218,7 +218,7 @@ def test_what_a_long_look_found_is_for_everybody(scene: Scene, width: int, dark:
 
 
 @pytest.mark.long
-def test_the_quorum_with_its_drawings_is_for_everybody(scene: Scene) -> None:
+def test_the_quorum_with_its_drawings_is_accessible(scene: Scene) -> None:
     page = scene.page("quorum")
     scene.stage.until(lambda: scene.stage.readers("/v1/quorum/stream") == 1, "a reader of the quorum")
     for second, leader in enumerate((1, 1, -1, 2, 3)):

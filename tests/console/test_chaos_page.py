@@ -60,7 +60,7 @@ def happened(page: Page, text: str) -> None:
     expect(page.locator(".log").filter(has_text=re.compile(text))).to_be_visible()
 
 
-def test_who_has_no_token_is_asked_for_it(lab: Console) -> None:
+def test_without_a_token_the_console_requests_one(lab: Console) -> None:
     page = lab.page("chaos")
     dialog = page.get_by_role("dialog", name="This server requires a token")
     dialog.get_by_label("Token").fill("not-the-token-of-it")
@@ -131,5 +131,5 @@ def test_a_scenario_is_run_and_its_verdict_shown(lab: Console) -> None:
     expect(page.get_by_role("row", name=re.compile("run 1 load 1 held"))).to_be_visible()
 
 
-def test_the_lab_is_for_everybody(lab: Console) -> None:
+def test_the_lab_is_accessible(lab: Console) -> None:
     assert_accessible(lab, ["chaos", "chaos/runs/1", "chaos/runs/99"], f"brokers?token={token_of(lab)}")

@@ -39,7 +39,7 @@ def verdict() -> dict[str, Any]:
         "info": [30 if 20 <= each < 24 else 0 for each in range(120)],
     }
     figures = {"acked": 23_200, "lost": 2, "lost_legally": 1, "duplicated": 0, "reordered": 0, "longest_gap": 2.0}
-    figures |= {"duration": 60.0, "faults": faults, "pace": pace, "not_judged": ["No disk was looked at."]}
+    figures |= {"duration": 60.0, "faults": faults, "pace": pace, "not_judged": ["No disk was read."]}
     broken = [found("lost-write", "orders-0", 12.5), found("lost-write", "orders-1", 12.9), found("stale", "t-3", 45.0)]
     return {"valid": False, "violations": broken, "explained": [found("lost-write", "t-1", 36)], "figures": figures}
 
@@ -85,7 +85,7 @@ def test_faults_and_broken_promises_are_on_one_line_of_time(scene: Scene) -> Non
 
 
 @pytest.mark.long
-def test_the_chart_is_told_as_a_table_too(scene: Scene) -> None:
+def test_the_chart_is_reported_as_a_table_too(scene: Scene) -> None:
     furnish_run(scene.stage)
     page = scene.page("chaos/runs/7")
     cell(page).get_by_text("Show as table").click()
@@ -98,7 +98,7 @@ def test_the_chart_is_told_as_a_table_too(scene: Scene) -> None:
 
 
 @pytest.mark.long
-def test_a_mark_leads_to_what_the_checker_says_and_so_does_its_address(scene: Scene) -> None:
+def test_a_mark_and_its_url_open_the_checkers_finding(scene: Scene) -> None:
     furnish_run(scene.stage)
     page = scene.page("chaos/runs/7")
     mark = page.get_by_role("link", name="lost-write in orders-0 at 12.5 s, and 1 more at about the same time")

@@ -74,7 +74,7 @@ def test_the_newest_records_are_shown_whichever_partitions_they_are_in(console: 
 
 
 @pytest.mark.long
-def test_new_records_are_shown_as_they_come(console: Console) -> None:
+def test_new_records_are_shown_live(console: Console) -> None:
     create_topic(console.cluster.plan.bootstrap, "watched", 2, 3)
     page = console.page("topics/watched/messages")
     expect(page.get_by_text("No record matches.")).to_be_visible()
@@ -106,7 +106,7 @@ def test_a_group_is_set_back(console: Console) -> None:
 
 
 @pytest.mark.long
-def test_who_reads_a_topic_and_what_all_its_replicas_have_is_asked_for(console: Console) -> None:
+def test_a_topics_readers_and_replicated_offsets_are_requested(console: Console) -> None:
     """The streams that the stage only pretends to have: an analysis, checksums, the lag of a list."""
     create_topic(console.cluster.plan.bootstrap, "gone-through", 1, 3)
     fill(console.cluster, "gone-through", 20)

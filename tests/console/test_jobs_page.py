@@ -56,7 +56,7 @@ def checked(*wrong: tuple[str, str]) -> dict[str, Any]:
 
 
 @pytest.mark.long
-def test_who_has_no_jobs_is_told_how_to_have_some(scene: Scene) -> None:
+def test_an_empty_job_list_explains_how_to_create_one(scene: Scene) -> None:
     scene.stage.refuses("/v1/jobs", 404, "CONNECT_NOT_CONFIGURED", "no address")
     scene.stage.refuses(CONNECTORS, 404, "CONNECT_NOT_CONFIGURED", "no address")
     page = scene.page("jobs")
@@ -89,7 +89,7 @@ def test_connectors_are_listed_with_why_some_failed(scene: Scene) -> None:
 
 
 @pytest.mark.long
-def test_a_connector_is_paused_and_goes_on_from_the_list(scene: Scene) -> None:
+def test_a_connector_is_paused_and_continues_from_the_list(scene: Scene) -> None:
     employ(scene.stage, numbers=connector("numbers"))
 
     def turned(now: str) -> Any:
@@ -158,7 +158,7 @@ def test_a_connector_is_deployed_once_nothing_is_wrong_with_it(scene: Scene) -> 
 
 
 @pytest.mark.long
-def test_one_connector_with_its_tasks_and_what_is_done_to_it(scene: Scene) -> None:
+def test_one_connector_with_its_tasks_and_actions(scene: Scene) -> None:
     path = f"{CONNECTORS}/numbers"
     employ(scene.stage, numbers=connector("numbers", "FAILED", state("FAILED", TRACE)))
     page = scene.page("jobs/numbers")
@@ -213,7 +213,7 @@ def test_a_connectors_config_is_changed_as_a_whole(scene: Scene) -> None:
 
 
 @pytest.mark.long
-def test_where_a_connector_goes_on_is_changed_while_it_is_stopped(scene: Scene) -> None:
+def test_a_stopped_connectors_offsets_are_changed(scene: Scene) -> None:
     path = f"{CONNECTORS}/numbers/offsets"
     employ(scene.stage, numbers=connector("numbers"))
     page = scene.page("jobs/numbers/offsets")
@@ -251,7 +251,7 @@ def test_topics_lead_to_their_pages_and_are_forgotten(scene: Scene) -> None:
 
 
 @pytest.mark.long
-def test_who_may_only_look_is_told_so(scene: Scene) -> None:
+def test_a_change_with_a_viewer_token_is_an_error(scene: Scene) -> None:
     employ(scene.stage, numbers=connector("numbers"))
     scene.stage.says("/v1/me", {"role": "read", "guarded": True})
     page = scene.page("jobs/numbers")

@@ -20,7 +20,7 @@ def offsets(page: Page) -> list[str]:
     return [each.split("\n")[0] for each in page.locator(".record .column-offset a").all_inner_texts()]
 
 
-def test_the_newest_are_asked_for_as_such_and_shown_the_newest_first(scene: Scene) -> None:
+def test_the_newest_are_requested_as_such_and_shown_the_newest_first(scene: Scene) -> None:
     found = [message(0, 998), message(1, 999)]
     scene.stage.says(NEWEST, page_of(*found, stopped_by="limit", before="0:998,1:999", scanned=60))
     page = scene.page("topics/orders/messages?limit=20&partitions=0,1")
@@ -43,7 +43,7 @@ def test_the_newest_are_asked_for_as_such_and_shown_the_newest_first(scene: Scen
 
 
 @pytest.mark.long
-def test_a_search_that_was_stopped_is_not_said_to_have_found_all(scene: Scene) -> None:
+def test_a_stopped_search_is_marked_incomplete(scene: Scene) -> None:
     scene.stage.says(NEWEST, page_of(stopped_by="time", scanned=5000))
     page = scene.page("topics/orders/messages?filter=value.a==1")
     expect(page.locator("main")).to_contain_text("No match so far.")
@@ -51,7 +51,7 @@ def test_a_search_that_was_stopped_is_not_said_to_have_found_all(scene: Scene) -
 
 
 @pytest.mark.long
-def test_the_oldest_are_shown_the_oldest_first_and_go_on(scene: Scene) -> None:
+def test_the_oldest_are_shown_the_oldest_first_and_continue(scene: Scene) -> None:
     scene.stage.says(MESSAGES, page_of(message(0, 0), message(0, 1), stopped_by="limit", next="0:2"))
     page = scene.page("topics/orders/messages?from=earliest&limit=20")
     assert offsets(page) == ["0:0", "0:1"]
@@ -116,7 +116,7 @@ def test_an_error_of_the_filter_is_shown_beside_it(scene: Scene) -> None:
 
 
 @pytest.mark.long
-def test_what_a_text_is_written_in_is_said(scene: Scene) -> None:
+def test_the_encoding_of_a_text_is_shown(scene: Scene) -> None:
     headers = [
         {"key": "trace", "value": "AAEC", "format": "base64"},
         {"key": "none", "value": None, "format": "string"},
@@ -147,7 +147,7 @@ def test_a_moment_in_an_address_is_the_same_everywhere(scene: Scene) -> None:
     assert "at=2026-01-01T00%3A30%3A01.000Z" in page.url
 
 
-def test_what_is_watched_is_what_was_searched_for_and_goes_on_where_it_was(scene: Scene) -> None:
+def test_following_uses_the_search_filter_and_continues_at_its_end(scene: Scene) -> None:
     scene.stage.says(MESSAGES, page_of(next="0:5,1:7"))
     page = scene.page("topics/orders/messages?isolation=read_committed&filter=value.a==1&partitions=0,1")
     page.get_by_role("button", name="Follow new records").click()
@@ -171,7 +171,7 @@ def test_what_is_watched_is_what_was_searched_for_and_goes_on_where_it_was(scene
 
 
 @pytest.mark.long
-def test_watching_that_is_refused_says_why(scene: Scene) -> None:
+def test_a_rejected_stream_shows_the_reason(scene: Scene) -> None:
     scene.stage.says(MESSAGES, page_of(next="0:5"))
     scene.stage.refuses(STREAM, 400, "INVALID_REQUEST", "the filter ends too early")
     page = scene.page("topics/orders/messages")
@@ -230,7 +230,7 @@ def exported(page: Page, **fields: str) -> Any:
 
 
 @pytest.mark.long
-def test_what_is_searched_for_is_exported_also_with_a_token(scene: Scene) -> None:
+def test_search_results_are_exported_also_with_a_token(scene: Scene) -> None:
     path = f"{MESSAGES}/export"
     scene.stage.says(path, Answer(raw="partition,offset\r\n"))
     page = scene.page("topics/orders/messages?filter=value.a==1&partitions=0")
@@ -291,7 +291,7 @@ TOLD = """async () => {
 }"""
 
 
-def test_formats_and_ages_and_json_are_told_as_people_read_them(scene: Scene) -> None:
+def test_formats_and_ages_and_json_are_reported_as_people_read_them(scene: Scene) -> None:
     assert scene.page().evaluate(TOLD) == [
         *("1700000000000000000", None, "400 days ago", "1.5 KiB", "12,345", "59 s", "250 ms"),
         *('{\n  "a": {}\n}', None, None, "t-0: leader 2"),

@@ -97,7 +97,7 @@ def test_a_topic_is_moved_by_a_plan_and_looked_after(console: Console) -> None:
     expect(page.get_by_role("heading", level=3)).to_contain_text("1 partition would change, 1 replica would be copied")
 
 
-def test_what_copies_slowly_is_seen_and_cancelled(console: Console) -> None:
+def test_slow_copies_are_shown_and_cancelled(console: Console) -> None:
     bootstrap = console.cluster.plan.bootstrap
     create_topic(bootstrap, "slow", 1, 1)
     producer = Producer({"bootstrap.servers": bootstrap, "compression.type": "none"})
@@ -191,7 +191,7 @@ def test_axe_finds_nothing_on_these_pages(console: Console) -> None:
     assert_accessible(console, ("quotas", "reassignment?topics=looked-at", "configs?own=true", "transactions", *parts))
 
 
-def test_a_failed_directory_is_told_first_and_a_fenced_broker_is_shown_all_the_same(console: Console) -> None:
+def test_a_failed_directory_is_reported_first_and_a_fenced_broker_is_shown_all_the_same(console: Console) -> None:
     """The answers are given by the test: disks that fail are tests/cluster/test_log_directories.py's business."""
     page = console.page("brokers")
     replica = {"topic": "kept", "partition": 0, "size_bytes": 5 << 20, "offset_lag": 3, "future": False}

@@ -33,7 +33,7 @@ def test_the_overview_is_shown_while_there_is_no_controller(scene: Scene) -> Non
     expect(page.get_by_text("needs attention", exact=True)).to_be_visible()
 
 
-def test_a_look_that_failed_leaves_what_was_shown_and_is_made_again_by_itself(scene: Scene) -> None:
+def test_a_failed_refresh_keeps_the_page_and_is_retried(scene: Scene) -> None:
     page = scene.page("brokers")
     scene.stage.refuses("/v1/brokers", 503, "CLUSTER_UNREACHABLE", "a failover is under way")
     page.get_by_role("button", name="Refresh").click()
@@ -63,7 +63,7 @@ def test_a_first_look_that_failed_is_made_again_at_growing_distances(scene: Scen
 
 
 @pytest.mark.long
-def test_what_is_gone_is_not_shown_any_more_and_not_asked_for_again(scene: Scene) -> None:
+def test_deleted_resources_disappear_and_are_not_requested_again(scene: Scene) -> None:
     page = scene.page("topics/orders")
     live(scene, page)
     scene.stage.refuses("/v1/topics/orders", 404, "UNKNOWN_TOPIC_OR_PARTITION", "there is no topic orders")
@@ -100,7 +100,7 @@ def test_a_slow_page_is_drawn_while_things_happen_all_the_time(scene: Scene) -> 
 
 
 @pytest.mark.long
-def test_who_looks_is_told_that_it_is_still_looked_for_and_an_older_search_is_given_up(scene: Scene) -> None:
+def test_a_search_shows_progress_and_a_new_search_cancels_the_old_one(scene: Scene) -> None:
     page = scene.page("topics/orders/messages")
     path = "/v1/topics/orders/messages/newest"
     scene.stage.holds(path)
@@ -132,7 +132,7 @@ def test_tabs_of_one_browser_share_the_streams(scene: Scene) -> None:
 
 
 @pytest.mark.long
-def test_a_tab_that_joins_later_knows_what_another_one_heard(scene: Scene) -> None:
+def test_a_new_tab_gets_the_events_of_other_tabs(scene: Scene) -> None:
     context = scene.browser.new_context()
     first = scene.page(context=context)
     live(scene, first)
@@ -145,7 +145,7 @@ def test_a_tab_that_joins_later_knows_what_another_one_heard(scene: Scene) -> No
 
 
 @pytest.mark.long
-def test_without_a_worker_a_tab_hears_by_itself_and_lets_go_while_nobody_looks_at_it(scene: Scene) -> None:
+def test_without_a_worker_a_tab_has_its_own_stream_and_closes_it_while_hidden(scene: Scene) -> None:
     context = scene.browser.new_context()
     context.add_init_script(
         "delete window.SharedWorker; let hidden = false;"
@@ -163,7 +163,7 @@ def test_without_a_worker_a_tab_hears_by_itself_and_lets_go_while_nobody_looks_a
 
 
 @pytest.mark.long
-def test_a_tab_that_nobody_looks_at_asks_for_nothing_until_somebody_does(scene: Scene) -> None:
+def test_a_hidden_tab_sends_no_requests_until_it_is_visible(scene: Scene) -> None:
     context = scene.browser.new_context()
     context.add_init_script(
         "let hidden = false; Object.defineProperty(document, 'hidden', { get: () => hidden });"
@@ -183,7 +183,7 @@ def test_a_tab_that_nobody_looks_at_asks_for_nothing_until_somebody_does(scene: 
 
 
 @pytest.mark.long
-def test_a_server_that_has_gone_quiet_is_not_called_live(scene: Scene) -> None:
+def test_a_silent_server_is_not_shown_as_live(scene: Scene) -> None:
     context = scene.browser.new_context()
     context.add_init_script("delete window.SharedWorker;")  # the clock of a page is not that of a worker
     page = scene.page("brokers", context=context)
@@ -202,7 +202,7 @@ def test_a_server_that_has_gone_quiet_is_not_called_live(scene: Scene) -> None:
     expect(page.locator("#live")).to_have_text("live")
 
 
-def test_a_stream_that_broke_is_taken_up_again_and_the_page_looks_anew(scene: Scene) -> None:
+def test_a_broken_stream_is_reopened_and_the_page_reloads(scene: Scene) -> None:
     page = scene.page("brokers")
     live(scene, page)
     asked = scene.stage.count("/v1/brokers")
@@ -213,7 +213,7 @@ def test_a_stream_that_broke_is_taken_up_again_and_the_page_looks_anew(scene: Sc
 
 
 @pytest.mark.long
-def test_a_stream_is_taken_up_again_behind_the_last_id_that_came_with_an_event_or_without(scene: Scene) -> None:
+def test_a_stream_resumes_after_the_last_received_id(scene: Scene) -> None:
     page = scene.page()
     live(scene, page)
     assert "Last-Event-ID" not in scene.stage.last(EVENTS).headers
@@ -232,13 +232,13 @@ def test_a_stream_is_taken_up_again_behind_the_last_id_that_came_with_an_event_o
 
 
 @pytest.mark.long
-def test_a_server_with_too_many_streams_says_so_beside_the_word(scene: Scene) -> None:
+def test_too_many_streams_are_reported_beside_the_live_indicator(scene: Scene) -> None:
     scene.stage.refuses(EVENTS, 429, "TOO_MANY_STREAMS", "32 streams are already open; close one")
     page = scene.page("brokers")
     expect(page.locator("#live")).to_have_text("connecting: 32 streams are already open; close one")
 
 
-def test_a_redraw_leaves_the_focus_the_selection_and_what_is_unfolded(scene: Scene) -> None:
+def test_a_redraw_keeps_focus_selection_and_expanded_rows(scene: Scene) -> None:
     page = scene.page("topics/orders")
     live(scene, page)
     page.get_by_role("link", name="Partition 1").focus()
@@ -256,7 +256,7 @@ def test_a_redraw_leaves_the_focus_the_selection_and_what_is_unfolded(scene: Sce
 
 
 @pytest.mark.long
-def test_rows_that_come_before_the_one_with_the_focus_do_not_take_it(scene: Scene) -> None:
+def test_rows_inserted_before_the_focused_one_do_not_take_the_focus(scene: Scene) -> None:
     page = scene.page("brokers")
     live(scene, page)
     page.get_by_role("link", name="broker 2").focus()
@@ -271,7 +271,7 @@ def test_rows_that_come_before_the_one_with_the_focus_do_not_take_it(scene: Scen
 
 
 @pytest.mark.long
-def test_a_dialog_gives_the_focus_back_though_the_page_was_drawn_anew_behind_it(scene: Scene) -> None:
+def test_a_dialog_gives_the_focus_back_though_the_page_was_drawn_again_behind_it(scene: Scene) -> None:
     page = scene.page("topics/orders")
     live(scene, page)
     page.get_by_role("button", name="Move the leader of partition 0").click()
@@ -285,7 +285,7 @@ def test_a_dialog_gives_the_focus_back_though_the_page_was_drawn_anew_behind_it(
     expect(page.get_by_role("dialog")).to_contain_text("Broker 3 is the leader")
 
 
-def test_groups_are_kept_up_to_date_without_anybody_asking_again(scene: Scene) -> None:
+def test_groups_are_updated_without_new_requests(scene: Scene) -> None:
     group = {"group_id": "readers", "type": "consumer", "state": "Stable", "protocol_type": "consumer"}
     group |= {"coordinator": 1}
     scene.stage.says("/v1/groups", {"groups": [group], "next": None, "unreachable": []})
@@ -310,7 +310,7 @@ def sample(stage: Stage, leader: int, epoch: int, ms: int) -> None:
 
 
 @pytest.mark.long
-def test_an_old_sample_of_the_quorum_is_not_taken_for_what_is_now(scene: Scene) -> None:
+def test_an_old_sample_of_the_quorum_is_not_shown_as_current(scene: Scene) -> None:
     page = scene.page("quorum")
     active = page.locator(".figure", has_text="Active controller").locator("dd")
     epoch = page.locator(".figure", has_text="Epoch").locator("dd")
@@ -328,7 +328,7 @@ def test_an_old_sample_of_the_quorum_is_not_taken_for_what_is_now(scene: Scene) 
 
 
 @pytest.mark.long
-def test_a_run_of_a_scenario_is_read_where_one_is_in_it_and_not_asked_for_again_with_each_line(scene: Scene) -> None:
+def test_a_run_is_updated_from_events_without_new_requests(scene: Scene) -> None:
     run = {"id": 7, "scenario": "load", "seed": 1, "state": "running", "began_ms": 1_700_000_000_000, "verdicts": {}}
     run |= {"output": [f"line {number}" for number in range(200)], "lines": 200, "folder": "/runs/7", "exit_code": None}
     path, events = "/v1/chaos/scenarios/7", "/v1/chaos/events"
@@ -353,7 +353,7 @@ def test_a_run_of_a_scenario_is_read_where_one_is_in_it_and_not_asked_for_again_
 
 
 @pytest.mark.long
-def test_the_verdict_of_a_run_is_shown_with_what_was_broken(scene: Scene) -> None:
+def test_the_verdict_of_a_run_is_shown_with_its_faults(scene: Scene) -> None:
     fault = {"fault": "kill", "targets": ["node-3"], "begin": 1.0, "end": None, "first_ack": 0.5, "unavailable": 0.2}
     figures = {"acked": 100, "lost": 1, "lost_legally": 0, "duplicated": 0, "reordered": 0, "longest_gap": 1.25}
     broken = {"anomaly": "lost write", "partition": "t-0", "count": 1, "reason": "nobody has it", "story": ["it was"]}

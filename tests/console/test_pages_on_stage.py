@@ -67,7 +67,7 @@ def test_groups_come_in_pages_and_are_narrowed_by_state_and_kind(scene: Scene) -
 
 
 @pytest.mark.long
-def test_groups_are_shown_while_one_broker_does_not_tell_its_own(scene: Scene) -> None:
+def test_groups_are_shown_although_one_broker_does_not_respond(scene: Scene) -> None:
     scene.stage.says("/v1/groups", {"groups": [group("a")], "next": None, "unreachable": [3]})
     page = scene.page("groups")
     expect(page.locator(".banner")).to_contain_text("Broker 3 did not respond")
@@ -75,7 +75,7 @@ def test_groups_are_shown_while_one_broker_does_not_tell_its_own(scene: Scene) -
 
 
 @pytest.mark.long
-def test_a_lag_that_nobody_tells_is_not_none(scene: Scene) -> None:
+def test_an_unreported_lag_is_unknown(scene: Scene) -> None:
     scene.stage.says("/v1/groups/g", described("g", ("orders", 0, 3, 10), ("orders", 1, 5, None)))
     page = scene.page("groups/g")
     lag = page.locator(".figure", has_text="Lag")
@@ -114,7 +114,7 @@ def test_all_members_are_removed_with_a_reason(scene: Scene) -> None:
     assert scene.stage.last("/v1/groups/g/members", "DELETE").query == {"all": "true", "reason": "stuck"}
 
 
-def test_offsets_are_set_for_each_partition_from_what_they_are_now(scene: Scene) -> None:
+def test_offsets_of_each_partition_are_set_from_the_current_ones(scene: Scene) -> None:
     path = "/v1/groups/g/offsets/reset"
     scene.stage.says("/v1/groups/g", described("g", ("orders", 0, 3, 10), ("orders", 1, None, 4), state="Empty"))
 
@@ -175,7 +175,7 @@ def test_ten_thousand_partitions_are_shown_a_page_at_a_time_and_in_any_order(sce
 
 
 @pytest.mark.long
-def test_what_may_lead_without_loss_and_what_is_offline_is_shown(scene: Scene) -> None:
+def test_eligible_and_offline_replicas_are_shown(scene: Scene) -> None:
     rows = [
         partition(0, isr=[1], elr=[2, 3]),
         partition(1, leader=-1, isr=[], elr=[], last_known_elr=[3], offline_replicas=[1, 2], latest_offset=None),
@@ -210,7 +210,7 @@ def test_records_are_deleted_before_an_offset(scene: Scene) -> None:
 
 
 @pytest.mark.long
-def test_a_partition_is_looked_at_replica_by_replica_and_by_who_writes_to_it(scene: Scene) -> None:
+def test_a_partition_page_shows_replicas_and_producers(scene: Scene) -> None:
     replica = {"leader": False, "in_sync": True, "offline": False, "log_dir": "/data", "size_bytes": 2048}
     silent = {"offline": True, "in_sync": False, "log_dir": None, "size_bytes": None, "offset_lag": None}
     rows = [
@@ -231,7 +231,7 @@ def test_a_partition_is_looked_at_replica_by_replica_and_by_who_writes_to_it(sce
     expect(page.get_by_role("row", name=re.compile("4000"))).to_contain_text("open from 4")
 
 
-def test_a_secret_is_not_emptied_by_pressing_enter_and_what_is_of_all_brokers_is_set_there(scene: Scene) -> None:
+def test_enter_does_not_clear_a_secret_and_cluster_wide_configs_are_set_on_their_page(scene: Scene) -> None:
     path = "/v1/brokers/1/configs"
     entry = {"read_only": False, "sensitive": False}
     rows = [
@@ -275,7 +275,7 @@ def test_a_secret_is_not_emptied_by_pressing_enter_and_what_is_of_all_brokers_is
     assert scene.stage.last(path, "PATCH").body == {"set": {"log.cleanup.policy": "compact,delete"}}
 
 
-def test_what_somebody_else_changed_is_looked_at_before_it_is_changed_again(scene: Scene) -> None:
+def test_a_concurrent_change_is_shown_before_it_is_overwritten(scene: Scene) -> None:
     path = "/v1/brokers/1/loggers"
     scene.stage.says(path, Answer([{"name": "network", "level": "INFO"}], headers={"ETag": '"1"'}))
 
@@ -297,7 +297,7 @@ def test_what_somebody_else_changed_is_looked_at_before_it_is_changed_again(scen
 
 
 @pytest.mark.long
-def test_elections_are_one_question_whatever_happens(scene: Scene) -> None:
+def test_elections_have_one_confirmation(scene: Scene) -> None:
     row = {"topic": "t", "partition": 3, "leader": 2, "preferred": 1, "replicas": [1, 2], "isr": [1, 2]}
     lost = {**row, "topic": "lost", "leader": -1, "isr": []}
     found = {"partitions": 9_000, "unpreferred": 2, "leaderless": 1, "rows": [lost, row], "more": False}
@@ -315,7 +315,7 @@ def test_elections_are_one_question_whatever_happens(scene: Scene) -> None:
 
 
 @pytest.mark.long
-def test_all_elections_and_all_cancellations_are_asked_for_as_such(scene: Scene) -> None:
+def test_all_elections_and_all_cancellations_are_requested_as_such(scene: Scene) -> None:
     row = {"topic": "t", "partition": 3, "leader": 2, "preferred": 1, "replicas": [1, 2], "isr": [1, 2]}
     found = {"partitions": 9, "unpreferred": 1, "leaderless": 0, "rows": [row], "more": False}
     scene.stage.says("/v1/leaders", found)
@@ -376,7 +376,7 @@ def entry(lag: int) -> dict[str, Any]:
 
 
 @pytest.mark.long
-def test_what_is_copied_is_seen_as_it_goes_on_and_the_plan_is_looked_after_when_it_is_over(scene: Scene) -> None:
+def test_progress_of_copies_is_shown_and_the_plan_is_checked_at_the_end(scene: Scene) -> None:
     live, verify = "/v1/live/reassignments", "/v1/reassignments/verify"
     scene.stage.says("/v1/reassignments", [entry(90)])
     watched = {"topic": "t", "partition": 0, "state": "in progress", "replicas": [1], "target": [3]}
@@ -402,7 +402,7 @@ def test_what_is_copied_is_seen_as_it_goes_on_and_the_plan_is_looked_after_when_
 
 
 @pytest.mark.long
-def test_who_may_only_read_sees_reassignments_all_the_same(scene: Scene) -> None:
+def test_a_viewer_sees_reassignments(scene: Scene) -> None:
     scene.stage.says("/v1/me", {"role": "read", "guarded": True})
     page = scene.page("topics")
     plan = '{"partitions":[{"topic":"t","partition":0,"replicas":[3]}],"throttled":false}'
@@ -413,7 +413,7 @@ def test_who_may_only_read_sees_reassignments_all_the_same(scene: Scene) -> None
 
 
 @pytest.mark.long
-def test_a_voter_is_added_by_what_the_quorum_knows_of_it_and_another_removed(scene: Scene) -> None:
+def test_a_voter_is_added_from_the_observers_and_another_removed(scene: Scene) -> None:
     directory = "JEXY6aqzQY-32P5TStzaFg"
     follows = {"id": 104, "directory_id": directory, "log_end_offset": 100, "lag": 0, "last_caught_up_ms": 1}
     scene.stage.says("/v1/quorum", quorum(observers=[follows]))
@@ -475,7 +475,7 @@ DESCRIPTION = {
 
 
 @pytest.mark.long
-def test_the_api_is_found_by_a_word_and_called_from_its_description(scene: Scene) -> None:
+def test_an_operation_is_found_by_a_word_and_called_from_its_description(scene: Scene) -> None:
     scene.stage.says("/openapi.json", DESCRIPTION)
     page = scene.page("api")
     page.get_by_label("Filter").fill("describe")
@@ -502,7 +502,7 @@ def kinds(page: Page) -> list[str]:
 
 
 @pytest.mark.long
-def test_whole_nodes_alone_are_offered_for_what_is_done_to_whole_nodes(scene: Scene) -> None:
+def test_only_nodes_are_offered_for_faults_of_nodes(scene: Scene) -> None:
     process = {"pid": 1, "stopped": False}
     node = {"id": 1, "name": "node-1", "roles": ["broker"], "running": True, "processes": {"broker": process}}
     state = {"nodes": [node], "faults": [], "links": [], "inside": {}, "bootstrap": "127.0.0.1:9092"}
@@ -527,7 +527,7 @@ def test_whole_nodes_alone_are_offered_for_what_is_done_to_whole_nodes(scene: Sc
 
 
 @pytest.mark.long
-def test_what_the_lab_did_is_on_the_pages_own_line_of_time(scene: Scene) -> None:
+def test_faults_are_on_the_pages_timeline(scene: Scene) -> None:
     """The clock of a broker may be the very one that was put wrong: its events are where this page heard of them."""
     scene.stage.says("/v1/chaos/state", {"nodes": [], "faults": [], "links": [], "inside": {}, "bootstrap": ""})
     scene.stage.says("/v1/chaos/scenarios", [])

@@ -63,7 +63,7 @@ def test_the_list_has_versions_and_why_one_is_not_known(scene: Scene) -> None:
 
 
 @pytest.mark.long
-def test_a_broker_tells_its_registration_or_why_nobody_does(scene: Scene) -> None:
+def test_a_broker_reports_its_registration_or_the_reason_why_it_cannot(scene: Scene) -> None:
     furnish(scene.stage)
     page = scene.page("brokers/1")
     card = page.locator(".card", has_text="Registration and process")
@@ -77,7 +77,7 @@ def test_a_broker_tells_its_registration_or_why_nobody_does(scene: Scene) -> Non
     expect(card).to_contain_text("METADATA_TOO_LARGE")
 
 
-def test_connections_are_told_by_limit_and_in_any_order(scene: Scene) -> None:
+def test_connections_are_reported_by_limit_and_in_any_order(scene: Scene) -> None:
     furnish(scene.stage)
     page = scene.page("brokers/1/connections")
     expect(page.get_by_text("1,234 connections; the 2 most recently active are shown.")).to_be_visible()
@@ -100,7 +100,7 @@ def test_connections_are_told_by_limit_and_in_any_order(scene: Scene) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("part", ["connections", "log"])
-def test_why_a_process_tells_nothing_is_said_plainly(scene: Scene, part: str) -> None:
+def test_the_reason_for_missing_process_data_is_shown(scene: Scene, part: str) -> None:
     scene.stage.refuses(f"/v1/brokers/1/{part}", 422, "NO_METRICS_LISTENER", UNSET)
     page = scene.page(f"brokers/1/{part}")
     expect(page.locator(".card", has_text="NO_METRICS_LISTENER")).to_contain_text(UNSET)
@@ -197,7 +197,7 @@ def shown(page: Page, scene: Scene, path: str) -> None:
 
 @pytest.mark.long
 @LOOKS
-def test_the_pages_of_processes_are_for_everybody(scene: Scene, width: int, dark: bool) -> None:
+def test_the_pages_of_processes_are_accessible(scene: Scene, width: int, dark: bool) -> None:
     furnish(scene.stage)
     page = scene.page("brokers", width, dark)
     paths = ("brokers", "brokers/1", "brokers/2", "brokers/1/connections", "brokers/1/log", "brokers/2/log")

@@ -82,7 +82,7 @@ def test_the_active_controller_dies_and_the_timeline_shows_its_successor(console
     assert set(console.cluster.start(victim.name).values()) == {"ready"}
 
 
-def test_where_there_is_no_chaos_server_the_page_says_how_to_start_one(console: Console) -> None:
+def test_without_a_chaos_server_the_page_explains_how_to_start_one(console: Console) -> None:
     page = console.page("chaos")
     expect(page.get_by_text("kvorum chaos serve -d lab --create")).to_be_visible()
     expect(page.get_by_role("button", name="Heal all")).to_be_hidden()
@@ -91,7 +91,7 @@ def test_where_there_is_no_chaos_server_the_page_says_how_to_start_one(console: 
 PAGES = ("quorum", "metadata", "metadata/diff?since=1", "metadata/records", "topics/axe-log/batches/0", "chaos")
 
 
-def test_the_pages_are_for_everybody(console: Console) -> None:
+def test_the_pages_are_accessible(console: Console) -> None:
     create_topic(console.cluster.plan.bootstrap, "axe-log", 1, 3)
     fill(console.cluster, "axe-log", 3)
     commit_and_abort(console.cluster, "axe-log")

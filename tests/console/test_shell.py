@@ -24,7 +24,7 @@ def test_the_skip_link_leads_to_the_page_and_leaves_it_there(scene: Scene) -> No
 
 
 @pytest.mark.long
-def test_an_address_that_nothing_is_at_says_so_and_has_its_own_title(scene: Scene) -> None:
+def test_an_unknown_page_has_a_message_and_its_own_title(scene: Scene) -> None:
     page = scene.page("topics")
     page.goto(f"{scene.stage.url}/#/no/such/page/at/all")
     expect(page.get_by_role("heading", level=1)).to_have_text("No such page")
@@ -142,7 +142,7 @@ def test_a_token_is_kept_once_the_server_knows_it_and_can_be_changed_and_forgott
     assert page.evaluate("sessionStorage.getItem('kvorum.token')") is None
 
 
-def test_what_ones_role_may_not_is_seen_before_it_is_pressed(scene: Scene) -> None:
+def test_actions_without_permission_are_disabled(scene: Scene) -> None:
     guarded(scene.stage, {"looks": "read"})
     page = scene.page("topics/orders?token=looks")
     page.locator("details.menu > summary").click()
@@ -156,7 +156,7 @@ def test_what_ones_role_may_not_is_seen_before_it_is_pressed(scene: Scene) -> No
 
 
 @pytest.mark.long
-def test_the_bar_says_what_it_should_once_the_server_is_back(scene: Scene) -> None:
+def test_the_bar_is_correct_after_the_server_returns(scene: Scene) -> None:
     scene.stage.refuses("/v1/cluster", 503, "CLUSTER_UNREACHABLE", "nobody answers")
     scene.stage.refuses("/v1/events", 503, "CLUSTER_UNREACHABLE", "nobody answers")
     page = scene.page("topics")
@@ -169,7 +169,7 @@ def test_the_bar_says_what_it_should_once_the_server_is_back(scene: Scene) -> No
 
 
 @pytest.mark.long
-def test_a_stream_that_ends_with_an_error_says_which_and_is_taken_up_again(scene: Scene) -> None:
+def test_a_stream_that_ends_with_an_error_shows_it_and_reconnects(scene: Scene) -> None:
     page = scene.page("topics")
     expect(page.locator("#live")).to_have_text("live")
     looks = scene.stage.count("/v1/topics")
@@ -183,7 +183,7 @@ def test_a_stream_that_ends_with_an_error_says_which_and_is_taken_up_again(scene
 
 
 @pytest.mark.long
-def test_a_dialog_goes_with_the_page_it_asks_about(scene: Scene) -> None:
+def test_a_dialog_closes_with_its_page(scene: Scene) -> None:
     page = scene.page("topics")
     page.goto(f"{scene.stage.url}/#/topics/orders")
     in_menu(page, "Delete topic")
@@ -193,7 +193,7 @@ def test_a_dialog_goes_with_the_page_it_asks_about(scene: Scene) -> None:
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
-def test_a_question_is_answered_once_however_often_somebody_presses(scene: Scene) -> None:
+def test_a_confirmation_is_accepted_once(scene: Scene) -> None:
     page = scene.page("topics")
     scene.stage.says("/v1/topics", {"name": "made", "topic_id": "x"}, "POST")
     scene.stage.holds("/v1/topics", "POST")
@@ -210,7 +210,7 @@ def test_a_question_is_answered_once_however_often_somebody_presses(scene: Scene
 
 
 @pytest.mark.long
-def test_who_closes_a_dialog_that_works_is_told_what_became_of_it_and_errors_stay_until_put_away(scene: Scene) -> None:
+def test_closing_a_working_dialog_shows_the_result_later_and_errors_stay_until_dismissed(scene: Scene) -> None:
     page = scene.page("topics")
     scene.stage.refuses("/v1/topics", 422, "TOPIC_ALREADY_EXISTS", "it is there already", "POST")
     scene.stage.holds("/v1/topics", "POST")
@@ -230,7 +230,7 @@ def test_who_closes_a_dialog_that_works_is_told_what_became_of_it_and_errors_sta
 
 
 @pytest.mark.long
-def test_what_goes_wrong_behind_an_open_dialog_is_seen_above_it(scene: Scene) -> None:
+def test_errors_behind_an_open_dialog_are_shown_above_it(scene: Scene) -> None:
     page = scene.page("topics")
     page.get_by_role("button", name="Create a topic").click()
     page.evaluate("import('/console/dom.js').then((dom) => dom.note('something else failed', 'bad'))")
@@ -293,7 +293,7 @@ def test_the_zone_that_times_are_in_is_named(scene: Scene) -> None:
 
 
 @pytest.mark.long
-def test_a_hung_server_is_told_of_after_a_while_and_that_a_change_may_have_been_made(scene: Scene) -> None:
+def test_a_hung_server_is_reported_after_a_while_and_that_a_change_may_have_been_made(scene: Scene) -> None:
     context = scene.browser.new_context()
     context.add_init_script(
         "AbortSignal.timeout = (ms) => { const c = new AbortController();"

@@ -109,7 +109,7 @@ def test_the_groups_of_a_topic_are_a_part_of_its_page(scene: Scene) -> None:
 
 
 @pytest.mark.long
-def test_a_topic_is_analysed_on_demand_and_tells_how_far_it_is(scene: Scene) -> None:
+def test_a_topic_is_analysed_on_demand_and_reports_how_far_it_is(scene: Scene) -> None:
     furnish_parts(scene.stage)
     path = f"{ORDERS}/analysis"
     page = scene.page("topics/orders/analysis?partitions=0")
@@ -161,7 +161,7 @@ def test_a_topic_is_cloned_with_other_configs(scene: Scene) -> None:
     }
 
 
-def test_replicas_are_compared_and_what_differs_is_named(scene: Scene) -> None:
+def test_replicas_are_compared_and_differences_are_named(scene: Scene) -> None:
     furnish_parts(scene.stage)
     path = f"{FIRST}/verify"
     wrong = {"broker": 2, "kind": "damaged", "base_offset": 4, "last_offset": 6, "message": "its CRC is another"}
@@ -192,7 +192,7 @@ def test_segments_are_shown_where_this_server_sees_them(scene: Scene) -> None:
 
 
 @pytest.mark.long
-def test_what_became_of_a_partition_is_told_though_its_leader_is_silent(scene: Scene) -> None:
+def test_a_partitions_history_is_shown_without_its_leaders_response(scene: Scene) -> None:
     furnish_parts(scene.stage)
     page = scene.page("topics/orders/partitions/0/history")
     rows = page.get_by_role("table", name="History").locator("tbody tr")
@@ -233,7 +233,7 @@ def test_the_lag_of_groups_comes_by_the_stream_of_those_in_view(scene: Scene) ->
 
 
 @pytest.mark.long
-def test_the_overview_leads_to_what_is_under_its_min_isr(scene: Scene) -> None:
+def test_the_overview_links_to_partitions_under_min_isr(scene: Scene) -> None:
     health = {**HEALTH, "healthy": False, "under_replicated_partitions": 3, "under_min_isr_partitions": 1}
     scene.stage.says("/v1/health", {**health, "at_min_isr_partitions": 2, "partitions": ["orders-0"]})
     page = scene.page()

@@ -37,7 +37,7 @@ def test_the_simulation_catches_it_and_not_the_code_as_it_is(mutant: Mutant) -> 
     assert passes(mutant, seed), f"seed {seed} fails without the mistake too: it shows nothing"
 
 
-def test_each_has_a_name_and_says_what_is_wrong() -> None:
+def test_each_mutant_has_a_name_and_a_description() -> None:
     assert len(ALL) == len(MUTANTS) >= 12
     assert all(mutant.wrong.endswith(".") for mutant in ALL)
 
@@ -76,7 +76,7 @@ def test_the_command_prints_the_table_and_fails_where_one_is_missed() -> None:
     assert unknown.exit_code == 2 and "guard-off" in unknown.output
 
 
-def test_the_command_looks_for_several_at_once_and_tells_them_in_order() -> None:
+def test_the_command_looks_for_several_at_once_and_reports_them_in_order() -> None:
     names = ["guard-off", "answer-before-durable"]
     wanted = [word for name in names for word in ("--only", name)]
     done = CliRunner().invoke(mutants, [*wanted, "--seeds", "1", "--jobs", "2"])

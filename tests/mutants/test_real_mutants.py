@@ -44,13 +44,13 @@ def test_records_that_a_forgetful_leader_wrote_twice_are_found(tmp_path: Path) -
         pytest.param("vouch-for-a-lost-directory", "lost-write", marks=pytest.mark.long),
     ],
 )
-def test_what_coordinators_partitions_and_moves_do_wrong_is_found(name: str, anomaly: str, tmp_path: Path) -> None:
+def test_mutants_of_coordinators_partitions_and_moves_are_found(name: str, anomaly: str, tmp_path: Path) -> None:
     assert anomaly in anomalies_of(name, tmp_path)
 
 
 @pytest.mark.long
 @pytest.mark.patches
-def test_what_a_follower_shows_above_its_high_watermark_is_found(tmp_path: Path) -> None:
+def test_records_shown_above_a_followers_high_watermark_are_found(tmp_path: Path) -> None:
     try:
         find_or_build()
     except NoToxiproxy as error:
@@ -59,10 +59,10 @@ def test_what_a_follower_shows_above_its_high_watermark_is_found(tmp_path: Path)
 
 
 @pytest.mark.patches
-def test_throttles_that_are_told_and_not_kept_are_found(tmp_path: Path) -> None:
+def test_throttles_that_are_reported_and_not_kept_are_found(tmp_path: Path) -> None:
     outcome = run_real("tell-without-holding", tmp_path)
     assert not outcome.could_not_run
-    assert any("held to 5000 bytes a second" in failure for failure in outcome.failures), outcome.failures
+    assert any("5000 bytes per second" in failure for failure in outcome.failures), outcome.failures
 
 
 @pytest.mark.parametrize("name", sorted(CELLS))
@@ -72,13 +72,13 @@ def test_each_scenario_is_whole_and_shows_a_mutant_there_is(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(SHIPPED))
-def test_each_shipped_scenario_that_shows_a_mutant_is_there(name: str) -> None:
+def test_each_shipped_scenario_of_a_mutant_exists(name: str) -> None:
     own = [scenario_of(name).name] if name in CELLS else []
     assert name in MUTANTS
     assert [scenario.name for scenario in scenarios_of(name)] == [*own, *SHIPPED[name]]
 
 
-def test_the_command_says_which_mutants_have_a_scenario() -> None:
+def test_the_command_lists_mutants_with_a_scenario() -> None:
     done = CliRunner().invoke(mutants, ["--real", "--only", "guard-off"])
     assert done.exit_code == 2 and "acknowledge-before-isr" in done.output
     both = CliRunner().invoke(mutants, ["--real", "--jobs", "2"])

@@ -95,7 +95,7 @@ def test_schedules_of_before_have_no_retention() -> None:
     assert msgspec.convert(data, Options).retention_check_ms == 300_000
 
 
-def test_every_change_is_carried_out_and_told() -> None:
+def test_every_change_is_carried_out_and_reported() -> None:
     faults = [
         Fault(at=0.5, kind="min_isr", target="topic", detail="1"),
         Fault(at=1.0, kind="min_isr", target="cluster", detail="2"),
@@ -118,7 +118,7 @@ def test_every_change_is_carried_out_and_told() -> None:
 
 
 @pytest.mark.parametrize("detail", ["retention.ms=1000", "retention.bytes=1000"])
-def test_retention_deletes_what_it_may_and_nobody_misses_it(detail: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retention_is_legal_in_the_checker(detail: str, monkeypatch: pytest.MonkeyPatch) -> None:
     deleted = watch_retention(monkeypatch, more=0)
     outcome = run(SMALL_SEGMENTS, Fault(at=1.0, kind="retention", detail=detail))
     assert outcome.kind is None, outcome.message
@@ -145,7 +145,7 @@ def watch_retention(monkeypatch: pytest.MonkeyPatch, *, more: int) -> list[int]:
     return counts
 
 
-def test_deleting_above_the_offset_asked_for_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deleting_above_the_offset_requested_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     real = partition_reads.delete_records_on_leader
 
     def more(partition, offset):  # type: ignore[no-untyped-def]
@@ -179,13 +179,13 @@ def moved(starts: LogStarts, before: int, after: int, wall_ms: int | None = 0, e
     return starts.moved(before, after, committed_end=end, batches=entries_of(10), wall_ms=wall_ms)
 
 
-def test_a_log_start_that_nobody_asked_for_is_wrong() -> None:
+def test_an_unrequested_log_start_is_a_violation() -> None:
     starts = LogStarts()
     assert "no request" in str(moved(starts, 0, 1))
     assert starts.highest == 0
 
 
-def test_records_are_deleted_up_to_the_offset_asked_for_and_no_further() -> None:
+def test_records_are_deleted_up_to_the_offset_requested_and_no_further() -> None:
     starts = LogStarts()
     starts.note_request(4)
     assert moved(starts, 0, 4) is None and starts.highest == 4
@@ -197,7 +197,7 @@ def test_records_are_deleted_up_to_the_offset_asked_for_and_no_further() -> None
     assert "committed is everything below 10" in str(moved(starts, 10, 11))
 
 
-def test_retention_by_time_takes_what_is_old_enough_by_the_replicas_clock() -> None:
+def test_retention_by_time_uses_the_replicas_clock() -> None:
     starts = LogStarts()
     starts.retention.take({"retention.ms": "5000"})
     assert moved(starts, 0, 3, wall_ms=7_000) is None
@@ -237,7 +237,7 @@ def shadow_of(first: int, end: int) -> Shadow:
     return shadow
 
 
-def test_a_replica_whose_log_begins_later_lacks_nothing_below() -> None:
+def test_records_below_a_replicas_log_start_are_not_missing() -> None:
     ledger = Ledger("orders-0")
     ledger.commit(shadow_of(0, 6), 6, "leader")
     assert ledger.missing(shadow_of(4, 6)) is None
@@ -265,7 +265,7 @@ def test_nothing_is_known_of_batches_that_a_leaders_log_leaves_out() -> None:
     assert ledger.missing(whole) is None
 
 
-def test_a_shadow_begins_anew_where_its_leaders_log_begins() -> None:
+def test_a_shadow_starts_again_where_its_leaders_log_begins() -> None:
     ledger = Ledger("orders-0")
     ledger.commit(shadow_of(0, 6), 6, "leader")
     behind = shadow_of(0, 2)

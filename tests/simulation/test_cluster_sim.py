@@ -29,7 +29,7 @@ for seed in (7, 53):
 
 
 @pytest.mark.parametrize("first", range(FIRST, FIRST + SEEDS, CHUNK))
-def test_seeds_hold_every_invariant_and_come_to_rest(first: int) -> None:
+def test_seeds_hold_every_invariant_and_converge(first: int) -> None:
     """The load must have got through and faults must have come: a seed in which nothing happens shows nothing."""
     acked = faults = 0
     for seed in range(first, first + CHUNK):

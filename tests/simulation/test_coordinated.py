@@ -44,7 +44,7 @@ def end(offset: int, producer_id: int, *, is_commit: bool) -> bytearray:
     return data
 
 
-def test_a_reader_at_read_committed_passes_over_what_was_aborted_and_goes_on_behind_the_markers() -> None:
+def test_a_reader_at_read_committed_passes_over_what_was_aborted_and_continues_behind_the_markers() -> None:
     log = [batch(1, 0, 7), batch(2, 1, 8), batch(3, 2), end(3, 7, is_commit=False), batch(4, 4, 7)]
     log += [end(5, 8, is_commit=True), end(6, 7, is_commit=True)]
     view = memoryview(b"".join(log))
@@ -62,7 +62,7 @@ def test_plans_from_before_have_no_coordinators(path: Path) -> None:
     assert not isinstance(plan, Plan) or (plan.options.coordination is None) == (written is None)
 
 
-def test_a_seed_without_them_is_as_it_was_and_with_them_only_targets_differ() -> None:
+def test_a_seed_without_them_is_unchanged_and_with_them_only_targets_differ() -> None:
     found = 0
     for seed in range(60):
         plain = drawn(seed, coordinators=False, reassignments=False, levels=False)
@@ -79,7 +79,7 @@ def test_a_seed_without_them_is_as_it_was_and_with_them_only_targets_differ() ->
     assert 10 < found < 40
 
 
-def test_faults_are_aimed_at_who_coordinates() -> None:
+def test_some_faults_target_coordinators() -> None:
     plan = drawn(1, 60.0, coordinators=False)
     faults = [msgspec.structs.replace(plan.faults[0], at=5.0, kind="kill") for _ in range(200)]
     for seed in range(10):
@@ -101,7 +101,7 @@ def test_seeds_together_reach_every_way_to_work() -> None:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_coordinator_that_dies_in_a_moment_of_an_end_leaves_it_to_its_successor(place: str) -> None:
+def test_a_coordinator_killed_during_an_end_leaves_it_to_the_next_one(place: str) -> None:
     plan = directed(2, COORDINATED | {"coordination": coordination()}, {}, {}, seconds=4.0)
     moments = [Fault(at=at, kind="moment", length=1.0, detail=place) for at in (1.0, 2.5)]
     cluster = SimCluster(msgspec.structs.replace(plan, faults=moments))

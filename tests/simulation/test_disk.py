@@ -26,7 +26,7 @@ def put(target: Disk, path: str, data: bytes, *, sync: bool) -> None:
     file.close()
 
 
-def test_what_was_synced_survives_and_the_rest_is_lost_kept_or_torn() -> None:
+def test_synced_data_survives_and_the_rest_is_lost_kept_or_torn() -> None:
     outcomes = set()
     for seed in range(200):
         one = disk(seed)
@@ -77,7 +77,7 @@ def test_a_folder_is_a_name_too() -> None:
     assert 10 < gone < 40
 
 
-def test_power_goes_after_so_many_steps() -> None:
+def test_power_fails_after_the_given_steps() -> None:
     one = disk()
     file = one.open("/d/f", create=True)
     one.power(1)
@@ -86,7 +86,7 @@ def test_power_goes_after_so_many_steps() -> None:
         file.sync()
 
 
-def test_failures_come_when_asked_for_once_and_are_counted() -> None:
+def test_failures_come_when_requested_once_and_are_counted() -> None:
     one = disk()
     file = one.open("/d/f", create=True)
     one.fail("sync")
@@ -140,7 +140,7 @@ def test_a_killed_process_loses_its_files_and_locks_and_nothing_it_wrote() -> No
     assert one.read("/d/f") == b"abc" and one.peek("/d/f", 1) == b"bc" and one.peek("/d/none") is None
 
 
-def test_a_broken_folder_fails_at_everything_in_every_life_until_it_is_mended() -> None:
+def test_a_broken_folder_fails_all_operations_until_it_is_repaired() -> None:
     one = disk()
     put(one, "/d/file", b"x", sync=True)
     one.mkdir("/other")
@@ -182,7 +182,7 @@ def test_a_wiped_disk_is_empty_for_good() -> None:
 
 
 @pytest.mark.parametrize("synced", [False, True])
-def test_a_renamed_folder_is_back_or_gone_with_all_that_was_in_it(synced: bool) -> None:
+def test_a_renamed_folder_is_restored_or_lost_with_its_content(synced: bool) -> None:
     """And what is in a new folder of the old name never mixes with what was in the old one."""
     outcomes = set()
     for seed in range(60):

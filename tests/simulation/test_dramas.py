@@ -42,7 +42,7 @@ def dramatic(seed: int) -> tuple[Options, list[Fault]]:
     return dramatised(Random(f"kvorum drama {seed}"), *ordinary(seed), 60.0)
 
 
-def test_some_seeds_play_a_drama_and_the_others_are_what_they_were() -> None:
+def test_some_seeds_have_a_drama_and_the_others_are_unchanged() -> None:
     changed = [seed for seed in SEEDS if dramatic(seed) != ordinary(seed)]
     assert 0.3 < len(changed) / len(SEEDS) < 0.5
     assert dramatic(changed[0]) == dramatic(changed[0])
@@ -139,7 +139,7 @@ class Frozen:
         self.loop.run_for(1.0)
 
 
-def test_what_is_sent_on_a_frozen_connection_comes_late_and_new_connections_are_none_the_worse() -> None:
+def test_bytes_on_a_frozen_connection_arrive_late_and_new_connections_work() -> None:
     world = Frozen()
     frozen = world.network.freeze("client", "server")
     world.send(0, b"old")
@@ -152,7 +152,7 @@ def test_what_is_sent_on_a_frozen_connection_comes_late_and_new_connections_are_
     assert world.heard == [b"new", b"old", b"on"]
 
 
-def test_who_sent_on_an_abandoned_connection_is_reset_and_what_it_sent_arrives_before_the_break() -> None:
+def test_bytes_on_an_abandoned_connection_arrive_before_its_reset() -> None:
     world = Frozen()
     frozen = world.network.freeze("client", "server")
     world.send(0, b"old")
@@ -164,7 +164,7 @@ def test_who_sent_on_an_abandoned_connection_is_reset_and_what_it_sent_arrives_b
     assert world.heard == [b"old", b"ConnectionResetError"]
 
 
-def test_what_a_process_sent_on_a_frozen_connection_outlives_it() -> None:
+def test_bytes_on_a_frozen_connection_arrive_after_the_process_ended() -> None:
     world = Frozen()
     frozen = world.network.freeze("client", "server")
     world.send(0, b"old")
@@ -176,7 +176,7 @@ def test_what_a_process_sent_on_a_frozen_connection_outlives_it() -> None:
     assert world.heard == [b"old", b"ConnectionResetError"]
 
 
-def test_a_machine_back_from_a_loss_of_power_breaks_its_connections_behind_what_is_still_on_its_way() -> None:
+def test_after_a_power_failure_connections_break_after_bytes_in_flight() -> None:
     world = Frozen()
     world.network.cut("client", "server")
     world.send(0, b"old")

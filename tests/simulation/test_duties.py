@@ -40,7 +40,7 @@ def asked(at: float, broker_id: int, state: str) -> Fault:
     return Fault(at=at, kind=KIND, target=str(broker_id), detail=state)
 
 
-def test_some_seeds_have_them_and_the_others_are_as_they_were() -> None:
+def test_some_seeds_have_them_and_the_others_are_unchanged() -> None:
     plans = [(drawn(seed, throttles=False), drawn(seed, duties=False, throttles=False)) for seed in range(100)]
     having = [plan for plan, plain in plans if plan != plain]
     assert 10 < len(having) < 60
@@ -51,7 +51,7 @@ def test_some_seeds_have_them_and_the_others_are_as_they_were() -> None:
     assert wanted == {*BrokerAdminState, NOTHING}
 
 
-def test_what_is_asked_is_done_though_the_controller_dies() -> None:
+def test_a_request_is_executed_although_the_controller_dies() -> None:
     """Convergence demands it: see kvorum.chaos.sim.convergence."""
     outcome = run(
         asked(1.0, 1, BrokerAdminState.MAINTENANCE),
@@ -123,7 +123,7 @@ RESTING = ((1, BrokerAdminState.MAINTENANCE),)
         ((), 0, led_by(2), led_by(1)),
     ],
 )
-def test_a_leader_in_maintenance_is_one_where_nobody_else_could(
+def test_a_leader_in_maintenance_is_one_where_no_other_could(
     states: tuple[tuple[int, str], ...], fenced: int, before: PartitionRegistration, after: PartitionRegistration
 ) -> None:
     found = image(*states, fenced=fenced)
@@ -138,7 +138,7 @@ def test_a_broker_in_maintenance_that_is_elected_is_found(before: PartitionRegis
 
 
 @pytest.mark.parametrize("before", [led_by(2), None], ids=["reassigned", "new"])
-def test_a_replica_that_comes_to_who_leaves_is_found(before: PartitionRegistration | None) -> None:
+def test_a_replica_added_to_a_decommissioned_broker_is_found(before: PartitionRegistration | None) -> None:
     leaving = image((4, BrokerAdminState.DECOMMISSIONED))
     after = led_by(2, replicas=(1, 2, 3, 4))
     check_duties("orders-0", (image(), leaving), before, after)
@@ -163,7 +163,7 @@ def test_a_replica_that_comes_to_who_leaves_is_found(before: PartitionRegistrati
         ),  # too few are left
     ],
 )
-def test_what_is_left_to_be_done_is_said(
+def test_remaining_work_is_reported(
     states: tuple[tuple[int, str], ...], partition: PartitionRegistration | None, count: int
 ) -> None:
     assert len(list(undone(image(*states, partition=partition)))) == count

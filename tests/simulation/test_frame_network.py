@@ -48,7 +48,7 @@ def received(seed: int, options: NetworkOptions) -> list[bytes]:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_a_connection_has_its_first_frame_first_whatever_is_lost_or_late(seed: int) -> None:
+def test_the_first_frame_of_a_connection_is_always_first(seed: int) -> None:
     assert received(seed, NetworkOptions(loss=1.0)) == FRAMES[:1]
     slow = NetworkOptions(loss=0.3, reorder=1.0, duplicate=0.3, slow=0.5)
     got = received(seed, slow)
@@ -56,5 +56,5 @@ def test_a_connection_has_its_first_frame_first_whatever_is_lost_or_late(seed: i
     assert got != sorted(got) and len(got) > len(set(got)), "and some come late, or twice"
 
 
-def test_without_any_of_it_all_come_in_order() -> None:
+def test_without_faults_all_frames_arrive_in_order() -> None:
     assert received(1, NetworkOptions()) == FRAMES

@@ -69,7 +69,7 @@ def marked_though_not_loaded() -> Iterator[None]:
         LogDir.open = opened  # type: ignore[method-assign]
 
 
-def test_some_seeds_have_them_and_the_others_are_as_they_were() -> None:
+def test_some_seeds_have_them_and_the_others_are_unchanged() -> None:
     plans = [(drawn(seed), drawn(seed, starts=False)) for seed in range(200)]
     having = [plan for plan, plain in plans if plan != plain]
     assert 20 < len(having) < 70
@@ -80,7 +80,7 @@ def test_some_seeds_have_them_and_the_others_are_as_they_were() -> None:
     assert words == {*INTERRUPTIONS}
 
 
-def test_a_seed_without_loss_of_power_has_none_by_them() -> None:
+def test_they_add_no_power_failure_to_a_seed_without() -> None:
     options, faults = interrupting(Random(1), stage(fault_kinds=["kill"]), [], 60.0, certain=True)
     assert faults
     assert not any("power" in each.detail for each in faults)

@@ -394,7 +394,7 @@ KEPT: tuple[Deed, ...] = (
 
 
 @pytest.mark.parametrize(("kind", "deed"), BROKEN, ids=lambda value: getattr(value, "__name__", ""))
-def test_what_must_not_be_is_told_by_its_name(kind: str, deed: Deed) -> None:
+def test_a_violation_is_reported_by_its_name(kind: str, deed: Deed) -> None:
     world = World()
     with pytest.raises(Violation) as found:
         deed(world)
@@ -402,7 +402,7 @@ def test_what_must_not_be_is_told_by_its_name(kind: str, deed: Deed) -> None:
 
 
 @pytest.mark.parametrize("deed", KEPT, ids=lambda deed: deed.__name__)
-def test_what_may_be_is_taken(deed: Deed) -> None:
+def test_legal_histories_pass(deed: Deed) -> None:
     deed(World())
 
 
@@ -416,7 +416,7 @@ def test_with_elr_min_isr_less_one_losses_are_borne() -> None:
     assert found.value.kind == "ElrTolerance"
 
 
-def test_whom_an_operator_unregistered_alive_counts_as_one_that_fell() -> None:
+def test_a_broker_unregistered_while_alive_counts_as_failed() -> None:
     """Broker 2 has all, but is out of ISR and ELR by its new registration: one loss of power takes the rest."""
     world = World(elr=True)
     world.invariants.dismissed.add(2)
@@ -440,14 +440,14 @@ def nobody_is_left(*fallen: int) -> None:
     world.commit(-1, ())
 
 
-def test_nobody_is_left_to_elect_only_after_min_isr_brokers_fell() -> None:
+def test_candidates_are_missing_only_after_min_isr_brokers_fell() -> None:
     nobody_is_left(1, 3)
     with pytest.raises(Violation) as found:
         nobody_is_left(3)
     assert found.value.kind == "NoCommittedRecordLostGlobally"
 
 
-def test_after_an_unclean_election_nobody_is_known_to_have_what_was_committed_before() -> None:
+def test_after_an_unclean_election_no_replica_is_known_to_have_earlier_commits() -> None:
     """It was legal, and left its leader alone with a promise: that one may fall, too."""
     world = World(elr=True)
     world.write(b"a")
@@ -469,7 +469,7 @@ def bereft(world: World, broker_id: int = 3) -> None:
     world.replicas[broker_id].begin_life()
 
 
-def test_a_lost_log_makes_nobody_eligible_once_its_broker_is_registered_anew() -> None:
+def test_a_replica_with_a_lost_log_is_not_eligible_after_the_brokers_next_registration() -> None:
     world = World(elr=True)
     committed(world)
     world.commit(1, (1,), (3,))
@@ -481,7 +481,7 @@ def test_a_lost_log_makes_nobody_eligible_once_its_broker_is_registered_anew() -
     assert found.value.kind == "EligibleByALostLog"
 
 
-def test_who_has_all_again_is_eligible_by_its_new_log() -> None:
+def test_a_replica_with_all_records_again_is_eligible_with_its_new_log() -> None:
     world = World(elr=True)
     committed(world)
     world.commit(1, (1, 2))
@@ -494,7 +494,7 @@ def test_who_has_all_again_is_eligible_by_its_new_log() -> None:
     world.commit(1, ALL)
 
 
-def test_nobody_leads_with_another_log_in_place_of_one_that_is_lost_but_by_an_operators_wish() -> None:
+def test_no_replica_leads_with_another_log_in_place_of_a_lost_one_without_an_operators_request() -> None:
     for wished in (True, False):
         world = World(elr=True)
         committed(world)
@@ -528,7 +528,7 @@ def reassigned(world: World, *replicas: int) -> None:
     elected(world, replicas[0], replicas)
 
 
-def test_who_gets_all_of_it_by_the_change_that_lets_everybody_else_go_may_lose_it() -> None:
+def test_a_replica_that_joins_by_the_change_that_removes_all_others_may_lose_it() -> None:
     world = World()
     committed(world)
     world.assigned = (2,)
@@ -539,10 +539,10 @@ def test_who_gets_all_of_it_by_the_change_that_lets_everybody_else_go_may_lose_i
     world.commit(-1, (1,))
     world.take_role(1)
     elected(world, 1, (1,))
-    assert world.ledger.losses == ["orders-0: 1 committed records lost: all of [1] lost what was not synced"]
+    assert world.ledger.losses == ["orders-0: 1 committed records lost: all of [1] lost unsynced data"]
 
 
-def test_who_was_let_go_may_lose_what_it_has_and_nobody_else_may() -> None:
+def test_only_a_removed_replica_may_lose_its_records() -> None:
     world = World()
     committed(world)
     world.assigned = (2,)
@@ -564,7 +564,7 @@ def test_a_lost_log_is_a_fall_of_that_partition_alone() -> None:
     assert "only [3] fell hard" in str(unexplained(world.ledger, "it is gone", {}, set(), set(), 1))
 
 
-def test_what_lies_in_a_directory_that_is_broken_is_not_missed_and_not_forgotten() -> None:
+def test_replicas_in_a_failed_directory_are_neither_missing_nor_removed() -> None:
     world = World(elr=True)
     committed(world)
     replica = world.replicas[3]

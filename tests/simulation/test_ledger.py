@@ -66,7 +66,7 @@ def test_a_shadow_follows_appends_segments_and_truncations() -> None:
     assert [entry.crc for entry in again.entries[:1]] == [entry.crc for entry in shadow.entries]
 
 
-def test_what_an_event_truncated_before_it_was_cut_off_is_not_on_the_disk() -> None:
+def test_entries_truncated_by_an_interrupted_event_are_not_on_the_disk() -> None:
     """A kill -9 loses nothing of what is there; records that a follower has just truncated are not."""
     replica = replica_of(b"a", b"b")
     replica.roll()
@@ -88,7 +88,7 @@ def test_a_log_end_that_is_not_on_the_disk_is_a_violation() -> None:
         replica.shadow().follow(2)
 
 
-def test_what_a_leader_commits_every_replica_must_show() -> None:
+def test_every_replica_must_have_the_committed_records() -> None:
     ledger, leader, follower = Ledger("orders-0"), replica_of(b"a", b"b"), replica_of(b"a", b"x")
     assert ledger.commit(leader.shadow(), 2, "leader")
     assert not ledger.commit(leader.shadow(), 2, "leader")
@@ -104,7 +104,7 @@ def test_the_same_record_of_another_epoch_is_not_the_same() -> None:
     assert "epoch 1" in str(ledger.missing(other.shadow()))
 
 
-def test_a_replica_lacks_what_it_does_not_have_or_has_otherwise() -> None:
+def test_missing_and_different_records_are_lacking() -> None:
     ledger = Ledger("orders-0")
     ledger.commit(replica_of(b"a", b"b").shadow(), 2, "leader")
     assert ledger.missing(replica_of(b"a", b"b", b"c").shadow()) is None
@@ -112,7 +112,7 @@ def test_a_replica_lacks_what_it_does_not_have_or_has_otherwise() -> None:
     assert "committed is" in str(ledger.missing(replica_of(b"a", b"x", b"c").shadow()))
 
 
-def test_an_acknowledged_batch_is_committed_where_it_was_said_to_be() -> None:
+def test_an_acknowledged_batch_is_committed_at_its_offset() -> None:
     ledger, leader = Ledger("orders-0"), Replica()
     crc = leader.append(b"a")
     assert ledger.acknowledged(0, crc) is not None
@@ -121,7 +121,7 @@ def test_an_acknowledged_batch_is_committed_where_it_was_said_to_be() -> None:
     assert ledger.acknowledged(0, crc + 1) is not None and ledger.acknowledged(1, crc) is not None
 
 
-def test_after_a_legal_loss_the_ledger_goes_on_from_the_new_leaders_log() -> None:
+def test_after_a_legal_loss_the_ledger_continues_from_the_new_leaders_log() -> None:
     ledger, survivor = Ledger("orders-0"), replica_of(b"a")
     ledger.commit(replica_of(b"a", b"b").shadow(), 2, "leader")
     shadow = survivor.shadow()
@@ -133,7 +133,7 @@ def test_after_a_legal_loss_the_ledger_goes_on_from_the_new_leaders_log() -> Non
     assert ledger.commit(shadow, 2, "new leader") and ledger.end == 2
 
 
-def test_what_lies_below_a_replicas_log_start_is_deleted_whatever_it_was() -> None:
+def test_records_below_a_replicas_log_start_are_deleted() -> None:
     ledger, leader, follower = Ledger("orders-0"), replica_of(b"a"), replica_of(b"a")
     leader.append(b"b", 1)
     follower.append(b"x", 0)
@@ -149,7 +149,7 @@ def test_what_lies_below_a_replicas_log_start_is_deleted_whatever_it_was() -> No
     assert ledger.missing(shadow) is None and shadow.verified_below == 3
 
 
-def test_what_was_deleted_may_come_back_as_a_deposed_leader_had_it() -> None:
+def test_deleted_records_may_return_with_a_deposed_leader() -> None:
     ledger, deposed = Ledger("orders-0"), replica_of(b"a", b"x")
     ledger.commit(replica_of(b"a", b"b", b"c").shadow(), 3, "leader")
     shadow = deposed.shadow()

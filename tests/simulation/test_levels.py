@@ -13,7 +13,7 @@ from kvorum.chaos.sim.run import run_plan
 from kvorum.quorum.image.features import GROUP_VERSION, TRANSACTION_VERSION
 
 
-def test_some_seeds_with_coordinators_have_them_and_the_others_are_as_they_were() -> None:
+def test_some_seeds_with_coordinators_have_them_and_the_others_are_unchanged() -> None:
     plans = [(drawn(seed), drawn(seed, levels=False)) for seed in range(150)]
     having = [plan for plan, plain in plans if plan != plain]
     assert 8 < len(having) < 50
@@ -31,7 +31,7 @@ def test_some_seeds_with_coordinators_have_them_and_the_others_are_as_they_were(
 
 
 @pytest.mark.parametrize("consumer_protocol", [False, True], ids=["classic", "consumer"])
-def test_transactions_and_groups_go_on_through_levels_that_go_down_and_up(consumer_protocol: bool) -> None:
+def test_transactions_and_groups_continue_through_levels_that_go_down_and_up(consumer_protocol: bool) -> None:
     """With the controller killed right after a level was asked for. The checker judges (chaos.sim.run)."""
     options = msgspec.structs.replace(
         draw_options(Random(4)),

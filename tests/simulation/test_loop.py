@@ -41,7 +41,7 @@ def test_time_jumps_to_the_next_timer() -> None:
     assert loop.run_until_complete(sleep()) == pytest.approx(START_S + 3600.5)
 
 
-def test_waiting_for_nothing_is_told() -> None:
+def test_waiting_for_nothing_is_an_error() -> None:
     loop, _ = made()
     with pytest.raises(Stuck):
         loop.run_until_complete(loop.create_future())
@@ -108,7 +108,7 @@ async def talk(size: int) -> bytes:
 
 
 @pytest.mark.parametrize("size", [1, 1000, 3 * WINDOW_BYTES])
-def test_streams_carry_bytes_in_order_whatever_the_pieces(size: int) -> None:
+def test_streams_carry_bytes_in_order_for_any_division(size: int) -> None:
     loop, _ = made()
     on(loop, Host("server"), serve)
     results: list[bytes] = []
@@ -120,7 +120,7 @@ def test_streams_carry_bytes_in_order_whatever_the_pieces(size: int) -> None:
     assert loop.run_until(lambda: bool(results), limit_s=60.0)
 
 
-def test_nobody_listening_refuses_and_a_cut_way_waits() -> None:
+def test_a_closed_port_refuses_and_a_cut_link_waits() -> None:
     loop, network = made()
     outcome: list[str] = []
 
@@ -334,7 +334,7 @@ def test_a_process_that_ends_itself_does_not_end_the_loop() -> None:
     assert seen == ["ended", "went on"]
 
 
-def test_what_is_left_behind_ends_with_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remaining_tasks_end_with_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """A finally clause that needs a running loop, and waits in it, is none of the garbage collector's affairs."""
     ignored: list[object] = []
     monkeypatch.setattr(sys, "unraisablehook", lambda what: ignored.append(what.exc_value))

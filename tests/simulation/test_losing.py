@@ -55,7 +55,7 @@ def run(faults: list[Fault], **fixed: object) -> Outcome:
     return run_plan(Plan(seed=4, seconds=9.0, options=stage(**fixed), faults=faults))
 
 
-def test_some_seeds_have_them_and_the_others_are_as_they_were() -> None:
+def test_some_seeds_have_them_and_the_others_are_unchanged() -> None:
     plans = [(drawn(seed), drawn(seed, losses=False)) for seed in range(200)]
     having = [plan for plan, plain in plans if plan != plain]
     assert 10 < len(having) < 60
@@ -68,7 +68,7 @@ def test_some_seeds_have_them_and_the_others_are_as_they_were() -> None:
     assert {each.stop for each in asked} == {*STOPS} and {each.breaks for each in asked} == {True, False}
 
 
-def test_the_words_of_a_detail_are_read() -> None:
+def test_a_details_words_are_parsed() -> None:
     assert loss_request(Fault(at=1, kind=LOST, detail=f"orders-0 kill {REMOVED} {BREAKS}")) == LossRequest(
         "orders-0", "kill", REMOVED, True
     )
@@ -90,7 +90,7 @@ def test_a_play_ends_all_followers_before_the_leader_loses_its_log() -> None:
 @pytest.mark.parametrize("min_isr", [1, 2])
 @pytest.mark.parametrize("how", [f"{REMOVED} {BREAKS}", REMOVED, f"{REPLACED} {BREAKS}", REPLACED])
 @pytest.mark.parametrize("stop", STOPS)
-def test_nobody_leads_with_an_empty_log_until_an_operator_says_so(stop: str, how: str, min_isr: int) -> None:
+def test_no_replica_leads_with_an_empty_log_without_an_operators_request(stop: str, how: str, min_isr: int) -> None:
     outcome = run(the_last_one(LOST, f"orders-0 {stop} {how}"), min_isr=min_isr)
     assert outcome.kind is None, outcome.message
     assert outcome.faults == {"kill": 2, LOST: 1}
@@ -105,13 +105,13 @@ def test_a_directory_that_works_again_has_lost_nothing(stop: str, elr: bool) -> 
     assert outcome.faults == {"kill": 2, BROKEN: 1}
 
 
-def test_without_elr_the_last_in_sync_leads_with_what_it_has() -> None:
+def test_without_elr_the_last_in_sync_replica_leads_with_its_remaining_log() -> None:
     outcome = run(the_last_one(LOST, f"orders-0 kill {REMOVED}"), elr=False)
     assert outcome.kind is None, outcome.message
     assert "committed records lost: all of" in outcome.losses[0]
 
 
-def test_the_loss_of_a_directory_is_none_of_the_partitions_that_lie_elsewhere() -> None:
+def test_the_loss_of_a_directory_does_not_affect_partitions_in_others() -> None:
     plan = Plan(
         seed=4, seconds=9.0, options=stage(partitions=4), faults=the_last_one(LOST, f"orders-0 kill {REPLACED}")
     )

@@ -84,7 +84,7 @@ def disturbed(client: Coordinated, member: ClassicMember) -> None:
     member._joined = False
 
 
-def test_a_new_generation_came_of_a_join_that_was_sent_after_it_began_to_ask() -> None:
+def test_a_new_generation_results_from_a_join_sent_after_its_begin() -> None:
     async def script(client: Coordinated, member: ClassicMember) -> None:
         await joined(client, member, 3)
 
@@ -92,7 +92,7 @@ def test_a_new_generation_came_of_a_join_that_was_sent_after_it_began_to_ask() -
     assert owned.contact == 10.0 and owned.generation == 3
 
 
-def test_whoever_joins_its_generation_again_was_not_heard_of() -> None:
+def test_a_repeated_join_of_its_generation_is_no_contact() -> None:
     async def script(client: Coordinated, member: ClassicMember) -> None:
         await joined(client, member, 3)
         disturbed(client, member)
@@ -105,7 +105,7 @@ def test_whoever_joins_its_generation_again_was_not_heard_of() -> None:
     assert later.contact is not None and again.t < later.contact < later.t - REST_S
 
 
-def test_a_generation_may_have_come_of_the_first_of_several_joins() -> None:
+def test_a_generation_may_result_from_the_first_of_several_joins() -> None:
     async def script(client: Coordinated, member: ClassicMember) -> None:
         await joined(client, member, 3)
         disturbed(client, member)

@@ -100,7 +100,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("after", KEPT.values(), ids=KEPT.keys())
-def test_what_may_be_is_taken(after: MetadataImage) -> None:
+def test_legal_histories_pass(after: MetadataImage) -> None:
     watched = watch()
     watched.seen("controller-1", BEFORE)
     watched.seen("controller-1", after)
@@ -108,7 +108,7 @@ def test_what_may_be_is_taken(after: MetadataImage) -> None:
 
 
 @pytest.mark.parametrize(("kind", "after"), BROKEN.items(), ids=BROKEN.keys())
-def test_what_must_not_be_is_told_by_its_name(kind: str, after: MetadataImage) -> None:
+def test_a_violation_is_reported_by_its_name(kind: str, after: MetadataImage) -> None:
     watched = watch()
     watched.seen("controller-1", BEFORE)
     with pytest.raises(Violation) as found:
@@ -136,7 +136,7 @@ def with_directories(offset: int, made: Partition, *online: Uuid, epoch: int = 1
         (with_directories(2, partition(isr=(1, 2), directories=(A, A, A)), B, epoch=9), None),
     ],
 )
-def test_who_lay_in_a_directory_that_failed_leaves_isr_and_leadership(after: MetadataImage, kind: str | None) -> None:
+def test_a_replica_in_a_failed_directory_leaves_isr_and_leadership(after: MetadataImage, kind: str | None) -> None:
     watched = watch()
     watched.seen("controller-1", with_directories(1, partition(partition_epoch=9), A, B))
     if kind is None:
@@ -147,7 +147,7 @@ def test_who_lay_in_a_directory_that_failed_leaves_isr_and_leadership(after: Met
     assert found.value.kind == kind
 
 
-def test_nobody_is_elected_in_a_directory_that_does_not_work() -> None:
+def test_no_replica_in_a_failed_directory_is_elected() -> None:
     watched = watch()
     watched.seen("controller-1", with_directories(1, partition(2, partition_epoch=9, directories=(A, A, A)), B))
     with pytest.raises(Violation) as found:
@@ -163,7 +163,7 @@ def test_a_change_without_a_new_partition_epoch_is_a_violation() -> None:
     assert found.value.kind == "MonotonicEpoch"
 
 
-def test_images_of_one_offset_are_equal_whoever_has_them() -> None:
+def test_images_of_one_offset_are_equal_on_all_nodes() -> None:
     watched = watch()
     watched.seen("controller-1", BEFORE)
     watched.seen("broker-2", image(1, partition(), MIN_ISR_2))
@@ -172,7 +172,7 @@ def test_images_of_one_offset_are_equal_whoever_has_them() -> None:
     assert found.value.kind == "MetadataImages"
 
 
-def test_batches_of_one_offset_are_equal_whoever_applies_them() -> None:
+def test_batches_of_one_offset_are_equal_on_all_nodes() -> None:
     watched = watch()
     (one,), (other,) = encode_batches([NoOp()], 1), encode_batches([NoOp()], 2)
     watched.batch("controller-1", 7, 1, one)

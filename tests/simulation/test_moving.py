@@ -40,7 +40,7 @@ def run(*others: Fault) -> Outcome:
     return run_plan(Plan(seed=4, seconds=8.0, options=stage(), faults=faults))
 
 
-def test_some_seeds_have_them_and_the_others_are_as_they_were() -> None:
+def test_some_seeds_have_them_and_the_others_are_unchanged() -> None:
     plans = [(drawn(seed), drawn(seed, moves=False)) for seed in range(100)]
     having = [plan for plan, plain in plans if plan != plain]
     assert 8 < len(having) < 60
@@ -50,7 +50,7 @@ def test_some_seeds_have_them_and_the_others_are_as_they_were() -> None:
     assert all(plan.options.log_dirs == 2 and from_json(to_json(plan)) == plan for plan in having)
 
 
-def test_some_that_have_them_have_them_throttled_and_the_others_are_as_they_were() -> None:
+def test_some_of_these_are_throttled_and_the_others_are_unchanged() -> None:
     rated = 0
     later = ("losses", "quotas", "racks", "throttles", "levels", "starts")
     draw = partial(drawn, **dict.fromkeys(later, False))

@@ -32,7 +32,7 @@ def stage(**changed: object) -> Options:
     return msgspec.structs.replace(options, **{**base, **changed})
 
 
-def test_some_seeds_have_racks_and_the_others_are_as_they_were() -> None:
+def test_some_seeds_have_racks_and_the_others_are_unchanged() -> None:
     plans = [(drawn(seed), drawn(seed, racks=False)) for seed in range(100)]
     having = [plan for plan, plain in plans if plan != plain]
     assert 10 < len(having) < 45
@@ -44,7 +44,7 @@ def test_some_seeds_have_racks_and_the_others_are_as_they_were() -> None:
     assert racked(Random(1), alone, [], 60.0, certain=True) == (alone, [])
 
 
-def test_only_brokers_of_a_seed_with_racks_stand_in_some() -> None:
+def test_only_brokers_of_a_seed_with_racks_have_one() -> None:
     options = stage(racks=2)
     found = [settings_of(options, node, ["broker"]).optional_str("broker.rack") for node in (1, 2, 3)]
     assert found == ["rack-2", "rack-1", "rack-2"] == [rack_of(node, 2) for node in (1, 2, 3)]
@@ -79,7 +79,7 @@ def test_consumers_read_from_followers_that_die_lag_and_lead(
 # The rules, each broken once by hand and kept once just beside it.
 
 
-def test_a_read_above_what_is_committed_is_found() -> None:
+def test_a_read_above_the_committed_offset_is_found() -> None:
     watch = ReadWatch(0, lambda topic, partition: 10 if topic == "orders" else None)
     watch.took("app", 1, 1, ORDERS, 10)
     watch.took("app", 2, 1, ORDERS, 10)

@@ -90,7 +90,7 @@ def test_shrinking_does_not_take_another_violation_for_the_same() -> None:
     assert len(small.faults) == 2
 
 
-def test_shrinking_keeps_what_it_cannot_make_smaller() -> None:
+def test_shrinking_keeps_necessary_parts() -> None:
     plan = plan_of("kill", "cut")
     assert shrink(plan, "lost", lambda candidate: "lost" if candidate == plan else None) == plan
 
@@ -118,7 +118,7 @@ def test_pieces_are_left_out_from_the_end() -> None:
     assert rests(1) == ["ab", "ac", "bc"]
 
 
-def test_a_story_says_who_did_what_when() -> None:
+def test_a_story_has_actor_action_and_time() -> None:
     events = [
         Metadata(t=0.1, offset=1, record={"type": "Topic", "name": "orders", "topic_id": "x"}),
         FaultEvent(t=1.5, fault="kill", id=1, phase="begin", story="kill -9 of node-1/broker, which led orders-0"),
@@ -131,7 +131,7 @@ def test_a_story_says_who_did_what_when() -> None:
     ]
     story = event_lines(events)
     assert story == [
-        (0.1, "topic orders is made"),
+        (0.1, "topic orders is created"),
         (1.5, "kill -9 of node-1/broker, which led orders-0"),
         (2.0, "orders-0: leader 2, ISR [2, 3]"),
     ]

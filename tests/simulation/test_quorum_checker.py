@@ -141,14 +141,14 @@ KEPT: tuple[tuple[str, Deed], ...] = (
 @pytest.mark.parametrize(("kind", "deed"), [(kind, deed) for kind, _, deed in BROKEN], ids=[
     f"{kind}: {what}" for kind, what, _ in BROKEN
 ])  # fmt: skip
-def test_what_must_not_be_is_told_by_its_name(kind: str, deed: Deed) -> None:
+def test_a_violation_is_reported_by_its_name(kind: str, deed: Deed) -> None:
     with pytest.raises(Violation) as found:
         deed(checker())
     assert found.value.kind == kind
 
 
 @pytest.mark.parametrize("deed", [deed for _, deed in KEPT], ids=[what for what, _ in KEPT])
-def test_what_may_be_is_taken(deed: Deed) -> None:
+def test_legal_histories_pass(deed: Deed) -> None:
     deed(checker())
 
 
@@ -187,7 +187,7 @@ def load(voter: SimVoter, end_offset: int, state: bytes) -> None:
     voter.on_snapshot_loaded(cast(SnapshotView, View(end_offset, state)))
 
 
-def test_who_follows_may_load_a_snapshot_that_is_ahead_and_a_leader_none() -> None:
+def test_a_follower_may_load_a_newer_snapshot_and_a_leader_none() -> None:
     made, leader = world()
     made.loop.run_for(1.0)
     checked = made.checker
@@ -226,7 +226,7 @@ def test_a_leader_that_is_not_active_loads_the_snapshot_it_started_with_and_once
             assert may
 
 
-def test_a_state_that_is_not_the_replays_is_told() -> None:
+def test_a_state_that_is_not_the_replays_is_reported() -> None:
     made, leader = world()
     leader.on_batch_applied(0, 1, 0, batch(0))
     follower = next(voter for voter in made.voters.values() if voter is not leader)
@@ -236,7 +236,7 @@ def test_a_state_that_is_not_the_replays_is_told() -> None:
     assert found.value.kind == "StateIsReplay"
 
 
-def test_a_quorum_that_does_not_come_to_rest_is_told() -> None:
+def test_a_quorum_that_does_not_settle_is_reported() -> None:
     made, _ = world()
     made.heal()
     made.is_at_rest = lambda: False  # type: ignore[method-assign]  # as if a voter stayed behind

@@ -19,7 +19,7 @@ KEPT = (7, 123, 505, 620, 672)
 
 
 @pytest.mark.parametrize("first", range(FIRST, FIRST + SEEDS, CHUNK))
-def test_seeds_hold_every_invariant_and_come_to_rest(first: int) -> None:
+def test_seeds_hold_every_invariant_and_converge(first: int) -> None:
     acked = sum(run_seed(seed).acked for seed in range(first, first + CHUNK))
     assert acked > 50 * CHUNK, "the load hardly got through: these seeds show little"
 

@@ -38,7 +38,7 @@ def run(*details: str) -> Outcome:
     return run_plan(Plan(seed=4, seconds=8.0, options=stage(), faults=faults))
 
 
-def test_some_seeds_have_them_and_the_others_are_as_they_were() -> None:
+def test_some_seeds_have_them_and_the_others_are_unchanged() -> None:
     plans = [(drawn(seed, throttles=False), drawn(seed, reassignments=False, throttles=False)) for seed in range(100)]
     having = [plan for plan, plain in plans if plan != plain]
     assert 10 < len(having) < 60
@@ -59,7 +59,7 @@ def test_some_seeds_have_them_and_the_others_are_as_they_were() -> None:
     assert 20 < fewer < len(asked) / 3
 
 
-def test_some_that_have_them_go_below_the_replication_factor_and_the_others_are_as_they_were() -> None:
+def test_some_of_these_go_below_the_replication_factor_and_the_others_are_unchanged() -> None:
     options, faults = reassigned(Random(3), stage(), [], 60.0, certain=True)
     assert reduced(Random(1), options, faults, 60.0, certain=True)[1] != faults
     same = [reduced(Random(seed), options, faults, 60.0)[1] == faults for seed in range(40)]
@@ -132,9 +132,7 @@ UNDER_WAY = registration((3, 4, 1, 2), (1, 2, 3), adding_replicas=(3, 4), removi
         (SWAPPING, registration((1, 2, 3), (1, 3)), None),  # taken back: nobody who had it leaves
     ],
 )
-def test_what_a_change_of_replicas_may_be(
-    before: PartitionRegistration, after: PartitionRegistration, kind: str | None
-) -> None:
+def test_valid_replica_changes(before: PartitionRegistration, after: PartitionRegistration, kind: str | None) -> None:
     if kind is None:
         check_reassignment("a-0", before, after)
         return
@@ -166,7 +164,7 @@ def test_what_a_change_of_replicas_may_be(
         (registration((1, 2), (), elr=(2,)), registration((1, 2), (1,)), False, False),
     ],
 )
-def test_only_an_unclean_election_replaces_all_who_may_be_elected(
+def test_only_an_unclean_election_replaces_all_candidates(
     before: PartitionRegistration, after: PartitionRegistration, is_unclean: bool, is_kept: bool
 ) -> None:
     if is_kept:

@@ -102,7 +102,7 @@ def acknowledge_a_value_that_is_nowhere(cluster: SimCluster) -> None:
     events[place + 1 : place + 1] = [begun, done]
 
 
-def test_a_cluster_in_order_comes_to_rest_and_what_is_changed_then_is_found(cluster: SimCluster) -> None:
+def test_a_healthy_cluster_converges_and_later_changes_are_found(cluster: SimCluster) -> None:
     settle(cluster, Faults(cluster))
     check_replicas(cluster)
     check_topics(cluster)
@@ -135,13 +135,13 @@ def test_a_replica_that_cannot_join_again_keeps_the_cluster_from_rest(
         settle(cluster, Faults(cluster))
 
 
-def test_an_operation_without_an_end_is_told(cluster: SimCluster) -> None:
+def test_an_operation_without_an_end_is_reported(cluster: SimCluster) -> None:
     cluster.recorder.invoke(1, "send", [["send", f"{TOPIC}-0", 987654]])
     with told_as("Answers"):
         settle(cluster, Faults(cluster))
 
 
-def test_what_no_consumer_can_read_at_the_end_is_told(cluster: SimCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finally_unreadable_records_are_reported(cluster: SimCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker that shows consumers nothing of its last records."""
     read = partition_reads._read
 
@@ -162,12 +162,12 @@ def test_an_epoch_cache_may_know_epochs_without_batches(epochs: list[list[int]])
 
 
 @pytest.mark.parametrize("epochs", [[], [[0, 0]], [[2, 3]], [[0, 0], [2, 4]], [[0, 1], [2, 3]]])
-def test_an_epoch_cache_that_lacks_an_epoch_or_begins_it_late_is_told(epochs: list[list[int]]) -> None:
+def test_an_epoch_cache_that_lacks_an_epoch_or_begins_it_late_is_reported(epochs: list[list[int]]) -> None:
     with told_as("EpochCache"):
         check_epochs("orders-0", "broker", epochs, ENTRIES)
 
 
-def test_a_cluster_that_does_not_boot_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_that_does_not_boot_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     async def never(process: SimProcess) -> None:
         """Stand for a controller that does not start."""
 
@@ -214,7 +214,7 @@ def raises(error: Exception) -> Callable[[], None]:
     return fail
 
 
-def test_what_nobody_handles_is_told_and_what_a_dead_process_would_have_raised_is_not(cluster: SimCluster) -> None:
+def test_unhandled_exceptions_are_reported_except_those_of_dead_processes(cluster: SimCluster) -> None:
     process, loop = broker(cluster), cluster.loop
     loop.call_at_host(process.host, loop.time() + 0.1, raises(RuntimeError("ours")))
     cluster.invariants.lives.killed(1)
@@ -235,7 +235,7 @@ def test_what_nobody_handles_is_told_and_what_a_dead_process_would_have_raised_i
 @pytest.mark.parametrize(("error", "kind"), [
     (ValueError("unreadable"), "Client"), (Violation("ConsistentRead", "changed"), "ConsistentRead"),
 ])  # fmt: skip
-def test_what_a_client_cannot_understand_is_told(cluster: SimCluster, error: Exception, kind: str) -> None:
+def test_undecodable_responses_are_reported(cluster: SimCluster, error: Exception, kind: str) -> None:
     async def work(client: SimClient) -> None:
         await asyncio.sleep(0.1)
         raise error
@@ -245,7 +245,7 @@ def test_what_a_client_cannot_understand_is_told(cluster: SimCluster, error: Exc
         cluster.run_for(0.2)
 
 
-def test_what_is_acknowledged_is_committed_there(cluster: SimCluster) -> None:
+def test_acknowledged_records_are_committed_at_their_offset(cluster: SimCluster) -> None:
     topic_id, ledger = ledger_of(cluster)
     entry = ledger.entries[-1]
     cluster._acknowledged(topic_id, 0, entry.base_offset, entry.crc)
@@ -256,7 +256,7 @@ def test_what_is_acknowledged_is_committed_there(cluster: SimCluster) -> None:
         assert cluster.violation is not None and cluster.violation.kind == "AcknowledgedIsCommitted"
 
 
-def test_what_was_read_stays_what_it_was() -> None:
+def test_read_records_never_change() -> None:
     lossy: set[str] = set()
     reads = Reads(lambda partition: partition in lossy, lambda partition: 0)
     reads.note("orders-0", 5, 50)
@@ -286,7 +286,7 @@ def test_a_consumer_is_cut_off_only_by_a_loss_or_a_deletion(cluster: SimCluster)
 
 
 @pytest.mark.parametrize("lie", [0, 1])
-def test_records_that_are_said_to_be_deleted_are(
+def test_records_reported_as_deleted_are_deleted(
     cluster: SimCluster, lie: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ask, answers = SimClient.ask, []

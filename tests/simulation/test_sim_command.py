@@ -42,13 +42,13 @@ def test_a_few_seeds_of_both_kinds_end_with_their_figures() -> None:
     assert "6 seeds" in done.output and "virtual h" in done.output and "0 violations" in done.output
 
 
-def test_one_seed_is_told_with_its_options() -> None:
+def test_one_seed_is_reported_with_its_options() -> None:
     done = CliRunner().invoke(sim, ["--seed", "3", "--seconds", "4"])
     assert done.exit_code == 0, done.output
     assert "no violation" in done.output and "controllers and" in done.output and "min ISR" in done.output
 
 
-def test_a_mistake_is_found_shrunk_told_saved_and_replayed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_mistake_is_found_shrunk_reported_saved_and_replayed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """With a known mistake in the broker: the saved schedule fails alike, and passes once the mistake is gone."""
     monkeypatch.setattr(Partition, "check_enough_replicas_reach_offset", acknowledge_at_once)
     command = ["--seed", "2", "--seconds", "8", "--save", str(tmp_path)]
@@ -69,12 +69,12 @@ def test_seeds_are_read_as_a_range_or_one(text: str, wanted: tuple[int, int]) ->
 
 
 @pytest.mark.parametrize("text", ["x", "9-1", "-3", "1-x"])
-def test_what_is_no_range_is_refused(text: str) -> None:
+def test_invalid_ranges_are_refused(text: str) -> None:
     done = CliRunner().invoke(sim, ["--seeds", text])
     assert done.exit_code == 2 and "A-B" in done.output
 
 
-def test_a_campaign_ends_when_it_is_told_to(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_campaign_ends_when_it_is_instructed_to(monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[tuple[str, int]] = []
 
     def one(job: tuple[str, int], **how: object) -> Result:
@@ -102,7 +102,7 @@ def test_seeds_of_voters_have_them_change_in_each_way() -> None:
     assert ["which move" in each for each in told] == [False, False, True]
 
 
-def test_a_mistake_in_the_quorum_is_found_shrunk_told_saved_and_replayed(
+def test_a_mistake_in_the_quorum_is_found_shrunk_reported_saved_and_replayed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """With voters that answer before their journal is synced: the saved schedule fails alike, and passes without."""
@@ -161,7 +161,7 @@ def test_a_quorum_seed_that_fails_with_any_exception_is_a_result_too(monkeypatch
     assert any("in fail" in line for line in result.story), "an exception is told with where it came from"
 
 
-def test_what_is_no_schedule_is_refused(tmp_path: Path) -> None:
+def test_invalid_schedules_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "wrong.json"
     path.write_text('{"kind": "quorum", "seed": "x"}')
     done = CliRunner().invoke(sim, ["--schedule", str(path)])

@@ -60,7 +60,7 @@ def active_seconds(world: QuorumWorld, seconds: float) -> float:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_turns_that_come_later_than_the_election_timeout_elect_nobody_and_the_next_ones_soon(seed: int) -> None:
+def test_a_loop_later_than_the_election_timeout_elects_no_leader_and_then_one_soon(seed: int) -> None:
     world = starved_world(seed, pause_s=3.0)
     assert active_seconds(world, STARVED_S) < STARVED_S / 10
     world.leader(limit_s=RECOVERED_S)
@@ -68,6 +68,6 @@ def test_turns_that_come_later_than_the_election_timeout_elect_nobody_and_the_ne
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_turns_that_come_sooner_keep_a_leader(seed: int) -> None:
+def test_a_loop_faster_than_the_timeout_keeps_a_leader(seed: int) -> None:
     world = starved_world(seed, pause_s=0.05)
     assert active_seconds(world, STARVED_S / 4) > STARVED_S / 4 * 0.9

@@ -71,7 +71,7 @@ def run(*others: Fault, **changed: object) -> tuple[Outcome, SimCluster]:
     return outcome, clusters[0] if clusters else SimpleNamespace()  # type: ignore[return-value]
 
 
-def test_some_seeds_have_them_and_the_others_are_as_they_were() -> None:
+def test_some_seeds_have_them_and_the_others_are_unchanged() -> None:
     plans = [(drawn(seed), drawn(seed, quotas=False)) for seed in range(100)]
     having = [plan for plan, plain in plans if plan != plain]
     assert 10 < len(having) < 45
@@ -234,7 +234,7 @@ def test_an_answer_in_the_time_of_a_throttle_is_found() -> None:
     assert (client.watch.throttled, client.watch.kept) == (1, 1)
 
 
-def test_the_longest_of_what_was_told_counts_and_a_lost_connection_is_forgotten() -> None:
+def test_the_longest_reported_throttle_counts_and_a_lost_connection_is_discarded() -> None:
     client, one, other = Told(), connection(), connection()
     client.answered(10.0, 3_000, after=one)
     client.answered(10.0, 1_000, before=None, after=one)
@@ -247,7 +247,7 @@ def test_the_longest_of_what_was_told_counts_and_a_lost_connection_is_forgotten(
     assert client.watch.throttled == 3
 
 
-def test_a_request_costs_what_it_is_said_to() -> None:
+def test_a_request_has_the_configured_cost() -> None:
     ctx = RequestContext(received_ms=100.0)
     handle = Costs(8.0).around(3, lambda ctx, request: request)
     assert handle(ctx, "asked") == "asked" and ctx.received_ms == 92.0

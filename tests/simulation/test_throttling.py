@@ -54,7 +54,7 @@ def run(*faults: Fault, seconds: float = 8.0) -> Outcome:
     return run_plan(Plan(seed=4, seconds=seconds, options=options, faults=sorted(faults, key=lambda each: each.at)))
 
 
-def test_some_seeds_have_them_and_the_others_are_as_they_were() -> None:
+def test_some_seeds_have_them_and_the_others_are_unchanged() -> None:
     plans = [(drawn(seed), drawn(seed, throttles=False)) for seed in range(100)]
     having = [plan for plan, plain in plans if plan != plain]
     assert 8 < len(having) < 40
@@ -80,7 +80,7 @@ LATE_S = 7.0
 SLOW = (Fault(at=LATE_S, kind=REPLICAS_KIND, detail="*"), Fault(at=LATE_S, kind=RATE_KIND, detail="1"))
 
 
-def test_a_throttled_move_waits_and_ends_when_the_rate_goes_and_who_is_in_sync_is_not_held_back() -> None:
+def test_a_throttled_move_ends_with_the_rates_removal_and_in_sync_replicas_are_not_throttled() -> None:
     """It waits for the whole run: the rate is taken off when all is healed, and convergence demands the rest."""
     there = Fault(at=LATE_S + 0.1, kind=reassigning.KIND, target="0", detail="3,4")
     outcome = run(*SLOW, there, seconds=12.0)
@@ -92,7 +92,7 @@ def test_a_throttled_move_waits_and_ends_when_the_rate_goes_and_who_is_in_sync_i
     assert outcome.kind == "NobodyInSyncIsHeldBack", outcome.message
 
 
-def test_a_broker_leaves_by_its_throttle_and_another_ones_stays_for_then() -> None:
+def test_a_decommission_uses_its_own_throttle_and_keeps_anothers() -> None:
     """Convergence demands that it is gone with the last replica; see left_behind."""
     faults = (
         Fault(at=0.8, kind=DEPARTURE_KIND, target="2", detail="3000"),
@@ -174,7 +174,7 @@ def test_a_throttle_set_ahead_stays(
         ([*AHEAD, *LEAVING, MOVING], [], True),  # it was on its way before the throttle
     ],
 )
-def test_what_leaves_by_a_throttle_is_marked(
+def test_replicas_of_a_throttled_decommission_are_marked(
     before: list[MetadataRecord], after: list[MetadataRecord], kept: bool
 ) -> None:
     images = image(placed(1, 2), *before), image(MOVING, *after)
@@ -197,7 +197,7 @@ def test_what_leaves_by_a_throttle_is_marked(
         ([MOVING, *config(2, "orders", **{LEADERS: "1:1"})], 1),
     ],
 )
-def test_what_is_left_of_a_throttle_is_said(records: list[MetadataRecord], count: int) -> None:
+def test_remaining_throttles_are_reported(records: list[MetadataRecord], count: int) -> None:
     assert len(list(left_behind(image(*records)))) == count
 
 
@@ -211,7 +211,9 @@ def test_what_is_left_of_a_throttle_is_said(records: list[MetadataRecord], count
         ({1, 2, 3}, {1, 2, 3}, 100.0, True),
     ],
 )
-def test_who_is_in_sync_stays_it_in_peace(after: set[int], replicas: set[int], peace_s: float, kept: bool) -> None:
+def test_in_sync_replicas_stay_in_sync_without_faults(
+    after: set[int], replicas: set[int], peace_s: float, kept: bool
+) -> None:
     told = "orders-0", frozenset({1, 2}), frozenset(after), frozenset(replicas), peace_s, 1.1
     if kept:
         check_isr_in_peace(*told)
@@ -220,7 +222,7 @@ def test_who_is_in_sync_stays_it_in_peace(after: set[int], replicas: set[int], p
         check_isr_in_peace(*told)
 
 
-def test_what_would_hold_a_move_up_for_long_is_taken_off_when_all_is_healed() -> None:
+def test_throttles_that_would_delay_moves_are_removed_at_the_end_of_faults() -> None:
     found = image(*AHEAD, *LEAVING, *config(4, "2", **{DECOMMISSION_THROTTLE: "9"}), *RATED)
     assert in_the_way(found, rates=False) == [("1", DECOMMISSION_THROTTLE)], "that of 2 is set ahead"
     assert in_the_way(found, rates=True)[1:] == [("", key) for key in RATES]

@@ -67,5 +67,5 @@ def test_a_duplicate_counts_where_something_was_lost_legally() -> None:
     assert kind([[0, 1], [1, 2], [2, 3], [3, 1]], lost_from=0) == "checker: duplicate"
 
 
-def test_a_value_that_nobody_sent_counts_where_something_was_lost_legally() -> None:
+def test_a_value_that_was_never_sent_is_a_violation_despite_legal_losses() -> None:
     assert kind([[0, 1], [1, 7]], lost_from=0) == "checker: inconsistent-offsets"

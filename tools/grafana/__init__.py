@@ -1,4 +1,4 @@
-"""What the dashboards show, a module each: tools/generate_grafana.py writes configs/grafana/*.json from them."""
+"""The content of the dashboards, one module each: tools/generate_grafana.py writes configs/grafana/*.json from them."""
 
 from typing import Final
 

@@ -31,7 +31,7 @@ STAGES: Final = {
 
 
 def stage_of(request: str, stage: str, label: str) -> Target:
-    """Return the duration of a stage of a request, of the slowest broker."""
+    """Return the duration of a stage of a request, on the slowest broker."""
     selected = f'{PROCESS},request="{request}"{LATE}'
     return highest(series(f"kafka_network_requestmetrics_{stage}", selected)), label
 

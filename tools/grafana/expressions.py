@@ -1,7 +1,8 @@
-"""The expressions that the dashboards ask Prometheus for, from names of metrics and what to select of them.
+"""The dashboards' Prometheus expressions, made from metric names and selectors.
 
-A target is an expression and the legend of its curves. Sums over a cluster are right because of who tells what: a
-partition its leader, a group its coordinator, the number of brokers the active controller (docs/monitoring.md).
+A target is an expression and the legend of its curves. Sums over a cluster are correct because only one process exports
+each value: a partition's leader, a group's coordinator, the active controller for the number of brokers
+(docs/monitoring.md).
 """
 
 from typing import Final, TypeAlias
@@ -13,15 +14,15 @@ PROCESS: Final = f'{CLUSTER},instance=~"$instance"'
 TOPIC: Final = f'{CLUSTER},topic=~"$topic"'
 GROUP: Final = f'{CLUSTER},consumergroup=~"$consumergroup"'
 GROUP_ON_TOPIC: Final = f'{GROUP},topic=~"$topic"'
-"""What the variables at the top of a dashboard select."""
+"""Selectors of the variables at the top of a dashboard."""
 ALL_TOPICS: Final = ',topic=""'
 EACH_TOPIC: Final = ',topic!=""'
 ERRORS: Final = ',error!="NONE"'
 """To be added to one of them. A broker has a row for each topic, and one without a topic for all of them."""
 LATE: Final = ',quantile="0.99"'
-"""The same of what is told in quantiles."""
+"""The same for metrics with quantiles."""
 OF_APIS: Final = ',request!~"FetchConsumer|FetchFollower"'
-"""The same of requests: these are told apart and, under Fetch, together."""
+"""The same for requests: these are distinguished and, under Fetch, combined."""
 RATE: Final = "[$__rate_interval]"
 
 
@@ -31,12 +32,12 @@ def series(name: str, where: str) -> str:
 
 
 def rate(name: str, where: str) -> str:
-    """Return what a counter goes up by in a second."""
+    """Return a counter's increase per second."""
     return f"rate({series(name, where)}{RATE})"
 
 
 def increase(name: str, where: str) -> str:
-    """Return what a counter went up by between two points of a curve."""
+    """Return a counter's increase between two points of a curve."""
     return f"increase({series(name, where)}{RATE})"
 
 

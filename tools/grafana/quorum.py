@@ -16,7 +16,7 @@ VOTERS: Final = ',current_state!="observer"'
 
 
 def by_active(name: str) -> str:
-    """Return a metric of the active controller. Other controllers expose it too, but may be behind."""
+    """Return a metric of the active controller. Other controllers also export it, but may lag."""
     return f"{series(name, CLUSTER)} and on (instance) {series(ACTIVE, CLUSTER)} == 1"
 
 

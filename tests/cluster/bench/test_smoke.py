@@ -73,7 +73,7 @@ def bed_of() -> Iterator[BedOf]:
 
 
 @pytest.mark.parametrize(("measure", "case"), list(cases()))
-def test_each_row_comes_to_a_figure(measure: Measure, case: Case, bed_of: BedOf) -> None:
+def test_each_row_gets_a_figure(measure: Measure, case: Case, bed_of: BedOf) -> None:
     if case.java and (reason := tools.missing(fetch=False)):
         pytest.skip(reason)
     with limited(SECONDS_MAX), bed_of(measure) as bed:

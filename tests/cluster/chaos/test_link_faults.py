@@ -100,7 +100,7 @@ def test_isolate(kvorum_session_cluster, producer):
     cluster.wait_until_healthy()
 
 
-def test_all_was_mended_by_the_fixture(kvorum_session_cluster, producer):
+def test_all_was_repaired_by_the_fixture(kvorum_session_cluster, producer):
     assert not kvorum_session_cluster.is_touched
     for partition in range(3):
         assert sent(producer, SECONDS, partition) is not None

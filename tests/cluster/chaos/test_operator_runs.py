@@ -37,7 +37,7 @@ def records(outcome: Outcome, kind: str) -> list[dict[str, object]]:
 
 
 @pytest.mark.long
-def test_a_partition_moves_though_whoever_has_to_do_with_it_dies(tmp_path: Path) -> None:
+def test_a_partition_moves_although_each_participant_is_killed(tmp_path: Path) -> None:
     outcome = run("reassign", tmp_path)
     assert done(outcome).count("reassign") == 4 and "cancel-reassignment" in done(outcome)
     assert sum(bool(each.get("removing_replicas")) for each in records(outcome, "PartitionChange")) >= 2

@@ -72,7 +72,7 @@ def read(lab: Lab, topic: str, count: int) -> list[int]:
     return found
 
 
-def test_answers_that_are_lost_are_asked_for_again_and_nothing_is_written_twice(lab: Lab, inside: Inside) -> None:
+def test_answers_that_are_lost_are_requested_again_and_nothing_is_written_twice(lab: Lab, inside: Inside) -> None:
     with ExitStack() as faults:
 
         def lose() -> None:

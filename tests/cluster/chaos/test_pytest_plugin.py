@@ -42,7 +42,7 @@ def test_the_documented_tests_pass(pytester: pytest.Pytester) -> None:
     assert not processes_below(pytester.path), "everything is gone when pytest is"
 
 
-def test_clusters_of_a_run_are_shared_healed_told_of_and_ended(pytester: pytest.Pytester) -> None:
+def test_clusters_of_a_run_are_shared_healed_reported_and_ended(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\nfilterwarnings = error\naddopts = --strict-markers\n")
     pytester.makepyfile(
         """
@@ -156,7 +156,7 @@ def test_a_report_names_partitions_whose_only_replica_was_killed(pytester: pytes
         """
     )
     done = plugged(pytester)
-    assert re.search(r"alone-0 had the only replica on node-\d, and no leader without it", done.stdout), done.stdout
+    assert re.search(r"alone-0 had its only replica on node-\d and has no leader without it", done.stdout), done.stdout
     assert "safe-0 had" not in done.stdout
 
 
@@ -192,14 +192,14 @@ def test_the_address_is_exported_before_the_application_is_imported(
 
 
 def test_export_needs_a_name_and_starts_nothing_where_no_test_runs(pytester: pytest.Pytester) -> None:
-    assert "it is the name of an environment variable" in plugged(pytester, "--kvorum-export", "A=B").stderr
+    assert "is not a valid name of an environment variable" in plugged(pytester, "--kvorum-export", "A=B").stderr
     assert "@pytest.mark.kvorum" in plugged(pytester, "--kvorum-export", "A", "--markers").stdout
 
 
-def test_options_that_make_no_sense_are_said_so(pytester: pytest.Pytester) -> None:
+def test_invalid_options_are_reported(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(kvorum_session_cluster): pass")
     done = plugged(pytester, "--kvorum-config", "num.partitions")
-    assert "it is KEY=VALUE" in done.stdout
+    assert "is not of the form KEY=VALUE" in done.stdout
     pytester.makepyfile(
         "import pytest\n@pytest.mark.kvorum(3)\ndef test_it(kvorum_cluster): pass\n"
         "@pytest.mark.kvorum(controllers=5, brokers=1)\ndef test_other(kvorum_cluster): pass\n"
@@ -229,7 +229,7 @@ def test_a_suite_without_clusters_imports_nothing_of_kvorum_but_the_plugin(pytes
     assert "1 passed" in outcome(done), done.stdout
 
 
-def test_a_fixture_of_that_name_may_be_somebody_elses(pytester: pytest.Pytester) -> None:
+def test_a_fixture_of_that_name_may_belong_to_the_project(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         "import pytest\n@pytest.fixture\ndef kvorum_cluster(): return 'mine'\n"
         "def test_it(kvorum_cluster): assert kvorum_cluster == 'theirs'"
@@ -238,7 +238,7 @@ def test_a_fixture_of_that_name_may_be_somebody_elses(pytester: pytest.Pytester)
     assert "1 failed" in outcome(done), done.stdout
 
 
-def test_help_and_markers_tell_of_it(pytester: pytest.Pytester) -> None:
+def test_help_and_markers_report_it(pytester: pytest.Pytester) -> None:
     assert "--kvorum-brokers=N" in plugged(pytester, "--help").stdout
     assert "@pytest.mark.kvorum(brokers=3" in plugged(pytester, "--markers").stdout
 

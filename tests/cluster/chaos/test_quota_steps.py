@@ -26,7 +26,7 @@ ACKED = [Acked("a-0", 1.0, t, "all") for t in (4.0, 5.0, 6.0)]
 @pytest.mark.parametrize(
     ("begin", "end", "told"), [(4.5, 7, None), (3, 5.5, None), (3, 7, "3 sends were acknowledged")]
 )
-def test_a_window_may_see_so_many_acknowledgements_whenever_they_were_begun(
+def test_a_window_limits_acknowledgements_independent_of_their_begin(
     begin: float, end: float, told: str | None
 ) -> None:
     step = Step.model_validate_json('{"do": "window", "for": 1, "acked_max": 2}')
@@ -36,7 +36,7 @@ def test_a_window_may_see_so_many_acknowledgements_whenever_they_were_begun(
 
 
 @pytest.mark.parametrize(("given", "missing"), [('"quota": {"ip": ""}', "configs"), ('"configs": {"k": "1"}', "quota")])
-def test_a_step_that_sets_a_quota_says_whose_and_which(given: str, missing: str) -> None:
+def test_a_quota_step_has_entity_and_configs(given: str, missing: str) -> None:
     with pytest.raises(pydantic.ValidationError, match=f"do: alter-quota needs {missing}"):
         Step.model_validate_json(f'{{"do": "alter-quota", {given}}}')
 
@@ -66,7 +66,7 @@ def test_an_empty_name_is_the_default_and_an_empty_value_removes(monkeypatch: py
     assert cluster.asked == [asked] * 2
 
 
-def test_a_quota_that_nobody_takes_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_quota_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quotas, "RETRY_SECONDS", 0.0)
     cluster = Cluster(*[KafkaError(ErrorCode.INVALID_REQUEST, "not so") for _ in range(quotas.ATTEMPTS)])
     monkeypatch.setattr(quotas, "alter_quotas", cluster.alter)
@@ -76,15 +76,15 @@ def test_a_quota_that_nobody_takes_is_told(monkeypatch: pytest.MonkeyPatch) -> N
         alter_quota("127.0.0.1:1", {"ip": ""}, {"connection_creation_rate": "fast"})
 
 
-def test_readers_stand_in_a_rack_where_their_library_knows_any() -> None:
+def test_readers_have_a_rack_if_their_library_supports_it() -> None:
     subscribed = SubscribeClients(kind="subscribe", group_id="g", rack="b")
     assert member_settings(subscribed, "host:1", "read_committed")["client.rack"] == "b"
     assert AssignClients(kind="assign", rack="b").rack == "b"
-    with pytest.raises(pydantic.ValidationError, match="aiokafka knows no racks"):
+    with pytest.raises(pydantic.ValidationError, match="aiokafka does not support racks"):
         AssignClients(kind="assign", client="aiokafka", rack="b")
 
 
-def test_clients_are_held_to_their_quotas_by_whoever_leads(tmp_path: Path) -> None:
+def test_every_leader_enforces_the_clients_quotas(tmp_path: Path) -> None:
     outcome = run("quotas", tmp_path)
     assert outcome.verdict is not None and outcome.verdict.figures.faults_by_kind == {"kill": 2}
     assert_compared(outcome, replicas=9)

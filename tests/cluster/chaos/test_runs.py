@@ -65,7 +65,7 @@ def test_one_of_two_log_directories_fails_under_a_replica_that_moved_into_it(tmp
 
 
 @pytest.mark.long
-def test_the_last_in_sync_comes_back_without_its_log_and_does_not_lead(tmp_path: Path) -> None:
+def test_the_last_in_sync_replica_restarts_without_its_log_and_does_not_lead(tmp_path: Path) -> None:
     outcome = run("lost-directory", tmp_path)
     assert outcome.verdict is not None
     figures = outcome.verdict.figures
@@ -123,7 +123,7 @@ def test_with_unclean_elections_on_loss_is_found_and_explained(tmp_path: Path) -
     assert outcome.verdict.explained and reasons == {True}
 
 
-def test_what_is_read_processed_and_written_is_so_exactly_once_while_coordinators_die(tmp_path: Path) -> None:
+def test_read_process_write_is_exactly_once_while_coordinators_are_killed(tmp_path: Path) -> None:
     outcome = run("exactly-once/coordinators-killed", tmp_path)
     assert outcome.verdict is not None
     figures = outcome.verdict.figures

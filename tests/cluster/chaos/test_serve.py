@@ -92,46 +92,46 @@ def test_healing_ends_all_and_starts_all(play: Any) -> None:
         ({"fault": "kill", "typo": 1}, 400, "INVALID_REQUEST", "typo", "not permitted"),
         ({"fault": "slow", "targets": ["a", "b"]}, 400, "INVALID_REQUEST", "options.latency_ms", "required"),
         ({"fault": "kill", "targets": [], "options": {"x": 1}}, 400, "INVALID_REQUEST", "options.x", "not permitted"),
-        ({"fault": "kill", "targets": []}, 422, "CANNOT_DO", None, "takes 1 targets"),
-        ({"fault": "kill", "targets": ["node-9"]}, 422, "CANNOT_DO", None, "there is no 'node-9'"),
-        ({"fault": "kill", "targets": ["node-1/admin"]}, 422, "CANNOT_DO", None, "there is no 'node-1/admin'"),
-        ({"fault": "terminate", "targets": ["node-1/broker"]}, 422, "CANNOT_DO", None, "of whole nodes"),
-        ({"fault": "restart", "targets": ["node-1/controller"]}, 422, "CANNOT_DO", None, "of whole nodes"),
+        ({"fault": "kill", "targets": []}, 422, "CANNOT_DO", None, "needs 1 targets"),
+        ({"fault": "kill", "targets": ["node-9"]}, 422, "CANNOT_DO", None, "'node-9' does not exist"),
+        ({"fault": "kill", "targets": ["node-1/admin"]}, 422, "CANNOT_DO", None, "'node-1/admin' does not exist"),
+        ({"fault": "terminate", "targets": ["node-1/broker"]}, 422, "CANNOT_DO", None, "whole nodes"),
+        ({"fault": "restart", "targets": ["node-1/controller"]}, 422, "CANNOT_DO", None, "whole nodes"),
         ({"fault": "kill", "targets": ["node-1,node-2/broker"]}, 422, "CANNOT_DO", None, "not both"),
-        ({"fault": "wipe", "targets": ["node-1,node-2"]}, 422, "CANNOT_DO", None, "one at a time"),
+        ({"fault": "wipe", "targets": ["node-1,node-2"]}, 422, "CANNOT_DO", None, "single target"),
         ({"fault": "kill", "targets": ["leader nowhere"]}, 422, "CANNOT_DO", None, "is not a partition"),
         ({"fault": "kill", "targets": ["leader orders-0"]}, 409, "NOT_POSSIBLE_NOW", None, "'orders-0'"),
-        ({"fault": "pause", "targets": ["active-controller"]}, 409, "NOT_POSSIBLE_NOW", None, "no controller is"),
-        ({"fault": "controller_kill"}, 409, "NOT_POSSIBLE_NOW", None, "no controller is"),
+        ({"fault": "pause", "targets": ["active-controller"]}, 409, "NOT_POSSIBLE_NOW", None, "no active controller"),
+        ({"fault": "controller_kill"}, 409, "NOT_POSSIBLE_NOW", None, "no active controller"),
         ({"fault": "isr_below_min", "targets": ["orders"]}, 422, "CANNOT_DO", None, "is not a partition"),
         ({"fault": "pause", "targets": ["node-1"], "seconds": 0}, 400, "INVALID_REQUEST", "seconds", "greater than 0"),
         (
             {"fault": "kill", "targets": ["node-1/broker"], "seconds": 5},
-            *(400, "INVALID_REQUEST", "seconds", "over at once"),
+            *(400, "INVALID_REQUEST", "seconds", "no duration"),
         ),
         (
             {"fault": "slow_disk", "targets": ["node-1"], "options": {"delay_ms": 0}},
             *(400, "INVALID_REQUEST", "options.delay_ms", "greater than or equal to 1"),
         ),
-        ({"fault": "cut", "targets": ["node-1", "clients"]}, 409, "NOT_POSSIBLE_HERE", None, "without proxies"),
-        ({"fault": "isolate", "targets": ["node-1"]}, 409, "NOT_POSSIBLE_HERE", None, "without proxies"),
+        ({"fault": "cut", "targets": ["node-1", "clients"]}, 409, "NOT_POSSIBLE_HERE", None, "no proxies"),
+        ({"fault": "isolate", "targets": ["node-1"]}, 409, "NOT_POSSIBLE_HERE", None, "no proxies"),
         ({"fault": "disk_full", "targets": ["node-1"]}, 409, "NOT_POSSIBLE_HERE", None, "has a small disk"),
         (
             {"fault": "clock_jump", "targets": ["node-1"], "options": {"offset_ms": 5}},
-            *(409, "NOT_POSSIBLE_HERE", None, "without a clock of their own"),
+            *(409, "NOT_POSSIBLE_HERE", None, "no separate clocks"),
         ),
         (
             {"fault": "error", "targets": ["node-1/broker"], "options": {"api": "PRODUCE", "code": 6}},
             *(422, "CANNOT_DO", None, "127.0.0.1:3"),
         ),
-        ({"fault": "lose_tail", "targets": ["node-1", "node-1"]}, 422, "CANNOT_DO", None, "named twice"),
+        ({"fault": "lose_tail", "targets": ["node-1", "node-1"]}, 422, "CANNOT_DO", None, "duplicate target"),
         (
             {"fault": "flip_bits", "targets": ["node-1"], "options": {"what": "absent-0"}},
-            *(422, "CANNOT_DO", None, "no segment of absent-0"),
+            *(422, "CANNOT_DO", None, "absent-0 has no segment"),
         ),
         (
             {"fault": "flip_bits", "targets": ["node-1"], "options": {"what": "../other/orders-0"}},
-            *(422, "CANNOT_DO", None, "the name of no partition"),
+            *(422, "CANNOT_DO", None, "is not a partition"),
         ),
         (
             {"fault": "refuse_listener", "targets": ["node-7"], "options": {"listener": "PLAINTEXT"}},
@@ -139,7 +139,7 @@ def test_healing_ends_all_and_starts_all(play: Any) -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_refused_with_its_reason(
+def test_invalid_faults_are_refused_with_the_reason(
     play: Any, body: object, status: int, error: str, field: str | None, why: str
 ) -> None:
     async def scenario(api: Api, paper: Paper, client: Any) -> None:
@@ -152,7 +152,7 @@ def test_what_cannot_be_is_refused_with_its_reason(
     play(scenario)
 
 
-def test_kinds_tell_what_is_possible_here_and_how_to_say_it(play: Any) -> None:
+def test_kinds_report_support_and_options(play: Any) -> None:
     async def scenario(api: Api, paper: Paper, client: Any) -> None:
         _, kinds = await api("GET", "/kinds")
         found = {each["fault"]: each for each in kinds}
@@ -179,7 +179,9 @@ def test_kinds_tell_what_is_possible_here_and_how_to_say_it(play: Any) -> None:
         ({"Origin": "http://evil.example"}, 403, "FORBIDDEN_ORIGIN"),
     ],
 )
-def test_who_may_not_is_turned_away_at_every_door(play: Any, headers: dict[str, str], status: int, error: str) -> None:
+def test_requests_without_permission_are_rejected_on_every_path(
+    play: Any, headers: dict[str, str], status: int, error: str
+) -> None:
     async def scenario(api: Api, paper: Paper, client: Any) -> None:
         body = {"fault": "kill", "targets": ["node-1"]}
         for method, path in (("POST", "/faults"), ("GET", "/state"), ("GET", "/events"), ("POST", "/scenarios")):
@@ -231,7 +233,7 @@ def test_on_all_addresses_it_is_called_by_any_name(tmp_path: Path, listening: st
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "http://127.0.0.1:1", "null"])
-def test_a_page_from_elsewhere_can_neither_ask_nor_read_what_is_answered(play: Any, origin: str) -> None:
+def test_a_cross_origin_page_can_neither_request_nor_read(play: Any, origin: str) -> None:
     """What a browser sends for it: the question before, without a token; a form's POST; and a GET with the token."""
 
     async def scenario(api: Api, paper: Paper, client: Any) -> None:
@@ -254,7 +256,7 @@ def test_a_page_from_elsewhere_can_neither_ask_nor_read_what_is_answered(play: A
     play(scenario)
 
 
-def test_the_console_is_there_and_the_admin_api_behind_the_same_token(play: Any) -> None:
+def test_the_console_exists_and_the_admin_api_behind_the_same_token(play: Any) -> None:
     async def scenario(api: Api, paper: Paper, client: Any) -> None:
         for path in ("/", "/console/chaos.js"):
             page = await client.get(path)
@@ -271,7 +273,7 @@ def test_the_console_is_there_and_the_admin_api_behind_the_same_token(play: Any)
     play(scenario)
 
 
-def test_who_cannot_answer_is_not_asked_what_is_in_force_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_processes_are_not_queried_for_active_faults(monkeypatch: pytest.MonkeyPatch) -> None:
     living, stopped = {"pid": 1, "stopped": False}, {"pid": 2, "stopped": True}
     nodes = [
         {"name": "node-1", "processes": {"node": living, "broker": stopped, "controller": living}},
@@ -310,7 +312,7 @@ def test_other_mistakes_have_the_same_shape(play: Any) -> None:
     play(scenario)
 
 
-def test_events_tell_of_faults_as_they_come_and_of_what_was_missed(play: Any) -> None:
+def test_events_report_faults_as_they_come_and_of_what_was_missed(play: Any) -> None:
     async def scenario(api: Api, paper: Paper, client: Any) -> None:
         first = await client.get("/v1/chaos/events", headers=KNOWN)
         assert first.content_type == "text/event-stream"
@@ -413,7 +415,7 @@ def test_a_run_that_prints_a_line_without_end_is_followed_to_its_verdict(tmp_pat
         run = await scenarios.start("wide", 7, None)
         await over(scenarios)
         assert run.state == "held" and run.verdicts["good"]["valid"] is True
-        assert "bytes without a line break are left out" in run.lines[0] and run.lines[-1] == "seed 7"
+        assert "bytes without a line break are omitted" in run.lines[0] and run.lines[-1] == "seed 7"
 
     asyncio.run(main())
 
@@ -576,7 +578,7 @@ def can_have_small_disks(folder: Path) -> bool:
     return True
 
 
-def test_a_cluster_that_is_there_is_served_and_left_as_it_is(tmp_path: Path) -> None:
+def test_a_cluster_that_exists_is_served_and_left_as_it_is(tmp_path: Path) -> None:
     from kvorum.chaos.faults.lab import Lab
     from kvorum.chaos.faults.shape import LabShape
 
@@ -595,7 +597,7 @@ def test_the_address_that_is_printed_is_one() -> None:
     assert url_of("::1", 9095) == "http://[::1]:9095" and url_of("127.0.0.1", 1) == "http://127.0.0.1:1"
 
 
-def test_an_address_that_is_taken_is_said_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_address_in_use_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     server, _ = on_paper(tmp_path)
     with socket.socket(socket.AF_INET6) as taken:
         taken.bind(("::1", 0))
@@ -606,7 +608,7 @@ def test_an_address_that_is_taken_is_said_as_one(tmp_path: Path, capsys: pytest.
     assert f"[::1]:{port}: " in capsys.readouterr().err
 
 
-def test_the_command_says_what_it_needs(tmp_path: Path) -> None:
+def test_the_command_reports_missing_requirements(tmp_path: Path) -> None:
     def said(*arguments: str) -> tuple[int, str]:
         done = CliRunner().invoke(serve, arguments)
         return done.exit_code, done.output

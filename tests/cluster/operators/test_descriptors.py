@@ -56,7 +56,7 @@ def is_closed(connection: socket.socket) -> bool:
         return True
 
 
-def test_too_many_connections_are_refused_and_those_that_are_there_go_on(tmp_path: Path) -> None:
+def test_too_many_connections_are_refused_and_those_that_exist_continue(tmp_path: Path) -> None:
     with clusters_in(tmp_path) as start:
         cluster = start("single.yaml")
         bootstrap = cluster.plan.bootstrap

@@ -40,13 +40,13 @@ def test_a_fresh_topics_configs_are_kafkas(address: tuple[str, int]) -> None:
     assert compared(found) == compared(FIXTURE["topic"])
 
 
-def test_a_topics_own_configs_are_told_as_kafka_tells_them(address: tuple[str, int]) -> None:
+def test_a_topics_own_configs_are_reported_as_in_kafka(address: tuple[str, int]) -> None:
     world = World(*address, case="configs-of-a-topic-with-its-own")
     found = describe(world, TOPIC, world.topic(retention_ms="1000", cleanup_policy="compact").name)
     assert compared(found) == compared(FIXTURE["topic with retention.ms=1000, cleanup.policy=compact"])
 
 
-def test_what_a_new_cluster_sets_for_all_brokers_is_what_kafka_sets(address: tuple[str, int]) -> None:
+def test_a_new_clusters_dynamic_defaults_equal_kafkas(address: tuple[str, int]) -> None:
     """It begins with eligible leader replicas (KIP-966), and with them min.insync.replicas is set for the cluster."""
     world = World(*address)
     found = describe(world, BROKER, "")

@@ -111,7 +111,7 @@ def test_a_topic_is_analysed() -> None:
     with_fake(test)
 
 
-def test_how_far_an_analysis_is_is_told_meanwhile() -> None:
+def test_the_progress_of_an_analysis_is_reported() -> None:
     """Each look at the clock takes 100 ms here: a word a second is one every ten records or so."""
 
     class Slow(FakeClock):
@@ -131,7 +131,7 @@ def test_how_far_an_analysis_is_is_told_meanwhile() -> None:
     asyncio.run(test())
 
 
-def test_of_very_many_hours_the_newest_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_very_many_hours_the_newest_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         (log,) = cluster.add("t")
         for number in (5, 1, 9, 3, 7):
@@ -143,7 +143,7 @@ def test_of_very_many_hours_the_newest_are_told(monkeypatch: pytest.MonkeyPatch)
     with_fake(test)
 
 
-def test_what_cannot_be_analysed_is_refused_before_it_begins() -> None:
+def test_an_unsupported_analysis_is_refused_before_it_starts() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         fill(cluster)
         assert (await call(client, "GET", "/v1/topics/none/analysis"))[0] == 404

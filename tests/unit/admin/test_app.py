@@ -276,7 +276,7 @@ async def call(client: Client, method: str, path: str, body: Any = None, **optio
         return answer.status, json.loads(text) if text else None
 
 
-def test_a_broker_that_has_not_heard_of_a_topic_yet_is_asked_again_before_a_put_fails() -> None:
+def test_a_put_is_retried_while_a_broker_does_not_know_the_topic_yet() -> None:
     async def test(client: Client, cluster: MemoryCluster) -> None:
         spec = {"partitions": 3, "replication_factor": 2, "configs": {}}
         assert (await call(client, "PUT", "/v1/topics/t", spec))[1]["created"]
@@ -307,7 +307,7 @@ def test_a_topics_life() -> None:
     with_api(test)
 
 
-def test_partitions_are_told_with_who_may_lead_without_being_in_sync() -> None:
+def test_partitions_are_reported_with_who_may_lead_without_being_in_sync() -> None:
     async def test(client: Client, cluster: MemoryCluster) -> None:
         cluster.set_topic("t", 3, 3)
         cluster.told = {1: Eligible([2, 3], [3]), 2: Eligible()}
@@ -462,9 +462,7 @@ def test_a_config_that_is_not_set_can_be_deleted_as_in_kafka() -> None:
         ("PUT", "/v1/topics", {}, 405, "METHOD_NOT_ALLOWED", None),
     ],
 )
-def test_what_is_wrong_is_named_with_its_field(
-    method: str, path: str, body: Any, status: int, error: str, field: str | None
-) -> None:
+def test_errors_name_their_field(method: str, path: str, body: Any, status: int, error: str, field: str | None) -> None:
     async def test(client: Client, cluster: MemoryCluster) -> None:
         cluster.set_topic("t", 2, 1)
         found, problem = await call(client, method, path, body)
@@ -498,7 +496,7 @@ def test_topics_come_in_pages_by_name() -> None:
     with_api(test)
 
 
-def test_health_names_what_is_wrong() -> None:
+def test_health_lists_the_problems() -> None:
     async def test(client: Client, cluster: MemoryCluster) -> None:
         cluster.set_topic("ok", 1, 2)
         cluster.set_topic("thin", 2, 3, isr=2)
@@ -595,7 +593,7 @@ def test_a_page_from_elsewhere_can_do_nothing(origin: str) -> None:
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
 @pytest.mark.parametrize("path", ["/v1/topics", "/v1/events", "/v3/clusters", "/metrics", "/"])
-def test_a_page_from_elsewhere_cannot_have_it_asked_for_without_its_origin_either(site: str, path: str) -> None:
+def test_a_cross_origin_request_without_an_origin_header_is_rejected(site: str, path: str) -> None:
     """An image, a script or a frame is asked for without Origin: a page could take every stream there is."""
 
     async def test(client: Client, cluster: MemoryCluster) -> None:
@@ -615,7 +613,7 @@ OPEN = {"/openapi.json", "/docs", "/health/live", "/health/ready", "/"}
 """What needs no token, besides the console's files: nothing of the cluster is in it."""
 
 
-def test_whatever_is_served_wants_a_token_unless_it_is_one_of_these() -> None:
+def test_every_page_requires_a_token_except_these() -> None:
     """Every route there is, as the router has it: one that is added without a role is found here."""
 
     async def main() -> None:
@@ -636,7 +634,7 @@ def test_whatever_is_served_wants_a_token_unless_it_is_one_of_these() -> None:
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
-def test_a_body_that_does_not_say_that_it_is_json_is_refused(kind: str) -> None:
+def test_a_body_without_a_json_content_type_is_refused(kind: str) -> None:
     async def test(client: Client, cluster: MemoryCluster) -> None:
         headers = {"Content-Type": kind}
         async with client.post("/v1/topics", data=b'{"name":"a"}', headers=headers) as answer:
@@ -648,7 +646,7 @@ def test_a_body_that_does_not_say_that_it_is_json_is_refused(kind: str) -> None:
 
 
 @pytest.mark.unexpected("admin request:")
-def test_what_was_not_foreseen_is_a_problem_in_the_same_shape_and_in_the_log(
+def test_an_unexpected_error_is_a_problem_response_and_logged(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     async def test(client: Client, cluster: MemoryCluster) -> None:
@@ -705,7 +703,7 @@ def test_the_openapi_document_has_every_operation_and_resolves() -> None:
     with_api(test)
 
 
-def test_the_descriptions_are_made_once_and_names_in_them_say_what_is_meant(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_descriptions_are_built_once_with_readable_names(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
     monkeypatch.setattr(app, "described_by", lambda known: made.append(known) or described_by(known))
 
@@ -732,7 +730,7 @@ async def tag_of(client: Client, path: str) -> str:
         return answer.headers["ETag"]
 
 
-def test_two_who_change_a_topic_do_not_overwrite_each_other() -> None:
+def test_concurrent_changes_of_a_topic_do_not_overwrite_each_other() -> None:
     async def test(client: Client, cluster: MemoryCluster) -> None:
         cluster.set_topic("t", 1, 1)
         tag = await tag_of(client, "/v1/topics/t")

@@ -39,7 +39,7 @@ def answer_of(request: Any, code: int) -> Any:
     ],
     ids=["create", "delete", "partitions", "elect"],
 )
-def test_the_controller_is_asked_where_a_broker_is_none(work: Any, controller: int) -> None:
+def test_the_controller_is_queried_about_unknown_brokers(work: Any, controller: int) -> None:
     asked: list[object] = []
 
     async def ask(self: ClusterClient, request: Any, response: type[Any], address: Any = None, **_: Any) -> Any:

@@ -26,7 +26,7 @@ ASKED = [each for each in operations() if each.body is not NoBody and not each.s
 
 @pytest.mark.parametrize("operation", ASKED, ids=[f"{each.method} {each.path}" for each in ASKED])
 @pytest.mark.parametrize("body", [b"", b" \n"], ids=["nothing", "blanks"])
-def test_a_body_that_is_not_there_is_not_taken_for_an_empty_one(operation: Any, body: bytes) -> None:
+def test_a_body_that_is_missing_is_not_taken_for_an_empty_one(operation: Any, body: bytes) -> None:
     async def test(client: Client, cluster: OperatedCluster) -> None:
         cluster.place("t", [1, 2])
         path = operation.path
@@ -57,7 +57,7 @@ def test_a_put_without_a_body_leaves_the_configs_as_they_are() -> None:
     ("body", "field"),
     [({}, "partitions"), ({"unclean": True}, "partitions"), ({"all": True, "partitions": {"t": [0]}}, "all")],
 )
-def test_leaders_of_all_partitions_are_elected_only_if_all_is_said(body: dict[str, Any], field: str) -> None:
+def test_leaders_of_all_partitions_are_elected_only_with_all(body: dict[str, Any], field: str) -> None:
     async def test(client: Client, cluster: OperatedCluster) -> None:
         cluster.place("t", [1, 2])
         status, problem = await call(client, "POST", "/v1/leaders/elect", body)
@@ -87,7 +87,7 @@ def test_a_change_that_cannot_be_compared_is_not_made_with_if_match() -> None:
 @pytest.mark.parametrize(
     ("path", "body"), [("/v1/topics", b'{"name":"a"}'), ("/v3/clusters/c/topics", b'{"topic_name":"a"}')]
 )
-def test_a_body_that_is_not_encoded_as_it_says_is_the_senders_mistake(
+def test_a_body_with_a_wrong_content_encoding_is_a_client_error(
     path: str, body: bytes, capfd: pytest.CaptureFixture[str]
 ) -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
@@ -105,7 +105,7 @@ def test_a_body_that_is_not_encoded_as_it_says_is_the_senders_mistake(
     assert "unexpected exception" not in said and "Traceback" not in said and "Unhandled" not in said
 
 
-def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_that_does_not_arrive_in_time_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(incoming, "BODY_SECONDS", 0.1)
 
     async def test(client: Client, cluster: FakeCluster) -> None:
@@ -126,7 +126,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyP
         (ErrorCode.INVALID_REQUEST, 422, None),
     ],
 )
-def test_who_may_come_again_is_told_when(code: ErrorCode, status: int, after: str | None) -> None:
+def test_a_retriable_rejection_has_a_retry_time(code: ErrorCode, status: int, after: str | None) -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         cluster.codes[CreateTopicsRequest] = code
         async with client.post("/v1/topics", json={"name": "a"}) as answer:

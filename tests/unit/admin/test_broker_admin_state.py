@@ -51,7 +51,7 @@ def test_how_far_a_broker_is(
     assert found.replicas == sum(1 in replicas for _, replicas, _ in rows)
 
 
-def test_all_brokers_are_told_in_order() -> None:
+def test_all_brokers_are_reported_in_order() -> None:
     found = asyncio.run(broker_admin_state.broker_states(AdminStateCluster()))
     assert [(each.broker, each.rack, each.leaders) for each in found] == [(1, "r1", 1), (2, "r2", 0), (3, "r3", 0)]
 
@@ -84,7 +84,7 @@ def test_a_dry_run_and_a_refusal_change_nothing() -> None:
     assert cluster.asked.get(1, {}) == {}
 
 
-def test_only_who_is_decommissioned_and_stopped_is_unregistered() -> None:
+def test_only_a_decommissioned_and_stopped_broker_is_unregistered() -> None:
     cluster = AdminStateCluster((2, [2, 3], [2, 3]))
     assert refused(cluster, broker_admin_state_routes.unregister_broker) == ErrorCode.INVALID_REQUEST
     cluster.asked[1] = dict(LEAVING)
@@ -94,7 +94,7 @@ def test_only_who_is_decommissioned_and_stopped_is_unregistered() -> None:
     assert cluster.forgotten == [1]
 
 
-def test_a_broker_that_is_not_there_is_said_to_be_missing() -> None:
+def test_a_missing_broker_is_reported() -> None:
     assert (
         refused(AdminStateCluster(), broker_admin_state_routes.get_decommission, broker="9")
         == ErrorCode.BROKER_ID_NOT_REGISTERED

@@ -81,7 +81,7 @@ def replace_channels(monkeypatch: pytest.MonkeyPatch, make: Callable[[Address], 
     monkeypatch.setattr(Connections, "own", own)
 
 
-def test_who_did_not_answer_is_asked_last_until_it_answers_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unresponsive_node_is_queried_last_until_it_responds(monkeypatch: pytest.MonkeyPatch) -> None:
     """A paused broker takes connections and says nothing: without this every question would wait for it again."""
     asked: list[Address] = []
     silent = {ONE}
@@ -117,7 +117,7 @@ class Refusing(Told):
         return MetadataResponse(brokers=brokers)
 
 
-def test_once_told_of_the_other_brokers_it_goes_on_without_the_one_it_was_given(
+def test_once_informed_of_the_other_brokers_it_continues_without_the_one_it_was_given(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[Address] = []
@@ -188,7 +188,7 @@ def test_an_answer_that_is_not_about_the_topic_ends_the_asking(answer: Answer) -
     assert len(asked) <= 2
 
 
-def test_a_cluster_that_does_not_know_the_request_says_nothing_of_them() -> None:
+def test_an_older_cluster_reports_no_eligible_replicas() -> None:
     def refuse(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "not served")
 
@@ -227,7 +227,7 @@ class Stop(Exception):
     ],
     ids=["create", "delete", "grow", "elect", "list moves", "move", "produce", "delete records", "voter"],
 )
-def test_a_broker_is_told_to_wait_less_long_than_who_asks_waits(
+def test_a_brokers_wait_is_shorter_than_that_of_the_caller(
     ask: Callable[[ClusterClient], Awaitable[object]],
 ) -> None:
     """Else its REQUEST_TIMED_OUT comes when nobody listens any more, and the reason is lost."""

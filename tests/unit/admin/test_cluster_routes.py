@@ -16,7 +16,7 @@ from tests.unit.admin.operated import BROKER, CLUSTER, OWN_ANSWERS, OperatedClus
 KEY = "log.retention.ms"
 
 
-def test_a_broker_itself_says_what_it_speaks() -> None:
+def test_a_broker_reports_its_api_versions() -> None:
     async def test(client: Client, cluster: OperatedCluster) -> None:
         status, found = await call(client, "GET", "/v1/brokers/3/api-versions")
         assert status == 200
@@ -36,7 +36,7 @@ def test_a_broker_itself_says_what_it_speaks() -> None:
     with_operated(test)
 
 
-def test_a_broker_that_does_not_say_what_it_speaks() -> None:
+def test_a_broker_without_api_versions() -> None:
     async def test(client: Client, cluster: OperatedCluster) -> None:
         status, problem = await call(client, "GET", "/v1/brokers/9/api-versions")
         assert (status, problem["error"]) == (404, "BROKER_ID_NOT_REGISTERED")
@@ -61,7 +61,7 @@ def test_configs_of_all_brokers_are_those_of_none_alone() -> None:
     with_operated(test)
 
 
-def test_configs_of_all_brokers_are_not_changed_where_somebody_else_did() -> None:
+def test_concurrently_changed_cluster_configs_are_not_overwritten() -> None:
     async def test(client: Client, cluster: OperatedCluster) -> None:
         async with client.get("/v1/brokers/configs") as answer:
             headers = {"If-Match": answer.headers["ETag"]}
@@ -89,7 +89,7 @@ def test_a_change_of_brokers_configs_may_only_be_checked(path: str, name: str) -
     with_operated(test)
 
 
-def test_voters_have_listeners_and_everybody_a_last_fetch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_voters_have_listeners_and_all_replicas_a_last_fetch(monkeypatch: pytest.MonkeyPatch) -> None:
     def state(node_id: int, end: int, fetched: int) -> quorum.ReplicaState:
         return quorum.ReplicaState(
             replica_id=node_id, log_end_offset=end, last_fetch_timestamp=fetched, last_caught_up_timestamp=fetched - 1

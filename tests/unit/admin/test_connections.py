@@ -44,7 +44,7 @@ async def metadata(cluster: ClusterClient) -> MetadataResponse:
         return await cluster.ask(MetadataRequest(topics=[]), MetadataResponse)
 
 
-def test_who_waits_for_a_commit_does_not_hold_up_who_only_asks() -> None:
+def test_a_pending_commit_does_not_delay_reads() -> None:
     """A write with a paused follower once had every other question wait, and fail with it."""
 
     async def main() -> None:
@@ -62,7 +62,7 @@ def test_who_waits_for_a_commit_does_not_hold_up_who_only_asks() -> None:
     asyncio.run(main())
 
 
-def test_who_is_not_answered_in_time_fails_alone() -> None:
+def test_a_timeout_fails_only_its_own_request() -> None:
     async def main() -> None:
         parked = Parked(ProduceResponse(responses=[]))
         broker = TestBroker({ProduceRequest: parked})
@@ -136,7 +136,7 @@ def test_there_are_only_so_many_connections_and_few_are_kept(closed: list[Channe
     asyncio.run(main())
 
 
-def test_a_place_that_was_waited_for_in_vain_says_that_nothing_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_timeout_before_a_connection_is_free_reports_that_nothing_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "OWN_MAX", 1)
 
     async def main() -> None:
@@ -151,7 +151,7 @@ def test_a_place_that_was_waited_for_in_vain_says_that_nothing_was_sent(monkeypa
 
 
 @pytest.mark.parametrize("silent_first", [True, False])
-def test_a_question_goes_on_to_the_next_broker_where_one_is_silent(silent_first: bool) -> None:
+def test_a_request_goes_to_the_next_broker_if_one_does_not_respond(silent_first: bool) -> None:
     """A paused broker takes connections and says nothing: it is given a third of the time, the last one all of it."""
 
     async def main() -> None:
@@ -168,7 +168,7 @@ def test_a_question_goes_on_to_the_next_broker_where_one_is_silent(silent_first:
     asyncio.run(main())
 
 
-def test_what_may_have_been_done_is_not_asked_of_another() -> None:
+def test_a_request_with_unknown_outcome_is_not_sent_to_another_broker() -> None:
     async def main() -> None:
         parked = Parked(ProduceResponse(responses=[]))
         silent = TestBroker({ProduceRequest: parked})
@@ -183,7 +183,7 @@ def test_what_may_have_been_done_is_not_asked_of_another() -> None:
 
 
 @pytest.mark.parametrize("dies", [True, False])
-def test_a_question_that_others_have_to_answer_first_goes_on_when_the_broker_dies_and_not_before(dies: bool) -> None:
+def test_a_dependent_request_continues_when_the_broker_dies_and_not_before(dies: bool) -> None:
     """Without a controller any broker waits for one: to ask all of them in turn would take as many times as long."""
 
     async def main() -> None:
@@ -209,7 +209,7 @@ def test_a_question_that_others_have_to_answer_first_goes_on_when_the_broker_die
     asyncio.run(main())
 
 
-def test_what_changes_something_is_no_question() -> None:
+def test_requests_that_change_state_are_not_repeatable() -> None:
     names = {each.__name__ for each in READS}
     assert QUICK < READS and len(names) > 15
     assert all(

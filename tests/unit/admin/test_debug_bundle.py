@@ -37,7 +37,7 @@ async def bundle(client: Client) -> tuple[dict[str, bytes], dict[str, str]]:
     return found, {each["name"]: each["error"] for each in manifest["missing"]}
 
 
-def test_it_has_what_can_be_got_and_says_what_cannot() -> None:
+def test_it_has_all_available_data_and_lists_the_rest() -> None:
     async def run() -> None:
         broker, controller, cluster = FakeNode(), FakeNode(CONTROLLER, "controller"), ManagedCluster()
         async with running(broker, controller), serve(cluster) as client:
@@ -73,7 +73,7 @@ def test_it_has_what_can_be_got_and_says_what_cannot() -> None:
     asyncio.run(run())
 
 
-def test_a_cluster_that_nobody_reaches_has_a_bundle_too() -> None:
+def test_an_unreachable_cluster_also_has_a_bundle() -> None:
     async def test(client: Client, cluster: ManagedCluster, node: FakeNode) -> None:
         cluster.reachable = False
         found, missing = await bundle(client)
@@ -120,7 +120,7 @@ def test_a_part_that_we_fail_at_leaves_the_others(monkeypatch: pytest.MonkeyPatc
     with_node(test)
 
 
-def test_a_parameter_that_is_not_there_is_refused_before_anything_is_asked() -> None:
+def test_a_parameter_that_is_missing_is_refused_before_anything_is_queried() -> None:
     async def test(client: Client, cluster: ManagedCluster, node: FakeNode) -> None:
         status, problem = await call(client, "GET", "/v1/debug-bundle?all=true")
         assert (status, problem["field"]) == (400, "all") and node.asked == []

@@ -76,7 +76,7 @@ def brief(found: Sequence[Block]) -> list[tuple[int | None, str, Any]]:
     return [(each.id, each.event, each.data["after"].get("leader")) for each in found if each.event]
 
 
-def test_a_reader_that_comes_back_goes_on_where_it_was() -> None:
+def test_a_reader_that_comes_back_continues_where_it_was() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         orders(cluster)
         async with client.get("/v1/events") as answer:
@@ -101,7 +101,7 @@ def test_a_reader_that_comes_back_goes_on_where_it_was() -> None:
     with_fake(test)
 
 
-def test_what_is_known_by_now_is_not_taken_for_what_was() -> None:
+def test_events_before_the_start_show_unknown_previous_values() -> None:
     """The cluster says that 2 leads, as the log goes on to say: that is news for who was away."""
 
     async def test(client: Client, cluster: FakeCluster) -> None:
@@ -146,7 +146,7 @@ def test_an_id_does_not_pass_a_change_that_is_not_whole() -> None:
     with_fake(test)
 
 
-def test_an_id_goes_on_while_nothing_that_is_asked_for_happens() -> None:
+def test_an_id_continues_while_nothing_that_is_requested_happens() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         orders(cluster)
         async with client.get("/v1/events?type=broker_fenced") as answer:
@@ -157,7 +157,7 @@ def test_an_id_goes_on_while_nothing_that_is_asked_for_happens() -> None:
     with_fake(test)
 
 
-def test_what_the_log_has_not_any_more_is_said_to_be_missed() -> None:
+def test_deleted_events_are_reported_as_missed() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         orders(cluster)
         log = cluster.logs[METADATA_TOPIC][0]
@@ -173,7 +173,7 @@ def test_what_the_log_has_not_any_more_is_said_to_be_missed() -> None:
     with_fake(test)
 
 
-def test_an_id_of_another_cluster_is_said_to_be_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_event_id_of_another_cluster_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_routes, "BEHIND_MS", 20)
 
     async def test(client: Client, cluster: FakeCluster) -> None:
@@ -201,7 +201,7 @@ def test_a_broker_that_is_behind_the_id_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize("said", ["x", "-1", "1.5", "9" * 40])
-def test_an_id_that_is_none_is_refused(said: str) -> None:
+def test_an_invalid_event_id_is_refused(said: str) -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         status, problem = await call(client, "GET", "/v1/events", headers={"Last-Event-ID": said})
         assert (status, problem["field"]) == (400, "after")

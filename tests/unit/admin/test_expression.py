@@ -51,7 +51,7 @@ def matches(text: str, record: Record = RECORD, partition: int = 2) -> bool:
         "partition == 2 || partition == 3 && partition == 4",
     ],
 )
-def test_what_is_true_of_a_record(text: str) -> None:
+def test_conditions_on_a_record(text: str) -> None:
     assert matches(text)
     assert not matches(f"!({text})")
 
@@ -74,7 +74,7 @@ def test_kinds_that_do_not_go_together_are_false(text: str) -> None:
     assert not matches(text)
 
 
-def test_what_is_no_json_is_its_text_and_null_is_null() -> None:
+def test_invalid_json_is_text_and_null_is_null() -> None:
     plain = Record(value=b"hello\xff", key=None)
     assert matches('value contains "hello" && key == null', plain)
     assert matches("value.x == null", plain)
@@ -111,7 +111,7 @@ def test_equal_records_of_any_depth_end() -> None:
         (" ", "character"),
     ],
 )
-def test_what_cannot_be_read_is_told_with_its_place(text: str, place: str) -> None:
+def test_syntax_errors_are_reported_with_their_position(text: str, place: str) -> None:
     with pytest.raises(BadExpression, match=place):
         parse(text)
 

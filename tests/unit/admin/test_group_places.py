@@ -67,7 +67,7 @@ def test_places_come_in_pages_with_one_tag_for_all_of_them() -> None:
     with_fake(test)
 
 
-def test_two_who_move_a_group_do_not_overwrite_each_other() -> None:
+def test_concurrent_offset_changes_of_a_group_do_not_overwrite_each_other() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         fill(cluster)
 
@@ -165,7 +165,7 @@ def test_several_groups_are_moved_each_on_its_own() -> None:
         {"csv": "t,0,1"},
     ],
 )
-def test_which_groups_is_said_in_one_way(body: dict[str, Any]) -> None:
+def test_groups_are_selected_in_only_one_way(body: dict[str, Any]) -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         fill(cluster)
         assert (await call(client, "POST", SEVERAL, body))[0] == 400
@@ -173,7 +173,7 @@ def test_which_groups_is_said_in_one_way(body: dict[str, Any]) -> None:
     with_fake(test)
 
 
-def test_the_list_has_lags_where_they_are_asked_for() -> None:
+def test_the_list_has_lags_where_they_are_requested() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         fill(cluster)
         cluster.offsets_of["e"]["gone", 0] = 1
@@ -192,7 +192,7 @@ def test_the_list_has_lags_where_they_are_asked_for() -> None:
     with_fake(test)
 
 
-def test_very_many_groups_are_asked_for_some_at_a_time() -> None:
+def test_very_many_groups_are_requested_in_batches() -> None:
     async def run() -> None:
         at_once, most, go_on, full = 0, 0, asyncio.Event(), asyncio.Event()
 

@@ -124,7 +124,7 @@ RESETS: list[tuple[dict[str, Any], list[int]]] = [
 
 
 @pytest.mark.parametrize(("body", "after"), RESETS, ids=[next(iter(body)) for body, _ in RESETS])
-def test_a_reset_is_a_dry_run_until_it_is_told_not_to_be(body: dict[str, Any], after: list[int]) -> None:
+def test_a_reset_is_a_dry_run_by_default(body: dict[str, Any], after: list[int]) -> None:
     async def test() -> None:
         cluster = FakeCluster()
         async with serve(cluster, clock=FakeClock()) as client:
@@ -242,7 +242,7 @@ def test_a_group_and_its_offsets_are_deleted() -> None:
     with_fake(test)
 
 
-def test_a_coordinator_that_is_not_there_yet_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_coordinator_is_looked_up_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coordinators, "RETRY_PAUSE_SECONDS", 0.0)
 
     async def test(client: Client, cluster: FakeCluster) -> None:
@@ -267,7 +267,7 @@ def test_a_refusal_of_the_cluster_has_its_name() -> None:
     with_fake(test)
 
 
-def test_what_is_said_twice_or_misspelt_is_refused() -> None:
+def test_duplicate_or_misspelt_parameters_are_refused() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         fill(cluster)
         twice = [{"topic": "t", "partition": 0, "offset": offset} for offset in (1, 2)]

@@ -46,7 +46,7 @@ def with_connect(test: Test, *before: str, access: Access | None = None) -> None
     asyncio.run(run())
 
 
-def test_what_connect_has_is_found_below_jobs() -> None:
+def test_connectors_are_listed_below_jobs() -> None:
     async def check(client: Client, connect: FakeConnect) -> None:
         assert await call(client, "GET", "/v1/jobs") == (200, SERVER)
         assert await call(client, "GET", "/v1/jobs/connectors") == (200, ["numbers"])
@@ -70,7 +70,7 @@ def test_what_connect_has_is_found_below_jobs() -> None:
     with_connect(check)
 
 
-def test_what_is_to_be_done_is_handed_on_with_connects_own_statuses() -> None:
+def test_changes_are_forwarded_with_connects_own_statuses() -> None:
     async def check(client: Client, connect: FakeConnect) -> None:
         body = {"name": "a/b", "config": {"connector.class": "X", "tasks.max": 2, "flag": True}}
         async with client.post("/v1/jobs/connectors", json=body) as answer:
@@ -106,7 +106,7 @@ def test_what_is_to_be_done_is_handed_on_with_connects_own_statuses() -> None:
     with_connect(check)
 
 
-def test_nothing_of_a_request_but_what_it_asks_for_is_handed_on() -> None:
+def test_nothing_of_a_request_but_what_it_requests_is_handed_on() -> None:
     token = "t" * 20
     access = Access({hashlib.sha256(token.encode()).hexdigest(): Role.ADMIN})
 
@@ -130,7 +130,7 @@ def test_nothing_of_a_request_but_what_it_asks_for_is_handed_on() -> None:
 @pytest.mark.parametrize(
     ("role", "may"), [(Role.READ, {"GET"}), (Role.OPERATE, {"GET", "run"}), (Role.ADMIN, {"GET", "run", "change"})]
 )
-def test_who_may_what(role: Role, may: set[str]) -> None:
+def test_permissions_of_each_role(role: Role, may: set[str]) -> None:
     token = "t" * 20
     access = Access({hashlib.sha256(token.encode()).hexdigest(): role})
     asked = [
@@ -160,7 +160,7 @@ def test_who_may_what(role: Role, may: set[str]) -> None:
     with_connect(check, access=access)
 
 
-def test_who_only_looks_sees_no_secret() -> None:
+def test_a_viewer_sees_no_secret() -> None:
     token = "t" * 20
     access = Access({hashlib.sha256(token.encode()).hexdigest(): Role.READ})
 
@@ -194,7 +194,7 @@ def test_the_trail_has_no_secret_of_a_connectors_config() -> None:
         assert "open-sesame" not in said and '"rate":"3"' in said
 
 
-def test_without_an_address_it_is_said_which_config_names_one() -> None:
+def test_without_an_address_the_error_names_the_config() -> None:
     async def run() -> None:
         async with serve(FakeCluster()) as client:
             status, problem = await call(client, "GET", "/v1/jobs/connectors")
@@ -204,7 +204,7 @@ def test_without_an_address_it_is_said_which_config_names_one() -> None:
     asyncio.run(run())
 
 
-def test_the_next_worker_is_asked_where_nobody_is_reached() -> None:
+def test_the_next_worker_is_used_if_one_is_unreachable() -> None:
     async def check(client: Client, connect: FakeConnect) -> None:
         assert (await call(client, "PUT", f"{ONE}/pause"))[0] == 202
         connect.instead = hang_up
@@ -225,7 +225,7 @@ def hang_up(request: web.Request) -> web.StreamResponse:
     return web.Response()
 
 
-def test_who_does_not_answer_in_time_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_response_is_a_timeout_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connect_client, "LOOK_SECONDS", 0.05)
 
     async def run() -> None:
@@ -270,7 +270,7 @@ def page(status: int, text: str, **headers: str) -> Callable[[web.Request], web.
         (page(200, " " * (17 << 20)), 502, "CONNECT_UNINTELLIGIBLE", "bytes"),
     ],
 )
-def test_what_connect_refuses_is_a_problem_with_its_words(
+def test_an_error_of_connect_is_a_problem_with_its_message(
     answer: Callable[[web.Request], web.StreamResponse], status: int, error: str, said: str
 ) -> None:
     async def check(client: Client, connect: FakeConnect) -> None:
@@ -299,7 +299,7 @@ def test_a_body_that_is_too_large_or_no_config_is_not_handed_on() -> None:
     with_connect(check)
 
 
-def test_numbers_come_back_as_they_were_told() -> None:
+def test_numbers_are_returned_unchanged() -> None:
     async def check(client: Client, connect: FakeConnect) -> None:
         offset = '{"at": 12345678901234567890123, "more": [1.5, null]}'
         large = f'{{"offsets": [{{"partition": {{"p": 1}}, "offset": {offset}}}], "new": {{}}}}'

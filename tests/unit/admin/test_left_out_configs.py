@@ -70,7 +70,7 @@ def test_a_stored_value_that_is_not_in_force_is_named(row: DescribeConfigsResour
     assert sorted(cluster.asked) == [("1", [row.name]), ("2", None)], "only of its own all keys are asked about"
 
 
-def test_a_broker_that_does_not_tell_leaves_it_unknown() -> None:
+def test_without_a_brokers_report_the_value_is_unknown() -> None:
     cluster: Any = Cluster(common=[], broker1=[])
     assert asyncio.run(left_out_configs(cluster, [1])) == []
     assert asyncio.run(left_out_configs(cluster, [1, 2])) is None

@@ -28,7 +28,7 @@ def group(lag_group: str = "c", state: str = "Stable") -> cgd.DescribedGroup:
     return cgd.DescribedGroup(group_id=lag_group, group_state=state)
 
 
-def test_the_list_of_groups_is_told_when_it_is_another_one() -> None:
+def test_a_changed_list_of_groups_is_sent() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         cluster.consumers["c"] = group()
         async with client.get("/v1/live/groups?limit=10&prefix=c") as answer:
@@ -65,7 +65,7 @@ def test_a_wrong_parameter_is_refused_before_the_stream_begins(name: str, value:
     with_fake(test)
 
 
-def test_a_group_is_told_as_its_lag_grows_without_anybody_committing() -> None:
+def test_a_group_is_reported_as_its_lag_grows_without_any_committing() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         (log,) = cluster.add("t")
         log.append(Record(value=b"1"))
@@ -87,7 +87,7 @@ def test_a_group_is_told_as_its_lag_grows_without_anybody_committing() -> None:
     with_fake(test)
 
 
-def test_reassignments_are_told_as_they_go_on() -> None:
+def test_reassignments_are_reported_as_they_continue() -> None:
     async def test(client: Client, cluster: OperatedCluster) -> None:
         cluster.place("t", [1, 2])
         cluster.ends = {(1, "t", 0): 100, (2, "t", 0): 100, (3, "t", 0): 25}
@@ -106,7 +106,7 @@ def test_reassignments_are_told_as_they_go_on() -> None:
     with_operated(test)
 
 
-def test_who_leads_other_than_he_should_is_told_from_one_answer_of_the_metadata() -> None:
+def test_non_preferred_leaders_are_found_with_one_metadata_response() -> None:
     async def test(client: Client, cluster: OperatedCluster) -> None:
         cluster.place("a", [1, 2], [2, 1], [3, 1])
         cluster.place("b", [4, 2], [1, 4])
@@ -127,7 +127,7 @@ def test_who_leads_other_than_he_should_is_told_from_one_answer_of_the_metadata(
     with_operated(test)
 
 
-def test_throttles_that_are_set_are_told_and_taken_off() -> None:
+def test_throttles_that_are_set_are_reported_and_taken_off() -> None:
     leader, follower = "leader.replication.throttled.rate", "follower.replication.throttled.rate"
     log_dirs = "replica.alter.log.dirs.io.max.bytes.per.second"
 
@@ -150,7 +150,7 @@ def test_throttles_that_are_set_are_told_and_taken_off() -> None:
     with_operated(test)
 
 
-def test_everybody_learns_his_own_role() -> None:
+def test_each_caller_can_get_its_own_role() -> None:
     lines = "\n".join(f"{role} {hashlib.sha256(role.encode()).hexdigest()}" for role in ("read", "operate", "admin"))
 
     async def guarded(client: Client, cluster: FakeCluster) -> None:
@@ -166,7 +166,7 @@ def test_everybody_learns_his_own_role() -> None:
     with_fake(open_to_all)
 
 
-def test_who_follows_with_a_filter_hears_that_it_goes_on_though_nothing_matches(
+def test_following_with_a_filter_reports_progress_without_matches(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(browsing, "TURN_RECORDS", 2)

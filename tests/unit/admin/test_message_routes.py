@@ -83,7 +83,7 @@ def test_records_of_several_partitions_come_by_time_and_in_pages() -> None:
         ("filter=partition==1%26%26offset<2", [1, 3]),
     ],
 )
-def test_where_it_begins_and_what_is_chosen(query: str, found: list[int]) -> None:
+def test_start_positions_and_filters(query: str, found: list[int]) -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         fill(cluster)
         status, page = await call(client, "GET", f"{PATH}?{query}")
@@ -144,7 +144,7 @@ def test_time_is_a_limit_too() -> None:
     asyncio.run(test())
 
 
-def test_bytes_are_shown_as_asked() -> None:
+def test_bytes_are_shown_as_requested() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         (log,) = cluster.add("b")
         log.append(Record(key=None, value=b"\xff\x01", headers=(("n", None), ("b", b"\xfe"), ("b", b"x"))))
@@ -162,7 +162,7 @@ def test_bytes_are_shown_as_asked() -> None:
     with_fake(test)
 
 
-def test_what_is_packed_tightly_counts_as_large_as_it_is() -> None:
+def test_compressed_records_count_with_their_uncompressed_size() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         (log,) = cluster.add("z")
         for _ in range(3):
@@ -244,7 +244,7 @@ def test_a_log_whose_begin_moved_is_read_from_there() -> None:
     ],
 )
 @pytest.mark.parametrize("suffix", ["", "/stream", "/export"])
-def test_what_cannot_be_browsed_is_told_before_anything_is_read(suffix: str, query: str, field: str) -> None:
+def test_an_unreadable_topic_is_reported_before_reading(suffix: str, query: str, field: str) -> None:
     if suffix and query in ("limit=10001", "bytes=99999999999"):
         return  # an export, and what follows, may be longer
 
@@ -257,7 +257,7 @@ def test_what_cannot_be_browsed_is_told_before_anything_is_read(suffix: str, que
     with_fake(test)
 
 
-def test_topics_and_partitions_that_are_not_there() -> None:
+def test_missing_topics_and_partitions() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         fill(cluster)
         for path in ("/v1/topics/none/messages", f"{PATH}?partitions=5", f"{PATH}/stream?partitions=5"):
@@ -285,7 +285,7 @@ async def events_of(content: Any, count: int) -> list[tuple[str, Any]]:
     return found
 
 
-def test_what_is_written_is_followed_until_the_limit() -> None:
+def test_new_records_are_streamed_up_to_the_limit() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         fill(cluster)
         async with client.get(f"{PATH}/stream?limit=3&filter=value.number!=11") as answer:
@@ -325,7 +325,7 @@ def test_a_leader_that_moves_is_looked_for_again(monkeypatch: pytest.MonkeyPatch
     with_fake(test)
 
 
-def test_a_partition_that_stays_without_a_leader_ends_what_follows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partition_without_a_leader_ends_its_streams(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "RETRY_PAUSE_SECONDS", 0.0)
 
     async def test(client: Client, cluster: FakeCluster) -> None:
@@ -353,7 +353,7 @@ def test_an_export_that_fails_is_broken_off() -> None:
     with_fake(test)
 
 
-def test_a_stream_ends_with_its_reader_and_there_are_only_so_many() -> None:
+def test_a_stream_ends_with_its_reader_and_their_number_is_limited() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         cluster.add("t")
         streams = [await client.get(f"{PATH}/stream") for _ in range(STREAMS_MAX)]
@@ -368,7 +368,7 @@ def test_a_stream_ends_with_its_reader_and_there_are_only_so_many() -> None:
     with_fake(test)
 
 
-def test_what_grows_when_it_is_decompressed_is_taken_a_piece_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_is_decompressed_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer of a few megabytes may be gigabytes of records: no more of them are held than a limit and a piece."""
     monkeypatch.setattr(reading, "ANSWER_BYTES", 1_000)
     held: list[int] = []
@@ -429,7 +429,7 @@ def test_of_pages_that_are_large_a_few_are_made_at_a_time(monkeypatch: pytest.Mo
     with_fake(test)
 
 
-def test_who_takes_nothing_of_a_stream_loses_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_whose_reader_stalls_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader that keeps the connection and never reads would have one of the streams for ever."""
     monkeypatch.setattr(streaming, "STALLED_SECONDS", 0.2)
 
@@ -463,7 +463,7 @@ def test_a_server_that_ends_ends_its_streams() -> None:
     asyncio.run(test())
 
 
-def test_a_failure_in_the_middle_is_the_last_word() -> None:
+def test_a_failure_in_the_middle_ends_the_stream_with_an_error() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         cluster.add("t")
         async with client.get(f"{PATH}/stream") as answer:
@@ -497,7 +497,7 @@ def test_a_topic_is_exported_as_lines() -> None:
     with_fake(test)
 
 
-def test_records_are_written_and_told_of_one_by_one() -> None:
+def test_records_are_written_and_reported_one_by_one() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         logs = cluster.add("t", 3)
         records = [
@@ -580,7 +580,7 @@ def test_a_partition_that_waits_for_its_followers_does_not_hold_up_the_others(mo
     with_fake(test)
 
 
-def test_a_partition_without_leader_is_told_with_its_records() -> None:
+def test_a_partition_without_leader_is_reported_with_its_records() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         cluster.add("t", 2)[1].leader = -1
         body = {"records": [{"partition": 0, "value": "a"}, {"partition": 1, "value": "b"}]}

@@ -47,7 +47,7 @@ def test_the_life_of_a_topic() -> None:
     assert (row.type, row.topic, row.topic_id, builder.partitions) == ("topic_deleted", "t", str(ID), {})
 
 
-def test_what_was_known_before_is_not_told_again() -> None:
+def test_known_events_are_not_reported_again() -> None:
     builder = MetadataEventBuilder()
     told(builder, records.Topic(name="t", topic_id=ID), partition())
     assert told(builder, records.Topic(name="t", topic_id=ID), partition(), change(isr=(2, 1))) == []
@@ -73,7 +73,7 @@ def test_brokers_come_and_go() -> None:
     assert kinds(records.UnregisterBroker(broker_id=2, broker_epoch=1)) == ["broker_unregistered"]
 
 
-def test_who_begins_in_the_middle_tells_all_and_says_before_of_nothing_it_was_not_told() -> None:
+def test_a_reader_that_starts_in_the_middle_reports_all_and_no_unknown_previous_values() -> None:
     builder = MetadataEventBuilder(labels={str(ID): "t"})
     fenced = records.BrokerRegistrationChange(broker_id=1, broker_epoch=1, fenced=True)
     assert told(builder, fenced, change(isr=(1,))) == [
@@ -84,7 +84,7 @@ def test_who_begins_in_the_middle_tells_all_and_says_before_of_nothing_it_was_no
     assert (row.topic, row.before, row.after["leader_epoch"]) == ("t", {"leader": None, "leader_epoch": None}, None)
 
 
-def test_what_is_known_of_the_cluster_fills_in_what_no_record_told_of() -> None:
+def test_known_cluster_data_completes_missing_records() -> None:
     builder = MetadataEventBuilder()
     told(builder, change(isr=(1,)), records.BrokerRegistrationChange(broker_id=1, broker_epoch=1, fenced=True))
     places = {(str(ID), 0): PartitionState(2, 7, [1, 2]), (str(ID), 1): PartitionState(1, 3, [1])}
@@ -99,7 +99,7 @@ def test_what_is_known_of_the_cluster_fills_in_what_no_record_told_of() -> None:
     assert led.partitions[str(ID), 0] == PartitionState(3, None, [1, 2]), "the epoch is another leader's"
 
 
-def test_a_change_that_is_not_whole_is_not_told_of() -> None:
+def test_a_change_that_is_not_whole_is_not_reported() -> None:
     builder = MetadataEventBuilder()
     told(builder, change(leader=1))
     assert builder.complete_until(1) == 1
@@ -110,7 +110,7 @@ def test_a_change_that_is_not_whole_is_not_told_of() -> None:
     assert builder.complete_until(7) == 7
 
 
-def test_a_change_in_parts_is_told_when_it_is_whole_or_not_at_all() -> None:
+def test_a_change_in_parts_is_reported_when_it_is_whole_or_not_at_all() -> None:
     builder = MetadataEventBuilder()
     topic = records.Topic(name="t", topic_id=ID)
     assert told(builder, records.BeginTransaction(), topic) == []
@@ -119,7 +119,7 @@ def test_a_change_in_parts_is_told_when_it_is_whole_or_not_at_all() -> None:
     assert [each[0] for each in told(builder, records.EndTransaction())] == ["topic_created", "partition_created"]
 
 
-def test_a_config_is_told_without_its_value() -> None:
+def test_a_config_is_reported_without_its_value() -> None:
     secret = records.Config(resource_type=2, resource_name="t", name="x", value="secret")
     (row,) = MetadataEventBuilder().take(
         0, 1, {"type": "Config", **{k: getattr(secret, k) for k in secret.__struct_fields__}}
@@ -127,7 +127,7 @@ def test_a_config_is_told_without_its_value() -> None:
     assert (row.type, row.topic) == ("config_changed", "t") and "secret" not in repr(row)
 
 
-def test_a_reassignment_is_told_from_its_beginning_to_its_end() -> None:
+def test_a_reassignment_is_reported_from_its_beginning_to_its_end() -> None:
     builder = MetadataEventBuilder()
     told(builder, records.Topic(name="t", topic_id=ID), partition())
     begun = change(replicas=(3, 1, 2), adding_replicas=(3,), removing_replicas=(1,))
@@ -140,7 +140,7 @@ def test_a_reassignment_is_told_from_its_beginning_to_its_end() -> None:
     ]
 
 
-def test_quotas_and_features_are_told() -> None:
+def test_quotas_and_features_are_reported() -> None:
     entity = (records.QuotaEntity(entity_type="user", entity_name=None),)
     quota = records.ClientQuota(entity=entity, key="producer_byte_rate", value=1024.0)
     gone = records.ClientQuota(entity=entity, key="producer_byte_rate", remove=True)

@@ -73,7 +73,7 @@ def test_the_tree_is_walked_at_any_offset() -> None:
     with_fake(test)
 
 
-def test_what_is_not_there_is_refused_by_name() -> None:
+def test_unknown_resources_are_refused_by_name() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         begin(cluster)
         for path, status, error, field in (
@@ -126,7 +126,7 @@ def test_a_log_beyond_the_limit_has_a_named_answer(monkeypatch: pytest.MonkeyPat
     with_fake(test)
 
 
-def test_what_changed_between_two_offsets() -> None:
+def test_changes_between_two_offsets() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         begin(cluster)
         found = await told(client, "/v1/metadata/diff?since=3&at=4")
@@ -147,7 +147,7 @@ def test_what_changed_between_two_offsets() -> None:
     with_fake(test)
 
 
-def test_records_are_told_without_signs_of_life() -> None:
+def test_records_are_reported_without_signs_of_life() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         begin(cluster)
         newest = await told(client, "/v1/metadata/records?limit=2")
@@ -228,7 +228,7 @@ def refuse_fetches(monkeypatch: pytest.MonkeyPatch, code: ErrorCode, times: int)
 
 
 @pytest.mark.parametrize("code", COME_AGAIN)
-def test_events_go_on_where_the_next_broker_is_behind_or_trims_its_copy(
+def test_events_continue_where_the_next_broker_is_behind_or_trims_its_copy(
     code: ErrorCode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
@@ -244,7 +244,7 @@ def test_events_go_on_where_the_next_broker_is_behind_or_trims_its_copy(
     with_fake(test)
 
 
-def test_events_that_were_missed_for_good_are_told_as_an_error() -> None:
+def test_events_that_were_missed_for_good_are_reported_as_an_error() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         begin(cluster)
         async with client.get("/v1/events?seconds=60") as answer:
@@ -322,7 +322,7 @@ def test_a_partition_is_shown_batch_by_batch() -> None:
 SECRET = "hunter2"
 
 
-def test_no_secret_is_shown_wherever_the_metadata_are() -> None:
+def test_no_part_of_the_metadata_shows_a_secret() -> None:
     """A config that nobody knows is a secret to DescribeConfigs: the metadata tell no more of it, nor does a filter."""
 
     async def test(client: Client, cluster: FakeCluster) -> None:
@@ -370,7 +370,7 @@ def test_each_type_of_metadata_record_has_been_looked_at_for_secrets() -> None:
     assert {each.__name__ for each in records.RECORD_TYPES} == holds_none | hidden
 
 
-def test_a_name_of_digits_that_are_none_of_ours_is_a_name() -> None:
+def test_non_ascii_digits_are_a_name() -> None:
     """Any client may name a group so; the folder it lies in can be looked at all the same."""
 
     async def test(client: Client, cluster: FakeCluster) -> None:

@@ -103,7 +103,9 @@ def test_one_that_takes_no_writes_while_it_moves_is_named_though_nothing_is_miss
     with_operated(test)
 
 
-def test_only_topics_with_a_replica_out_of_sync_are_asked_about_many_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_topics_with_a_replica_out_of_sync_are_queried_in_batches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(min_isr, "TOPICS_MAX", 2)
 
     async def test(client: Client, cluster: OperatedCluster) -> None:
@@ -161,7 +163,7 @@ class Lacking(OperatedCluster):
     ],
     ids=["nobody reached", "not allowed", "deleted meanwhile"],
 )
-def test_what_nobody_tells_is_not_counted_and_the_rest_is_told(
+def test_missing_values_are_not_counted_and_the_others_are_reported(
     trouble: ErrorCode | None, counted: tuple[int | None, int | None]
 ) -> None:
     async def test(client: Client, cluster: Lacking) -> None:

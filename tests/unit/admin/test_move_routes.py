@@ -48,7 +48,7 @@ def begin(cluster: ManagedCluster) -> None:
     cluster.under_way["t", 0] = ([3], [2])
 
 
-def test_what_is_under_way_is_throttled_and_let_go() -> None:
+def test_an_operation_in_progress_is_throttled_and_released() -> None:
     async def test(client: Client, cluster: ManagedCluster) -> None:
         begin(cluster)
         empty: dict[str, Any] = {"brokers": [], "topics": [], "unreachable": []}
@@ -75,7 +75,7 @@ def test_what_is_under_way_is_throttled_and_let_go() -> None:
     with_managed(test)
 
 
-def test_two_who_throttle_do_not_overwrite_each_other() -> None:
+def test_concurrent_throttles_do_not_overwrite_each_other() -> None:
     async def test(client: Client, cluster: ManagedCluster) -> None:
         begin(cluster)
         async with client.get(THROTTLE) as answer:
@@ -145,7 +145,7 @@ def test_replicas_move_between_log_directories_by_a_plan() -> None:
     with_managed(test)
 
 
-def test_what_a_broker_cannot_do_with_a_directory_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_brokers_directory_errors_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(client: Client, cluster: ManagedCluster) -> None:
         cluster.place("t", [1, 2])
         (row,) = (await call(client, "POST", PATH, plan(["/nowhere", "/b"])))[1]

@@ -77,7 +77,7 @@ def test_with_a_filter_it_goes_back_to_where_they_are() -> None:
 
 
 @pytest.mark.parametrize(("limit", "reason"), [("scanned=64", "scanned"), ("bytes=4000", "bytes")])
-def test_a_limit_is_told_and_the_rest_can_be_asked_for(limit: str, reason: str) -> None:
+def test_a_limit_is_reported_and_the_rest_can_be_requested(limit: str, reason: str) -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         write(cluster, list(range(0, 1000, 2)), list(range(1, 1000, 2)))
         page = await look(client, f"limit=10&filter=value.number<500&{limit}")
@@ -88,7 +88,7 @@ def test_a_limit_is_told_and_the_rest_can_be_asked_for(limit: str, reason: str) 
     with_fake(test)
 
 
-def test_large_records_are_shown_though_not_all_that_were_asked_for_fit() -> None:
+def test_large_records_are_shown_though_not_all_that_were_requested_fit() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         (log,) = cluster.add("t")
         for number in range(20):
@@ -102,7 +102,7 @@ def test_large_records_are_shown_though_not_all_that_were_asked_for_fit() -> Non
     with_fake(test)
 
 
-def test_what_it_is_asked_is_checked() -> None:
+def test_the_request_is_checked() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         write(cluster, [1], [2])
         assert numbers(await look(client, "partitions=1")) == [2]
@@ -186,7 +186,7 @@ def row(offset: int, timestamp: int) -> Record:
     return Record(offset=offset, timestamp=timestamp)
 
 
-def test_a_partition_stays_open_while_what_lies_further_back_may_be_newer_than_what_was_taken() -> None:
+def test_a_partition_stays_open_while_older_offsets_may_have_newer_timestamps() -> None:
     looked = {
         0: Looked(first=0, low=5, rows=[row(5, 100), row(6, 101)], horizon_ms=100),
         1: Looked(first=0, low=5, rows=[row(5, 50)], horizon_ms=40),

@@ -63,7 +63,7 @@ def register(cluster: ManagedCluster) -> None:
     write(cluster, 1, records.BrokerRegistrationChange(broker_id=1, broker_epoch=0, log_dirs=(FIRST, SECOND)))
 
 
-def test_a_broker_has_what_it_registered_with_and_what_its_process_tells() -> None:
+def test_a_broker_has_what_it_registered_with_and_what_its_process_reports() -> None:
     async def test(client: Client, cluster: ManagedCluster, node: FakeNode) -> None:
         register(cluster)
         status, found = await call(client, "GET", "/v1/brokers/1")
@@ -87,7 +87,7 @@ def test_a_broker_has_what_it_registered_with_and_what_its_process_tells() -> No
     with_node(test)
 
 
-def test_the_list_waits_for_no_process_that_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_list_does_not_wait_for_a_stopped_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broker_routes, "LIST_SECONDS", 0.2)
 
     async def test(client: Client, cluster: ManagedCluster, node: FakeNode) -> None:
@@ -112,7 +112,7 @@ def test_the_list_waits_for_no_process_that_stands_still(monkeypatch: pytest.Mon
     with_node(test)
 
 
-def test_brokers_are_told_though_nobody_tells_the_metadata_log() -> None:
+def test_brokers_are_reported_without_metadata_log_information() -> None:
     async def test(client: Client, cluster: ManagedCluster, node: FakeNode) -> None:
         cluster.codes[FetchRequest] = ErrorCode.UNSUPPORTED_VERSION
         row = (await call(client, "GET", "/v1/brokers/1"))[1]
@@ -121,7 +121,7 @@ def test_brokers_are_told_though_nobody_tells_the_metadata_log() -> None:
     with_node(test)
 
 
-def test_connections_and_the_log_are_those_the_process_tells_of() -> None:
+def test_connections_and_the_log_are_those_the_process_reports() -> None:
     async def test(client: Client, cluster: ManagedCluster, node: FakeNode) -> None:
         found = await call(client, "GET", "/v1/brokers/1/connections?limit=5")
         assert found == (200, {"total": 3, "connections": [CONNECTION]})
@@ -155,7 +155,7 @@ def test_connections_and_the_log_are_those_the_process_tells_of() -> None:
         ("/v1/node/log", answer(302, error="", message=""), 503, "NODE_FAILED"),
     ],
 )
-def test_what_a_process_answers_instead_is_told_by_name(path: str, said: Any, status: int, error: str) -> None:
+def test_an_unexpected_response_of_a_process_is_reported(path: str, said: Any, status: int, error: str) -> None:
     async def test(client: Client, cluster: ManagedCluster, node: FakeNode) -> None:
         node.answers[path] = said
         found = await call(client, "GET", "/v1/brokers/1/log")
@@ -176,7 +176,7 @@ def test_an_answer_that_does_not_end_is_broken_off(monkeypatch: pytest.MonkeyPat
     with_node(test)
 
 
-def test_another_process_at_the_address_is_neither_asked_nor_stopped() -> None:
+def test_another_process_at_the_address_is_neither_queried_nor_stopped() -> None:
     async def test(client: Client, cluster: ManagedCluster, node: FakeNode) -> None:
         name_listeners(cluster, 2, metrics_listener=node.url)
         for method, path in (("GET", "log"), ("POST", "controlled-shutdown")):
@@ -188,7 +188,7 @@ def test_another_process_at_the_address_is_neither_asked_nor_stopped() -> None:
     with_node(test)
 
 
-def test_a_process_of_another_cluster_is_neither_asked_nor_stopped() -> None:
+def test_a_process_of_another_cluster_is_neither_queried_nor_stopped() -> None:
     """Of the same id and role: two clusters' loopback addresses may be the same."""
 
     async def test(client: Client, cluster: ManagedCluster, node: FakeNode) -> None:
@@ -203,7 +203,7 @@ def test_a_process_of_another_cluster_is_neither_asked_nor_stopped() -> None:
     with_node(test)
 
 
-def test_a_token_goes_nowhere_that_a_dynamic_config_or_a_redirect_says() -> None:
+def test_a_token_is_not_sent_to_addresses_of_dynamic_configs_or_redirects() -> None:
     async def run() -> None:
         node, elsewhere, cluster = FakeNode(), FakeNode(), ManagedCluster()
         async with running(node, elsewhere), serve(cluster) as client:
@@ -237,7 +237,7 @@ def test_registrations_are_those_of_the_log_that_there_is() -> None:
     with_node(test)
 
 
-def test_registrations_go_on_behind_a_snapshot() -> None:
+def test_registrations_continue_behind_a_snapshot() -> None:
     registered = records.RegisterBroker(broker_id=1, broker_epoch=4, incarnation_id=INCARNATION, endpoints=())
     found = Registrations.of_snapshot(SnapshotId(end_offset=9, epoch=1), b"".join(encode_snapshot([registered], 1, 0)))
     assert found.next_offset == 9 and found.read([])[1].broker_epoch == 4
@@ -245,7 +245,7 @@ def test_registrations_go_on_behind_a_snapshot() -> None:
         Registrations.of_snapshot(SnapshotId(end_offset=9, epoch=1), b"nonsense")
 
 
-def test_a_broker_is_shut_down_by_an_admin_and_the_trail_says_so(written: list[dict[str, Any]]) -> None:
+def test_a_broker_is_shut_down_by_an_admin_and_the_trail_reports_it(written: list[dict[str, Any]]) -> None:
     async def test(client: Client, cluster: ManagedCluster, node: FakeNode) -> None:
         path = "/v1/brokers/1/controlled-shutdown"
         assert (await call(client, "POST", path, headers=as_("operate")))[1]["error"] == "FORBIDDEN_ROLE"
@@ -258,7 +258,7 @@ def test_a_broker_is_shut_down_by_an_admin_and_the_trail_says_so(written: list[d
     with_node(test, FakeNode(access=guarded()), guarded())
 
 
-def test_a_process_with_other_tokens_refuses_by_its_own_word() -> None:
+def test_a_process_with_other_tokens_rejects_with_its_own_message() -> None:
     async def test(client: Client, cluster: ManagedCluster, node: FakeNode) -> None:
         status, problem = await call(client, "GET", "/v1/brokers/1/log")
         assert (status, problem["error"]) == (403, "NODE_REFUSED") and "token" in problem["message"]
@@ -268,7 +268,7 @@ def test_a_process_with_other_tokens_refuses_by_its_own_word() -> None:
     with_node(test, FakeNode(access=guarded()))
 
 
-def test_a_change_whose_answer_did_not_come_may_have_been_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_without_a_response_may_have_happened(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(client: Client, cluster: ManagedCluster, node: FakeNode) -> None:
         node.hold.add("/v1/node/controlled-shutdown")
         monkeypatch.setattr(node_pages.NodePages.post, "__kwdefaults__", {"seconds": 0.2})
@@ -300,7 +300,7 @@ def test_the_active_controller_writes_a_snapshot_or_the_one_that_is_named() -> N
     with_node(test, FakeNode(ACTIVE, "controller"))
 
 
-def test_nobody_tells_where_a_controller_is_that_only_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_address_of_a_following_controller_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def told(cluster: ManagedCluster, broker: int, request: Any) -> DescribeQuorumResponse:
         row = ResponsePartitionData(leader_id=-1, observers=[ReplicaState(replica_id=103)])
         return DescribeQuorumResponse(topics=[ResponseTopicData(partitions=[row])])
@@ -332,7 +332,7 @@ COMBINED = "controller, broker"
         (Who(CONTROLLER, 1), {"process.roles": "controller", "metrics.listener": "a:7"}, "http://a:7"),
     ],
 )
-def test_where_a_process_serves_its_pages(who: Who, configs: dict[str, str], url: str) -> None:
+def test_address_of_a_processs_pages(who: Who, configs: dict[str, str], url: str) -> None:
     assert endpoint_in({"process.roles": COMBINED, **configs}, who, "there").url == url
 
 

@@ -109,7 +109,7 @@ def configure(cluster: OperatedCluster) -> None:
         ("topic:plain,topic:plain:default", {}),
     ],
 )
-def test_configs_are_compared_by_what_they_mean(columns: str, found: dict[str, list[str | None]]) -> None:
+def test_configs_are_compared_by_meaning(columns: str, found: dict[str, list[str | None]]) -> None:
     async def test(client: Client, cluster: OperatedCluster) -> None:
         configure(cluster)
         status, diff = await call(client, "GET", f"/v1/configs/diff?of={columns}")
@@ -125,7 +125,7 @@ def test_configs_are_compared_by_what_they_mean(columns: str, found: dict[str, l
     with_operated(test)
 
 
-def test_secrets_are_not_told_and_own_configs_of_brokers_are_marked() -> None:
+def test_secrets_are_not_reported_and_own_configs_of_brokers_are_marked() -> None:
     async def test(client: Client, cluster: OperatedCluster) -> None:
         configure(cluster)
         rows = (await call(client, "GET", "/v1/configs/diff?of=broker:1,broker:2&all=true"))[1]["rows"]
@@ -153,7 +153,7 @@ def test_secrets_are_not_told_and_own_configs_of_brokers_are_marked() -> None:
         "topic:mine:static,t:1",
     ],
 )
-def test_what_cannot_be_compared_is_refused(columns: str) -> None:
+def test_incomparable_configs_are_refused(columns: str) -> None:
     async def test(client: Client, cluster: OperatedCluster) -> None:
         status, problem = await call(client, "GET", f"/v1/configs/diff?of={columns}")
         assert (status, problem["field"]) == (400, "of"), columns
@@ -161,7 +161,7 @@ def test_what_cannot_be_compared_is_refused(columns: str) -> None:
     with_operated(test)
 
 
-def test_all_brokers_are_compared_by_one_word_and_who_is_not_there_is_said() -> None:
+def test_all_brokers_are_compared_and_missing_ones_reported() -> None:
     async def test(client: Client, cluster: OperatedCluster) -> None:
         configure(cluster)
         diff = (await call(client, "GET", "/v1/configs/diff?of=brokers"))[1]
@@ -172,7 +172,7 @@ def test_all_brokers_are_compared_by_one_word_and_who_is_not_there_is_said() -> 
     with_operated(test)
 
 
-def test_a_transactions_partitions_are_told_with_where_it_begins() -> None:
+def test_a_transactions_partitions_are_reported_with_where_it_begins() -> None:
     async def test(client: Client, cluster: OperatedCluster) -> None:
         begin(cluster)
         (row,) = (await call(client, "GET", "/v1/transactions/known/partitions"))[1]

@@ -62,7 +62,7 @@ LISTS: list[tuple[str, Callable[[Row], object], list[object]]] = [
 
 
 @pytest.mark.parametrize(("path", "name", "wanted"), LISTS, ids=[path for path, _, _ in LISTS])
-def test_a_list_is_told_page_by_page(path: str, name: Callable[[Row], object], wanted: list[object]) -> None:
+def test_a_list_is_reported_page_by_page(path: str, name: Callable[[Row], object], wanted: list[object]) -> None:
     async def test(client: Client, cluster: ManagedCluster) -> None:
         place(cluster)
         assert [[name(row) for row in page] for page in await pages(client, path)] == [wanted]
@@ -113,7 +113,7 @@ def test_a_page_has_a_size_that_can_be(limit: str) -> None:
     with_managed(test)
 
 
-def test_two_who_ask_for_a_brokers_duty_do_not_overwrite_each_other() -> None:
+def test_concurrent_changes_of_a_brokers_admin_state_do_not_overwrite_each_other() -> None:
     async def test(client: Client, cluster: ManagedCluster) -> None:
         cluster.place("t", [1, 2])
         maintenance, decommission = "/v1/brokers/2/maintenance", "/v1/brokers/2/decommission"

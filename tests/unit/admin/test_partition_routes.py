@@ -50,7 +50,7 @@ def write(log: Log, count: int) -> None:
         "none",
     ],
 )
-def test_epochs_are_told_with_their_offsets(
+def test_epochs_are_reported_with_their_offsets(
     start: int, known: list[tuple[int, int]], found: list[tuple[int, int, int]]
 ) -> None:
     async def test(client: Client, cluster: ManagedCluster) -> None:
@@ -76,7 +76,7 @@ def test_epochs_are_told_with_their_offsets(
     with_managed(test)
 
 
-def test_epochs_of_what_is_not_there_are_refused() -> None:
+def test_epochs_of_missing_partitions_are_refused() -> None:
     async def test(client: Client, cluster: ManagedCluster) -> None:
         cluster.place("t", [1])
         assert (await call(client, "GET", "/v1/topics/t/partitions/1/epochs"))[0] == 404
@@ -94,7 +94,7 @@ def metadata(cluster: ManagedCluster, *found: records.MetadataRecord) -> int:
     return cluster.logs[METADATA_TOPIC][0].append(*rows)
 
 
-def test_a_partitions_history_is_told_from_the_metadata_log() -> None:
+def test_a_partitions_history_is_reported_from_the_metadata_log() -> None:
     async def test(client: Client, cluster: ManagedCluster) -> None:
         cluster.place("t", [1, 2, 3])
         cluster.place("u", [1, 2, 3])
@@ -184,7 +184,7 @@ def test_replicas_are_held_against_the_leaders(logs: list[list[Seen]], begins: t
     assert checked(*logs, begins=begins) == found
 
 
-def test_what_is_compacted_is_not_compared_but_checked() -> None:
+def test_compacted_topics_are_checked_but_not_compared() -> None:
     logs = (GOOD, [GOOD[0], seen(5, 9, 77, valid=False)])
     assert checked(*logs, begins=(0, 0), compared=False) == [(2, Kind.DAMAGED, 5)]
 
@@ -218,7 +218,7 @@ async def verified(client: Client, query: str = "") -> tuple[list[tuple[str, Any
     return found, found[-2][1]
 
 
-def test_sound_replicas_are_told_as_sound() -> None:
+def test_sound_replicas_are_reported_as_sound() -> None:
     async def test(client: Client, cluster: ManagedCluster) -> None:
         log = replicated(cluster)
         found, result = await verified(client)
@@ -234,7 +234,7 @@ def test_sound_replicas_are_told_as_sound() -> None:
     with_managed(test)
 
 
-def test_what_is_wrong_is_told_as_it_is_found() -> None:
+def test_errors_are_reported_when_found() -> None:
     async def test(client: Client, cluster: ManagedCluster) -> None:
         replicated(cluster)
         damaged = bytearray(cluster.copies[1, "t", 0].batches[5])
@@ -258,7 +258,7 @@ def test_what_is_wrong_is_told_as_it_is_found() -> None:
     with_managed(test)
 
 
-def test_a_replica_that_cannot_be_read_is_told_and_the_others_are_compared() -> None:
+def test_a_replica_that_cannot_be_read_is_reported_and_the_others_are_compared() -> None:
     async def test(client: Client, cluster: ManagedCluster) -> None:
         replicated(cluster)
         cluster.silent = {3}
@@ -278,7 +278,9 @@ def test_a_replica_that_cannot_be_read_is_told_and_the_others_are_compared() -> 
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-def test_what_retention_takes_away_meanwhile_is_not_missing(at_once: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_deleted_by_retention_during_the_check_are_not_missing(
+    at_once: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A follower's log begins later by the time it is read: what it no longer has is not held against it."""
     monkeypatch.setattr(verify_routes, "FETCH_BYTES", 200)
 
@@ -306,7 +308,7 @@ def test_what_retention_takes_away_meanwhile_is_not_missing(at_once: bool, monke
     with_managed(test)
 
 
-def test_faults_are_counted_where_they_are_too_many_to_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_faults_are_only_counted_if_they_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verify_routes, "FAULTS_REPORTED_MAX", 3)
 
     async def test(client: Client, cluster: ManagedCluster) -> None:

@@ -156,7 +156,7 @@ def test_a_change_that_does_not_compare_does_not_come_in_between() -> None:
     asyncio.run(main())
 
 
-def test_a_broker_that_is_cut_off_is_not_believed_and_the_next_one_is_asked() -> None:
+def test_a_broker_that_is_cut_off_is_not_believed_and_the_next_one_is_queried() -> None:
     async def main() -> None:
         controller = Controller()
         cut_off, other = Follower(controller, cut_off=True), Follower(controller)
@@ -171,7 +171,7 @@ def test_a_broker_that_is_cut_off_is_not_believed_and_the_next_one_is_asked() ->
     asyncio.run(main())
 
 
-def test_where_no_broker_knows_what_there_is_nothing_is_changed() -> None:
+def test_nothing_is_changed_if_no_broker_knows_the_current_state() -> None:
     async def main() -> None:
         controller = Controller()
         cut_off = [Follower(controller, cut_off=True) for _ in range(2)]
@@ -184,7 +184,7 @@ def test_where_no_broker_knows_what_there_is_nothing_is_changed() -> None:
     asyncio.run(main())
 
 
-def test_a_put_sees_what_was_changed_a_moment_ago() -> None:
+def test_a_put_sees_earlier_changes() -> None:
     """Else it would take it for what is wanted already, or leave it as it is."""
 
     async def main() -> None:

@@ -30,7 +30,7 @@ def names(rows: list[dict[str, list[dict[str, str | None]]]]) -> list[str]:
         ("?ip=9.9.9.9", []),
     ],
 )
-def test_quotas_are_found_by_whose_they_are(query: str, found: list[object]) -> None:
+def test_quotas_are_found_by_entity(query: str, found: list[object]) -> None:
     async def test(client: Client, cluster: OperatedCluster) -> None:
         fill(cluster)
         status, rows = await call(client, "GET", f"/v1/quotas{query}")
@@ -50,7 +50,7 @@ def test_quotas_are_found_by_whose_they_are(query: str, found: list[object]) -> 
         ("name=a", "name"),
     ],
 )
-def test_whose_quotas_is_refused_where_it_cannot_be_said(query: str, field: str) -> None:
+def test_an_invalid_quota_entity_is_refused(query: str, field: str) -> None:
     async def test(client: Client, cluster: OperatedCluster) -> None:
         status, problem = await call(client, "GET", f"/v1/quotas?{query}")
         assert (status, problem["field"]) == (400, field)
@@ -97,7 +97,7 @@ def test_a_change_names_one_entity_and_something_to_change() -> None:
     with_operated(test)
 
 
-def test_who_looked_at_older_quotas_does_not_overwrite_newer_ones() -> None:
+def test_a_change_based_on_older_quotas_does_not_overwrite_newer_ones() -> None:
     async def test(client: Client, cluster: OperatedCluster) -> None:
         fill(cluster)
         async with client.get("/v1/quotas?user=a") as answer:

@@ -54,7 +54,7 @@ def test_brokers_are_compared_without_one_that_does_not_answer_unless_it_is_name
     with_operated(test)
 
 
-def test_a_refusal_is_raised_but_not_that_of_one_who_is_not_ready() -> None:
+def test_an_error_is_raised_except_that_of_a_broker_that_is_not_ready() -> None:
     async def ask(broker: int, _: Address) -> str:
         if broker == 2:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "soon")

@@ -52,7 +52,7 @@ def test_a_stream_that_has_nothing_to_write_ends_with_its_reader(way: str) -> No
     asyncio.run(main())
 
 
-def test_pages_that_nobody_waits_for_any_more_make_room_for_others() -> None:
+def test_abandoned_page_requests_make_room_for_others() -> None:
     async def main() -> None:
         cluster = FakeCluster()
         cluster.add("t")

@@ -40,7 +40,7 @@ def written(cluster: FakeCluster, partitions: int, count: int, size: int) -> lis
     [(24, 10, 60_000), (2, 5, PARTITION_BYTES + 1), (9, 3, PARTITION_BYTES // 2)],
     ids=["more partitions than an answer has room for", "batches too large to come second", "some of both"],
 )
-def test_what_an_answer_had_no_room_for_is_asked_for_again(partitions: int, count: int, size: int) -> None:
+def test_partitions_missing_in_a_limited_response_are_requested_again(partitions: int, count: int, size: int) -> None:
     cluster = FakeCluster()
     expected = written(cluster, partitions, count, size)
     found, progress = asyncio.run(browsed(cluster))
@@ -48,7 +48,7 @@ def test_what_an_answer_had_no_room_for_is_asked_for_again(partitions: int, coun
     assert progress.stopped_by is Stopped.END and progress.offsets == dict.fromkeys(range(partitions), count)
 
 
-def test_who_reads_over_its_quota_is_answered_without_partitions_and_asks_again(
+def test_a_fetch_over_quota_gets_no_partitions_and_is_repeated(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cluster = FakeCluster()
@@ -67,7 +67,7 @@ def test_who_reads_over_its_quota_is_answered_without_partitions_and_asks_again(
 
 
 @pytest.mark.parametrize("isolation", [READ_UNCOMMITTED, READ_COMMITTED])
-def test_a_new_leader_that_does_not_know_yet_what_is_committed_is_waited_for(
+def test_a_new_leader_without_a_known_high_watermark_is_waited_for(
     isolation: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its high watermark is behind what its predecessor told; so long it gives out nothing, and refuses nothing."""
@@ -89,7 +89,7 @@ def test_a_new_leader_that_does_not_know_yet_what_is_committed_is_waited_for(
     assert asyncio.run(browsed(cluster, isolation))[0] == expected and not behind
 
 
-def test_a_log_that_lost_its_end_is_told_and_not_taken_for_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_lost_its_end_is_reported_and_not_taken_for_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """An unclean leader may have fewer records for good."""
     monkeypatch.setattr(reading, "RETRY_PAUSE_SECONDS", 0)
     cluster = FakeCluster()
@@ -110,7 +110,7 @@ def test_a_log_that_lost_its_end_is_told_and_not_taken_for_read(monkeypatch: pyt
     assert raised.value.code is ErrorCode.LEADER_NOT_AVAILABLE
 
 
-def test_what_was_cleaned_away_up_to_the_end_ends_the_looking() -> None:
+def test_a_search_ends_if_all_records_up_to_the_end_were_cleaned() -> None:
     cluster = FakeCluster()
     expected = written(cluster, 3, 4, 10)
     cluster.logs["t"][1].batches.clear()

@@ -20,7 +20,7 @@ def plan(*rows: tuple[int, list[int]], **options: object) -> dict[str, object]:
     return {"partitions": [{"topic": "t", "partition": index, "replicas": to} for index, to in rows], **options}
 
 
-def test_what_is_spread_has_as_many_replicas_on_all_racks() -> None:
+def test_a_spread_plan_balances_replicas_over_racks() -> None:
     proposed = spread({place: [1, 2] for place in A}, {3: "east", 4: "east", 5: "west", 6: "west"}, Random(1))
     assert list(proposed) == A
     for replicas in proposed.values():
@@ -33,7 +33,7 @@ def test_what_is_spread_has_as_many_replicas_on_all_racks() -> None:
         check_racks({1: "east", 2: None})
 
 
-def test_what_is_kept_moves_no_more_than_it_must() -> None:
+def test_a_plan_with_keep_moves_as_few_replicas_as_possible() -> None:
     current = {A[0]: [1, 2], A[1]: [2, 3], A[2]: [3, 1], A[3]: [4, 1]}
     found = keep(current, {1: None, 2: None, 4: None})
     assert (found[A[0]], found[A[3]]) == ([1, 2], [4, 1]), "who stays, stays"
@@ -157,7 +157,7 @@ def test_a_throttled_move_off_a_broker_that_is_down_begins_and_its_throttle_goes
     with_operated(test)
 
 
-def test_where_no_controller_is_reached_a_broker_that_is_down_is_not_waited_for() -> None:
+def test_without_a_controller_a_stopped_broker_is_not_waited_for() -> None:
     async def test(client: Client, cluster: OperatedCluster) -> None:
         cluster.place("t", [1, 3])
         cluster.silent, cluster.fenced = {3, CONTROLLER}, {3}
@@ -171,7 +171,7 @@ def test_where_no_controller_is_reached_a_broker_that_is_down_is_not_waited_for(
     with_operated(test)
 
 
-def test_what_is_under_way_is_cancelled_and_the_last_one_takes_the_throttles_along() -> None:
+def test_pending_reassignments_are_cancelled_and_the_last_one_removes_the_throttles() -> None:
     async def test(client: Client, cluster: OperatedCluster) -> None:
         cluster.place("t", [1, 2], [2, 1], [1, 2])
         await call(client, "POST", PATH, plan((0, [1, 3]), (1, [1, 3])))

@@ -28,7 +28,7 @@ def row(topic: object = "a", partition: object = 0, replicas: object = (1, 2), *
     return {"topic": topic, "partition": partition, "replicas": replicas, **others}
 
 
-def test_what_is_written_is_what_kafkas_tool_writes_and_is_read_back() -> None:
+def test_the_written_plan_equals_that_of_kafkas_tool_and_is_read_back() -> None:
     written = as_file({A1: [2, 3], A0: [1, 2]})
     assert json.dumps(written, separators=(",", ":")) == (
         '{"version":1,"partitions":[{"topic":"a","partition":0,"replicas":[1,2],"log_dirs":["any","any"]},'
@@ -57,7 +57,7 @@ def test_what_is_written_is_what_kafkas_tool_writes_and_is_read_back() -> None:
         (text(row(log_dirs=["any", 7])), "log_dirs must be paths"),
     ],
 )
-def test_a_wrong_file_is_refused_with_what_is_wrong(content: str, words: str) -> None:
+def test_an_invalid_file_is_refused_with_the_reason(content: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         read_assignment(content)
 

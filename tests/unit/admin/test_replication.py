@@ -32,7 +32,7 @@ LEADERS, FOLLOWERS = "leader.replication.throttled.replicas", "follower.replicat
     ],
     ids=["whole", "one short", "moving whole", "moving one short", "moved", "over meanwhile"],
 )
-def test_what_is_only_added_does_not_count(
+def test_replicas_that_are_being_added_do_not_count(
     replicas: list[int], isr: list[int], moving: UnderWay | None, factor: int, under: bool
 ) -> None:
     row = MetadataResponsePartition(partition_index=0, replica_nodes=replicas, isr_nodes=isr)
@@ -64,7 +64,7 @@ def test_a_topic_on_the_move_is_whole() -> None:
     with_operated(test)
 
 
-def test_where_nobody_tells_what_is_moving_the_topics_are_told_and_that_it_is_not_known() -> None:
+def test_without_information_about_moves_the_topics_are_reported_with_unknown_moves() -> None:
     async def test(client: Client, cluster: OperatedCluster) -> None:
         begin_move(cluster)
         page = (await call(client, "GET", "/v1/topics"))[1]
@@ -104,7 +104,7 @@ def test_the_list_does_not_wait_for_a_controller_for_long(monkeypatch: pytest.Mo
     asyncio.run(test())
 
 
-def test_the_health_asks_no_controller_that_nobody_knows() -> None:
+def test_the_health_check_queries_only_known_controllers() -> None:
     """It would wait as long again for an answer that nobody gives."""
 
     async def test(client: Client, cluster: OperatedCluster) -> None:
@@ -117,7 +117,7 @@ def test_the_health_asks_no_controller_that_nobody_knows() -> None:
     with_operated(test)
 
 
-def test_the_controller_is_asked_about_the_page_alone() -> None:
+def test_the_controller_is_queried_only_for_the_current_page() -> None:
     async def test(client: Client, cluster: OperatedCluster) -> None:
         begin_move(cluster)
         cluster.place("a", [1, 2])
@@ -128,7 +128,7 @@ def test_the_controller_is_asked_about_the_page_alone() -> None:
     with_operated(test)
 
 
-def test_the_controller_is_not_asked_where_all_are_in_sync() -> None:
+def test_the_controller_is_not_queried_where_all_are_in_sync() -> None:
     async def test(client: Client, cluster: OperatedCluster) -> None:
         cluster.place("t", [1, 2], [2, 1])
         assert (await call(client, "GET", "/v1/topics"))[1]["topics"][0]["under_replicated"] == 0

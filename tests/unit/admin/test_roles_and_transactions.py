@@ -52,7 +52,7 @@ def test_transactions_are_listed_and_described() -> None:
     with_fake(test)
 
 
-def test_what_hangs_is_found_and_aborted() -> None:
+def test_hanging_transactions_are_found_and_aborted() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         begin(cluster)
         rows = (await call(client, "GET", "/v1/topics/t/partitions/0/producers"))[1]
@@ -118,7 +118,7 @@ def test_records_are_deleted_before_an_offset() -> None:
     with_fake(test)
 
 
-def test_what_happens_is_told_as_it_happens() -> None:
+def test_events_are_streamed_live() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         cluster.add("old")
         (log,) = cluster.logs[METADATA_TOPIC]
@@ -201,7 +201,7 @@ def test_an_unclean_election_loses_records_and_is_an_admins() -> None:
 @pytest.mark.parametrize(
     "said", [None, "Bearer", "Bearer wrong", "Basic read-token", "Bearer " + "x" * 2000, "Bearer é"]
 )
-def test_who_has_no_token_is_told_nothing_but_how_to_ask(said: str | None) -> None:
+def test_a_request_without_a_token_gets_only_the_challenge(said: str | None) -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         headers = {} if said is None else {"Authorization": said}
         for path in ("/v1/cluster", "/v1/topics", "/metrics", "/v1/events"):
@@ -225,7 +225,7 @@ def test_a_page_from_elsewhere_is_refused_with_tokens_too() -> None:
     with_fake(test, ACCESS)
 
 
-def test_every_operation_says_whose_it_is_and_how_it_refuses() -> None:
+def test_every_operation_documents_its_role_and_errors() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         document = (await call(client, "GET", "/openapi.json"))[1]
         for operation in operations():

@@ -25,7 +25,7 @@ class Files:
         return [LocalLog("/b", True, []), LocalLog("/a", False, rows)]
 
 
-def test_segments_of_this_servers_own_broker_are_told_in_pages() -> None:
+def test_segments_of_this_servers_own_broker_are_reported_in_pages() -> None:
     async def test(client: Client, cluster: ManagedCluster) -> None:
         cluster.place("t", [1, 2], [1, 3])
         status, page = await call(client, "GET", PATH)
@@ -43,7 +43,7 @@ def test_segments_of_this_servers_own_broker_are_told_in_pages() -> None:
     with_managed(test, local=Files())
 
 
-def test_whose_files_are_elsewhere_is_told_where() -> None:
+def test_moved_files_are_reported_with_their_new_location() -> None:
     async def test(client: Client, cluster: ManagedCluster) -> None:
         cluster.place("t", [1, 2], [1, 3])
         for path, words in (
@@ -62,7 +62,7 @@ def test_whose_files_are_elsewhere_is_told_where() -> None:
     with_managed(beside_nobody)
 
 
-def test_a_disk_that_cannot_be_read_is_said_to_be_so() -> None:
+def test_an_unreadable_disk_is_reported() -> None:
     files = Files()
     files.fault = OSError(5, "Input/output error")
 

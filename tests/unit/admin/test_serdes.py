@@ -31,7 +31,7 @@ PATH = "/v1/topics/t/messages"
         ("uuid", bytes.fromhex(UUID_TEXT.replace("-", "")), UUID_TEXT),
     ],
 )
-def test_bytes_are_what_kafkas_serializers_write(form: str, data: bytes, value: object) -> None:
+def test_bytes_equal_those_of_kafkas_serializers(form: str, data: bytes, value: object) -> None:
     assert serdes.read(form, data) == value
     assert serdes.read(form, data + b"\0") is None
     assert serdes.write(form, value) == data
@@ -53,7 +53,7 @@ def test_bytes_are_what_kafkas_serializers_write(form: str, data: bytes, value: 
         ("uuid", 5),
     ],
 )
-def test_what_has_no_such_bytes_is_refused(form: str, value: object) -> None:
+def test_values_without_a_serialized_form_are_refused(form: str, value: object) -> None:
     with pytest.raises(ValueError, match=r"."):
         serdes.write(form, value)
 
@@ -142,7 +142,7 @@ def test_numbers_are_written_shown_and_filtered_as_numbers() -> None:
     with_fake(test)
 
 
-def test_records_of_the_coordinators_are_told_and_filtered_as_what_they_say() -> None:
+def test_records_of_the_coordinators_are_decoded_and_filtered() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         (log,) = cluster.add("__consumer_offsets")
         for partition in (0, 1):

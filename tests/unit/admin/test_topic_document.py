@@ -68,7 +68,7 @@ def test_yaml_is_read_as_texts() -> None:
     ],
     ids=["alias", "tag", "twice", "documents", "broken", "empty", "comment", "depth", "flow", "block", "name", "bytes"],
 )
-def test_what_is_no_such_yaml_is_refused_with_its_line(text: bytes, why: str) -> None:
+def test_invalid_yaml_is_refused_with_its_line(text: bytes, why: str) -> None:
     with pytest.raises(yaml_texts.BadYaml, match=why):
         yaml_texts.read(text)
 
@@ -124,7 +124,7 @@ def test_a_document_in_json_does_the_same_and_a_plain_body_as_before() -> None:
     with_managed(test)
 
 
-def test_the_number_of_replicas_is_changed_by_a_reassignment_that_the_status_tells_of() -> None:
+def test_a_change_of_the_replica_count_is_a_reassignment_in_the_status() -> None:
     async def test(client: Client, cluster: ManagedCluster) -> None:
         cluster.place("orders", [1, 2], [2, 3])
         body = document(replicas=3)
@@ -170,7 +170,7 @@ def test_a_document_that_is_to_be_left_alone_changes_nothing(annotation: str, co
     with_managed(test)
 
 
-def test_what_is_wrong_in_a_document_is_named_by_its_place() -> None:
+def test_errors_in_a_document_name_their_position() -> None:
     async def test(client: Client, cluster: ManagedCluster) -> None:
         cluster.place("orders", [1, 2])
         for text, field in (

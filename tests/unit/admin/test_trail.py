@@ -48,7 +48,7 @@ def as_(role: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {TOKENS[role]}"}
 
 
-def test_each_change_is_written_with_who_asked_for_it_and_what_became_of_it(written: list[dict[str, Any]]) -> None:
+def test_each_change_is_logged_with_its_caller_and_result(written: list[dict[str, Any]]) -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         cluster.add("t")
         path = "/v1/topics/t/records/delete"
@@ -93,7 +93,7 @@ def test_a_token_without_a_label_is_known_by_its_hash() -> None:
     assert Access().who(None) == "this machine"
 
 
-def test_who_is_refused_is_written_and_many_at_once_are_counted(written: list[dict[str, Any]]) -> None:
+def test_rejected_requests_are_logged_and_bursts_counted(written: list[dict[str, Any]]) -> None:
     clock = FakeClock()
 
     async def main() -> None:

@@ -35,23 +35,23 @@ ENDS = {A: Ends(10, 20, of_time=17), B: Ends(0, 5)}
     ],
     ids=lambda value: value.way.value if isinstance(value, Scenario) else "",
 )
-def test_where_a_reset_leads(scenario: Scenario, after: list[int]) -> None:
+def test_targets_of_a_reset(scenario: Scenario, after: list[int]) -> None:
     moves = plan(scenario, ENDS, {A: 15})
     assert [(move.place, move.before, move.after) for move in moves] == [(A, 15, after[0]), (B, None, after[1])]
 
 
 @pytest.mark.parametrize(("by", "after"), [(-2, 13), (2, 17), (-100, 10), (100, 20)])
-def test_a_shift_stays_in_the_log_and_says_so(by: int, after: int) -> None:
+def test_a_shift_is_limited_to_the_log_with_a_message(by: int, after: int) -> None:
     (move,) = plan(Scenario(way=Way.SHIFT, number=by), {A: ENDS[A]}, {A: 15})
     assert (move.after, move.wanted, move.is_above, move.is_below) == (after, 15 + by, by == 100, by == -100)
 
 
-def test_what_is_nowhere_cannot_be_shifted() -> None:
+def test_a_missing_offset_cannot_be_shifted() -> None:
     with pytest.raises(ResetError, match="partition t-1 since there is no current committed offset"):
         plan(Scenario(way=Way.SHIFT, number=1), ENDS, {A: 15})
 
 
-def test_a_place_that_lies_outside_the_log_by_now_is_moved_into_it() -> None:
+def test_an_offset_out_of_range_is_moved_into_the_log() -> None:
     (move,) = plan(Scenario(way=Way.CURRENT), {A: ENDS[A]}, {A: 2})
     assert (move.wanted, move.after, move.is_below) == (2, 10, True)
 
@@ -78,7 +78,7 @@ def test_bytes_as_json(data: bytes | None, form: Format, value: object, said: Fo
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b'"\xff"', b"NaN", b"[" * 5000 + b"]" * 5000, b"1 2"])
-def test_what_is_no_json_is_refused(data: bytes) -> None:
+def test_invalid_json_is_refused(data: bytes) -> None:
     with pytest.raises(NoJson):
         json_of(data)
 
@@ -146,7 +146,7 @@ def text(value: str) -> bytes:
     return struct.pack(">h", len(value)) + value.encode()
 
 
-def test_what_consumers_say_of_themselves() -> None:
+def test_consumers_metadata_is_decoded() -> None:
     said = struct.pack(">hi", 1, 2) + text("t") + text("u") + struct.pack(">i", -1)
     given = struct.pack(">hi", 0, 1) + text("t") + struct.pack(">iii", 2, 5, 3) + struct.pack(">i", -1)
     found = read_assignment(given)
@@ -179,7 +179,7 @@ def ended(producer_id: int, is_commit: bool) -> bytearray:
     return marker(producer_id, 0, is_commit=is_commit, coordinator_epoch=0, timestamp=0)
 
 
-def test_read_committed_leaves_out_what_was_aborted_until_its_marker() -> None:
+def test_read_committed_omits_aborted_records_up_to_the_marker() -> None:
     piece = log_of(
         transactional(1, b"a0", b"a1"),
         transactional(2, b"c0"),
@@ -217,7 +217,7 @@ def asked(**query: str) -> Call[NoBody]:
     return Call(cluster=nowhere, path={}, query=query, body=NoBody())
 
 
-def test_a_count_is_told_by_the_limits_it_is_read_with() -> None:
+def test_a_counts_report_depends_on_the_read_limits() -> None:
     names = Count(name="names", what="names of a page", default=5, most=20)
     assert names.documentation == {"names": "names of a page, 1 to 20 (default 5)"}
     assert [names.of(asked()), names.of(asked(names="1")), names.of(asked(names="20"))] == [5, 1, 20]
@@ -229,14 +229,14 @@ def test_a_count_is_told_by_the_limits_it_is_read_with() -> None:
     assert STREAM_COUNT.documentation == {"limit": "maximum number of events, 1 to 1000000 (default 1000000)"}
 
 
-def test_a_number_that_may_be_left_out_is_held_to_its_limits_when_it_is_there() -> None:
+def test_a_number_that_may_be_left_out_is_held_to_its_limits_when_it_exists() -> None:
     assert asked().optional_number("broker", 1, 9) is None
     assert asked(broker="9").optional_number("broker", 1, 9) == 9
     with pytest.raises(BadInput):
         asked(broker="0").optional_number("broker", 1, 9)
 
 
-def test_a_patch_is_of_what_its_get_shows() -> None:
+def test_a_patch_applies_to_the_fields_of_its_get() -> None:
     async def show(call: Call[NoBody]) -> NoBody:
         return call.body
 

@@ -58,7 +58,7 @@ def test_voters_come_and_go() -> None:
     asyncio.run(run())
 
 
-def test_what_is_no_voter_is_told() -> None:
+def test_an_unknown_voter_is_reported() -> None:
     async def run() -> None:
         async with serve(Quorum()) as client:
             for wrong in ({"directory_id": "short"}, {"id": -1}, {"listeners": []}, {"more": 1}):

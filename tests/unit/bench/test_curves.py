@@ -66,9 +66,7 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def test_points_are_kept_and_drawn_and_the_others_go_on_when_one_comes_to_nothing(
-    said: list[str], tmp_path: Path
-) -> None:
+def test_points_are_stored_and_drawn_and_others_continue_after_a_failure(said: list[str], tmp_path: Path) -> None:
     measure(curve(), ["kvorum", "kafka"], options_of(["--out", str(tmp_path)]), lambda line: None)
     assert said == ["kvorum 1", "end", "kvorum 1", "end", "kafka 1", "end", "kafka 1", "end"]
     kept = json.loads((tmp_path / "c.json").read_text())
@@ -105,7 +103,7 @@ def test_each_curve_has_a_name_of_its_own_and_rising_places() -> None:
     assert all(list(each.places) == sorted(set(each.places)) for each in CURVES)
 
 
-def test_a_drawing_is_whole_whatever_is_in_it() -> None:
+def test_a_drawing_is_valid_for_any_content() -> None:
     for lines in ({}, {"kvorum": []}, {"kvorum": [(1, 0.0)]}, {"kvorum": [(0, 1.0), (5, 1e9)], "kafka": [(5, 3.0)]}):
         ElementTree.fromstring(drawing("t & t", [Panel(title="a", x="b", y="c", lines=lines)] * 2))
 

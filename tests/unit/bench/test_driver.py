@@ -76,14 +76,14 @@ def against(work: Callable[[Link, Peer], Awaitable[None]], good: int = 1_000_000
     asyncio.run(main())
 
 
-def test_answers_are_told_apart_by_their_codes() -> None:
+def test_answers_are_distinguished_by_their_codes() -> None:
     good = good_heartbeats()
     assert good(answer(1)) and good(answer(2)) and not good(answer(3, 27))
     codes = Good(ApiKey.HEARTBEAT, VERSION, lambda found: [0, 5])
     assert not codes(answer(1))
 
 
-def test_a_window_keeps_so_many_on_their_way_and_counts_what_fails() -> None:
+def test_a_window_limits_requests_in_flight_and_counts_failures() -> None:
     async def work(link: Link, peer: Peer) -> None:
         window = Window(link, [BEAT], 4, good_heartbeats())
         assert link.in_flight == 4
@@ -106,7 +106,7 @@ def test_the_pace_is_kept_and_each_answer_is_timed() -> None:
     against(work)
 
 
-def test_a_request_is_answered_or_the_peer_is_said_to_be_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_gets_a_response_or_the_peer_is_reported_as_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     async def asked(link: Link, peer: Peer) -> None:
         found = await link.ask(BEATING, VERSION)
         assert isinstance(found, HeartbeatResponse) and found.error_code == 0

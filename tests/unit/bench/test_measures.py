@@ -43,7 +43,7 @@ def test_the_longest_gap_is_between_two_acknowledgements() -> None:
     assert acknowledged(1.0, 1.1, 3.1, 3.2).longest_gap() == pytest.approx(2.0)
 
 
-def test_acknowledgements_that_were_on_their_way_do_not_count_as_come_again() -> None:
+def test_acknowledgements_in_flight_do_not_count_as_recovery() -> None:
     assert acknowledged(1.0, 10.5).resumed_for(killed=10.0, now=20.0) == 0.0
     assert acknowledged(1.0, 10.5, 11.5, 12.0).resumed_for(killed=10.0, now=13.0) == 1.5
 

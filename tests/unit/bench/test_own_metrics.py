@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.own_metrics import Lag, Seen, lag_between, lag_told, lags_between, seen_in, value_in
+from bench.own_metrics import Lag, Seen, lag_between, lag_text, lags_between, seen_in, value_in
 from kvorum.cluster.process_metrics import LAG_BOUNDS
 from kvorum.runtime import metric_names as names
 from kvorum.runtime.metrics import Metrics
@@ -23,12 +23,12 @@ def seen(lags_ms: list[float], greatest_ms: float | None = None, began: float = 
     return Seen(began, found.buckets, found.greatest)
 
 
-def test_what_is_no_page_of_a_process_tells_nothing() -> None:
+def test_an_unknown_page_of_a_process_is_an_error() -> None:
     assert seen_in("") is None and value_in("", "name") is None
     assert value_in('other 1.0\nname{a="b"} 2.5\n', "name") == 2.5
 
 
-def test_only_what_came_due_between_the_looks_counts() -> None:
+def test_only_callbacks_due_between_two_reads_count() -> None:
     before, after = seen([700.0] * 100), seen([700.0] * 100 + [0.0] * 98 + [25.0] * 2)
     lag = lag_between(before, after)
     assert lag is not None
@@ -49,7 +49,7 @@ def test_a_process_that_was_started_meanwhile_counts_from_its_start() -> None:
     assert lags.keys() == {"a"} and lags["a"].greatest_ms == pytest.approx(50)
 
 
-def test_the_worst_process_is_told_and_none_of_apache_kafka() -> None:
+def test_the_worst_process_is_reported_except_apache_kafkas() -> None:
     assert Lag.worst([Lag(1, 50), Lag(2, 20)]) == Lag(2, 50)
-    assert lag_told(Lag.worst([])) == ""
-    assert lag_told(Lag(2, 50)) == "; event-loop lag p99 2.0 ms, at most 50 ms"
+    assert lag_text(Lag.worst([])) == ""
+    assert lag_text(Lag(2, 50)) == "; event-loop lag p99 2.0 ms, at most 50 ms"

@@ -47,7 +47,7 @@ def test_it_is_built_once(folder: Path) -> None:
     assert len((folder / "asked").read_text().splitlines()) == 1
 
 
-def test_what_keeps_it_from_being_built_is_said(folder: Path) -> None:
+def test_the_reason_of_a_failed_build_is_reported(folder: Path) -> None:
     with pytest.raises(peer.PeerUnavailableError, match="cargo is not on the PATH; it builds Tansu"):
         peer.build()
     cargo(folder, "echo no such crate >&2; exit 101")
@@ -61,7 +61,7 @@ def test_a_run_with_it_ends_at_once_where_it_cannot_be_had() -> None:
         plan_of(options)
 
 
-def test_it_takes_part_only_when_it_is_asked_for(folder: Path) -> None:
+def test_it_takes_part_only_when_it_is_requested(folder: Path) -> None:
     program = peer.root() / "bin/tansu"
     program.parent.mkdir(parents=True)
     program.touch()
@@ -93,7 +93,7 @@ def test_it_is_started_in_its_folder_and_ended_by_its_pid(folder: Path) -> None:
     assert not os.path.exists(f"/proc/{pid}") and system.pids() == []
 
 
-def test_it_is_asked_for_measures_of_one_node_alone() -> None:
+def test_measures_of_a_single_node_can_be_selected() -> None:
     asked = [measure for measure in MEASURES if PEER in kinds_for(measure, KINDS)]
     assert {measure.name for measure in asked} == peer.MEASURES
     assert {measure.nodes for measure in asked} == {1}

@@ -88,14 +88,14 @@ def test_a_fresh_cluster_is_not_started_and_lasts_one_run(said: list[str]) -> No
     assert said == ["run a", "end a", "run b", "end b"]
 
 
-def test_who_fails_gets_a_new_cluster_and_is_left_out_at_last_and_the_other_goes_on(said: list[str]) -> None:
+def test_a_failed_system_gets_a_new_cluster_and_is_finally_skipped(said: list[str]) -> None:
     found = ran(said, "b", rounds=3)
     assert said.count("run b") == said.count("start b") == said.count("end b") == 2
     assert len(found.rows[0].runs["a"]) == 3 and "b" not in found.rows[0].runs
     assert found.failures[0] == "case, round 0, b: StalledError: it stands still" and len(found.failures) == 2
 
 
-def test_what_needs_java_is_left_out_with_the_reason(said: list[str]) -> None:
+def test_measures_that_need_java_are_skipped_with_the_reason(said: list[str]) -> None:
     found = ran(said, without_java="there is none")
     assert not said and found.skipped == ["case: there is none"] and not found.failures
 

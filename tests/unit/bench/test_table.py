@@ -62,7 +62,7 @@ def test_a_ratio_is_of_medians(of: str, own: list[float], other: list[float], va
         (less("p50", "ms", 1.0), 0.1, "must"),
     ],
 )
-def test_what_is_reached_depends_on_which_way_is_better(row, value, verdict) -> None:  # type: ignore[no-untyped-def]
+def test_the_reached_target_depends_on_the_direction(row, value, verdict) -> None:  # type: ignore[no-untyped-def]
     assert reached(row, value) == verdict
 
 
@@ -71,7 +71,7 @@ def test_the_spread_is_a_share_of_the_median() -> None:
     assert spread([0, 0]) == 0
 
 
-def test_the_table_has_what_is_asked_and_what_was_reached() -> None:
+def test_the_table_has_targets_and_results() -> None:
     assert table(results()).splitlines() == [
         "| what | Kvorum | Apache Kafka 4.3.0 | ratio | must | aim | reached |",
         "| --- | --- | --- | --- | --- | --- | --- |",
@@ -105,13 +105,13 @@ def test_a_third_system_has_a_column_and_no_ratio() -> None:
     ]
 
 
-def test_failures_are_told_below_the_table() -> None:
+def test_failures_are_reported_below_the_table() -> None:
     told = section(results())
     assert "3 rows, of which 1 reach the aim and 1 not the must" in told
     assert told.endswith("Failed: x, round 2, kafka: StalledError: no end")
 
 
-def test_the_table_says_which_commit_was_measured_and_what_of_it() -> None:
+def test_the_table_has_the_measured_commits_and_their_measures() -> None:
     found = results()
     found.measures[0].facts["commit"] = "abc"
     assert "Commits: abc. Machine: a machine." in section(found)
@@ -162,7 +162,7 @@ def test_the_page_has_the_figures_that_were_kept() -> None:
         ("start to the first", "start to first", ", s"),
     ],
 )
-def test_what_readme_sums_up_is_what_the_rows_say(what: str, begins: str, unit: str) -> None:
+def test_the_readme_summary_matches_the_rows(what: str, begins: str, unit: str) -> None:
     rows = [line.split("|") for line in table(read(ROOT / "docs" / "benchmark.json")).splitlines()[2:]]
     ratios = sorted({cells[4].strip() for cells in rows if cells[1].strip().startswith(begins) and unit in cells[1]})
     (line,) = [line for line in (ROOT / "README.md").read_text().splitlines() if line.startswith(f"| {what}")]
@@ -170,14 +170,14 @@ def test_what_readme_sums_up_is_what_the_rows_say(what: str, begins: str, unit: 
     assert told == list(dict.fromkeys((ratios[0], ratios[-1])))
 
 
-def test_only_what_stands_between_the_markers_is_replaced() -> None:
+def test_only_the_text_between_the_markers_is_replaced() -> None:
     assert put_between(f"a\n{BEGIN}\nold\n{END}\nz\n", "new") == f"a\n{BEGIN}\nnew\n{END}\nz\n"
     for text in ("a", BEGIN, END):
         with pytest.raises(ValueError, match="there is no"):
             put_between(text, "new")
 
 
-def test_each_row_is_called_by_a_name_of_its_own_and_asks_for_more_than_its_must() -> None:
+def test_each_row_has_a_unique_name_and_a_target_above_its_requirement() -> None:
     rows = [row for measure in MEASURES for row in measure.rows]
     assert len({row.what for row in rows}) == len(rows)
     assert len({measure.name for measure in MEASURES}) == len(MEASURES)

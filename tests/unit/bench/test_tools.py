@@ -58,7 +58,7 @@ def test_a_process_is_charged_with_its_children_dead_and_alive() -> None:
     assert cpu_seconds([parent.pid]) == 0
 
 
-def test_quantiles_are_of_what_is_ranked() -> None:
+def test_quantiles_are_of_ranked_values() -> None:
     assert [quantile([3, 1, 2, 4], share) for share in (0.0, 0.5, 0.99)] == [1, 3, 4]
 
 

@@ -98,7 +98,7 @@ def refused(code: ErrorCode) -> Iterator[None]:
 
 
 class TestSubscriptions:
-    def test_a_client_without_an_id_is_given_one_and_told_what_to_push(self, world: World) -> None:
+    def test_a_client_without_an_id_gets_one_and_its_subscriptions(self, world: World) -> None:
         told = world.get(ZERO_UUID)
         assert told.client_instance_id == uuid(1_000)
         assert (told.requested_metrics, told.push_interval, told.telemetry_max_bytes) == (["*"], INTERVAL_MS, MAX_BYTES)
@@ -106,7 +106,7 @@ class TestSubscriptions:
         assert (told.delta_temporality, told.error_code) == (True, 0)
         assert world.get(ME).client_instance_id == ME
 
-    def test_what_all_matching_subscriptions_ask_for_is_asked_at_the_shortest_interval(self) -> None:
+    def test_all_matching_subscriptions_are_combined_at_the_shortest_interval(self) -> None:
         world = World()
         assert (world.get().requested_metrics, world.get(uuid(1_000)).push_interval) == ([], 300_000)
         world.subscribe("producers", metrics="producer.,common.", interval_ms="60000", match="client_id=orders-.*")
@@ -118,7 +118,7 @@ class TestSubscriptions:
         assert (told.requested_metrics, told.push_interval) == (["common.", "jvm.", "producer."], 60_000)
         assert world.get(uuid(5), client_id="orders").requested_metrics == ["*"]
 
-    def test_another_subscription_is_told_at_once_under_another_id(self, world: World) -> None:
+    def test_another_subscription_is_reported_at_once_under_another_id(self, world: World) -> None:
         before = world.get().subscription_id
         with refused(ErrorCode.THROTTLING_QUOTA_EXCEEDED):
             world.get()
@@ -128,7 +128,7 @@ class TestSubscriptions:
         world.subscribe("more", metrics=None, interval_ms=None)
         assert world.get().subscription_id == before, "the same again"
 
-    def test_the_id_is_the_crc_of_what_is_asked_mixed_with_the_clients_own(self) -> None:
+    def test_the_subscription_id_is_the_crc_of_metrics_and_client_id(self) -> None:
         """As Java writes a set and hashes a Uuid; computed there."""
         assert subscription_id(["*"], 1_000, ZERO_UUID) == subscription_id(["*"], 1_000, Uuid(b"\xff" * 16))
         mixed = subscription_id(["*"], 1_000, Uuid(bytes(8) + b"\0\0\0\1\0\0\0\2"))
@@ -136,7 +136,7 @@ class TestSubscriptions:
 
 
 class TestGet:
-    def test_who_asks_before_the_interval_is_over_is_refused(self, world: World) -> None:
+    def test_a_request_before_the_interval_ends_is_refused(self, world: World) -> None:
         world.get()
         world.now_ms += INTERVAL_MS - 1
         with refused(ErrorCode.THROTTLING_QUOTA_EXCEEDED):
@@ -149,7 +149,7 @@ class TestGet:
             world.get()
         assert world.manager.throttled == 2
 
-    def test_who_was_told_that_its_subscription_is_unknown_may_ask_at_once(self, world: World) -> None:
+    def test_after_an_unknown_subscription_error_a_client_may_request_at_once(self, world: World) -> None:
         world.get()
         with refused(ErrorCode.UNKNOWN_SUBSCRIPTION_ID):
             world.push(subscription_id=world.id_of(ME) ^ 1)
@@ -158,7 +158,7 @@ class TestGet:
 
 
 class TestPush:
-    def test_it_may_come_right_after_the_question_then_once_an_interval_and_at_the_end(self, world: World) -> None:
+    def test_pushes_are_allowed_after_the_subscription_once_per_interval_and_at_the_end(self, world: World) -> None:
         world.get()
         world.push()
         with refused(ErrorCode.THROTTLING_QUOTA_EXCEEDED):
@@ -199,7 +199,7 @@ class TestPush:
             ({"metrics": b"\x0a\x05abc"}, ErrorCode.INVALID_RECORD),
         ],
     )
-    def test_what_cannot_be_taken_is_refused(self, world: World, fields: dict[str, object], code: ErrorCode) -> None:
+    def test_invalid_pushes_are_refused(self, world: World, fields: dict[str, object], code: ErrorCode) -> None:
         world.get()
         with refused(code):
             world.push(**fields)
@@ -212,7 +212,7 @@ class TestPush:
 
 
 class TestInstances:
-    def test_one_whose_connection_closes_is_forgotten_with_its_numbers(self, world: World) -> None:
+    def test_a_disconnected_client_and_its_metrics_are_removed(self, world: World) -> None:
         world.get()
         world.push()
         world.manager.connection_closed("another")

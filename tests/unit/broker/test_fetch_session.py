@@ -96,7 +96,7 @@ def a_session(sessions: FetchSessionCache, asked: Mapping[tuple[str, int], int],
 
 class TestFullRequests:
     @pytest.mark.parametrize("version", [12, 17])
-    def test_it_opens_a_session_and_is_told_everything(self, version: int) -> None:
+    def test_a_new_session_gets_all_partitions(self, version: int) -> None:
         sessions = cache()
         context = open_context(sessions, request({("foo", 0): 5, ("bar", 1): 6}), version=version)
         assert wanted(context) == [("foo", 0, 5), ("bar", 1, 6)]
@@ -106,7 +106,7 @@ class TestFullRequests:
         assert told(response) == [("foo", 0), ("bar", 1)]
         assert len(sessions) == 1 and sessions.cached_partitions == 2
 
-    def test_one_that_wants_no_session_gets_none(self) -> None:
+    def test_a_client_without_sessions_gets_none(self) -> None:
         sessions = cache()
         response = answer(open_context(sessions, request({("foo", 0): 0}, epoch=-1)))
         assert response.session_id == 0 and told(response) == [("foo", 0)]
@@ -121,14 +121,14 @@ class TestFullRequests:
         with pytest.raises(KafkaError):
             open_context(sessions, request(session_id=session_id, epoch=1))
 
-    def test_of_a_partition_named_twice_the_last_word_counts(self) -> None:
+    def test_the_last_of_duplicate_partitions_counts(self) -> None:
         asked = request({("foo", 0): 1})
         asked.topics += request({("foo", 0): 9}).topics
         assert wanted(open_context(cache(), asked)) == [("foo", 0, 9)]
 
 
 class TestIncrementalRequests:
-    def test_what_is_not_named_is_remembered_and_what_did_not_change_is_not_told(self) -> None:
+    def test_unnamed_partitions_are_kept_and_unchanged_ones_omitted(self) -> None:
         sessions = cache()
         session_id = a_session(sessions, {("foo", 0): 0, ("bar", 0): 0})
         context = open_context(sessions, request({("foo", 0): 3}, session_id=session_id, epoch=1))
@@ -149,13 +149,13 @@ class TestIncrementalRequests:
         ],
         ids=["records", "high watermark", "error", "diverging epoch", "preferred replica"],
     )
-    def test_each_kind_of_news_is_told(self, news: PartitionData) -> None:
+    def test_each_kind_of_news_is_reported(self, news: PartitionData) -> None:
         sessions = cache()
         session_id = a_session(sessions, {("foo", 0): 0})
         context = open_context(sessions, request(session_id=session_id, epoch=1))
         assert told(context.respond([(context.targets[0], news)], 0)) == [("foo", 0)]
 
-    def test_a_moved_log_start_is_told(self) -> None:
+    def test_a_moved_log_start_is_reported(self) -> None:
         sessions = cache()
         session_id = a_session(sessions, {("foo", 0): 0})
         context = open_context(sessions, request(session_id=session_id, epoch=1))
@@ -163,7 +163,7 @@ class TestIncrementalRequests:
         moved.log_start_offset = 7
         assert told(context.respond([(context.targets[0], moved)], 0)) == [("foo", 0)]
 
-    def test_after_an_error_the_same_high_watermark_is_told_again(self) -> None:
+    def test_after_an_error_the_same_high_watermark_is_reported_again(self) -> None:
         sessions = cache()
         session_id = a_session(sessions, {("foo", 0): 0})
         context = open_context(sessions, request(session_id=session_id, epoch=1))
@@ -171,7 +171,7 @@ class TestIncrementalRequests:
         context = open_context(sessions, request(session_id=session_id, epoch=2))
         assert told(answer(context)) == [("foo", 0)]
 
-    def test_after_a_divergence_the_same_high_watermark_is_told_again(self) -> None:
+    def test_after_a_divergence_the_same_high_watermark_is_reported_again(self) -> None:
         sessions = cache()
         session_id = a_session(sessions, {("foo", 0): 9})
         context = open_context(sessions, request(session_id=session_id, epoch=1))
@@ -195,7 +195,7 @@ class TestIncrementalRequests:
         response = answer(context)
         assert (response.session_id, told(response), len(sessions)) == (0, [], 0)
 
-    def test_who_got_records_goes_to_the_end_of_the_line(self) -> None:
+    def test_partitions_with_returned_records_go_to_the_end_of_the_queue(self) -> None:
         sessions = cache()
         session_id = a_session(sessions, {("foo", 0): 0, ("foo", 1): 0, ("foo", 2): 0})
         for epoch in (1, 2, 3):
@@ -245,7 +245,7 @@ class TestTopicIds:
 
 
 class TestEpochs:
-    def test_an_unknown_session_is_told_so(self) -> None:
+    def test_an_unknown_session_gets_an_error(self) -> None:
         with pytest.raises(KafkaError) as info:
             open_context(cache(), request(session_id=5, epoch=1))
         assert info.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -268,7 +268,7 @@ class TestEpochs:
         assert (response.error_code, told(response)) == (ErrorCode.INVALID_FETCH_SESSION_EPOCH, [])
         assert told(answer(later, 9)) == [("foo", 0)]
 
-    def test_after_the_greatest_epoch_comes_1(self) -> None:
+    def test_epoch_1_follows_the_largest_epoch(self) -> None:
         assert next_epoch(INT32_MAX) == 1
 
 
@@ -336,7 +336,7 @@ class TestEviction:
         max_size=8,
     )
 )
-def test_a_client_that_only_hears_of_changes_knows_what_one_that_hears_everything_does(
+def test_incremental_responses_are_equivalent_to_full_ones(
     rounds: list[tuple[dict[tuple[str, int], int], list[tuple[str, int]], dict[tuple[str, int], int]]],
 ) -> None:
     """Whatever is asked for, forgotten and changed: high watermarks put together from the answers are the true ones."""

@@ -76,7 +76,7 @@ def test_gauges_and_sums_are_read_with_their_attributes() -> None:
     )
 
 
-def test_what_is_not_a_number_of_a_gauge_or_sum_is_stepped_over() -> None:
+def test_only_numbers_of_gauges_and_sums_are_read() -> None:
     histogram = message(2, message(1, b"latency") + message(9, message(1, fixed64(4, bytes(8)))))
     unknown = varint(99 << 3 | 5) + b"1234" + integer(98, 5) + fixed64(97, bytes(8))
     assert points_of(metrics_data(histogram, gauge("a", point(1)), gauge("b")) + unknown, 100) == (
@@ -107,13 +107,13 @@ def test_points_names_and_attributes_have_a_limit() -> None:
         metrics_data(message(2, message(5, message(1, message(4, b"1"))))),
     ],
 )
-def test_what_is_no_metrics_data_is_refused(data: bytes) -> None:
+def test_invalid_metrics_data_is_refused(data: bytes) -> None:
     with pytest.raises(Malformed):
         points_of(data, 100)
 
 
 @given(st.binary(max_size=200))
-def test_whatever_comes_is_read_or_refused(data: bytes) -> None:
+def test_all_input_is_read_or_refused(data: bytes) -> None:
     try:
         points_of(data, 10)
     except Malformed:

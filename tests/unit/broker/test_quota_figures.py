@@ -11,7 +11,7 @@ from kvorum.runtime.metrics import Metrics
 from tests.unit.broker.api.api_kit import a_broker
 
 
-def test_rates_and_throttle_times_are_told_by_user_and_client_id() -> None:
+def test_rates_and_throttle_times_are_reported_by_user_and_client_id() -> None:
     metrics, quotas = Metrics(), BrokerQuotas(lambda: 5.0, Windows(11, 1_000))
     follow_quotas(metrics, quotas, lambda: 5.0)
     quotas.update(
@@ -37,7 +37,7 @@ class Unasked(NoQuotas):
         raise AssertionError("there are no quotas")
 
 
-def test_without_quotas_nobody_is_asked_and_nothing_is_left_of_the_last_answer() -> None:
+def test_without_quotas_no_usage_is_requested_and_the_last_response_is_discarded() -> None:
     ctx = RequestContext()
     ctx.throttle_ms = 70
     assert a_broker(quotas=Unasked()).throttle(ctx, produced=10) == 0

@@ -212,7 +212,7 @@ async def is_led(cluster: Cluster, name: str) -> bool:
     return await led(cluster, 1, name) == 1
 
 
-def test_what_was_written_is_there_after_a_restart_and_the_clean_end_is_known(tmp_path: Path) -> None:
+def test_written_data_exists_after_a_restart_and_the_clean_shutdown_is_known(tmp_path: Path) -> None:
     async def story(cluster: Cluster) -> None:
         broker = await cluster.start_broker(1)
         await cluster.ask(1, creation("orders"))

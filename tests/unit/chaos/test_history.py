@@ -58,7 +58,7 @@ def write(path: Path, *lines: str) -> Path:
     return path
 
 
-def test_every_event_comes_back(tmp_path: Path) -> None:
+def test_every_event_is_decoded_again(tmp_path: Path) -> None:
     with HistoryWriter(tmp_path / "h.jsonl") as writer:
         for event in EVENTS:
             writer.write(event)

@@ -66,7 +66,7 @@ def play(tmp_path: Path, story: Story, server: ChaosServer | None = None, paper:
         ("restart", "all", "node-1,node-2,node-3", ["stop node-1 node-2 node-3", "start node-1 node-2 node-3"]),
     ],
 )
-def test_words_stand_for_nodes_and_one_target_for_several(
+def test_selectors_resolve_to_nodes_and_one_target_to_several(
     tmp_path: Path, fault: str, target: str, named: str, done: list[str]
 ) -> None:
     async def story(api: Api, paper: Paper, client: Any) -> None:
@@ -80,7 +80,7 @@ def test_words_stand_for_nodes_and_one_target_for_several(
     play(tmp_path, story)
 
 
-def test_a_partition_without_a_leader_is_led_by_nobody_now(tmp_path: Path) -> None:
+def test_a_partition_without_a_leader_is_reported_as_such(tmp_path: Path) -> None:
     async def story(api: Api, paper: Paper, client: Any) -> None:
         status, problem = await api("POST", "/faults", {"fault": "kill", "targets": ["leader lost-0"]})
         assert (status, problem["error"]) == (409, "NOT_POSSIBLE_NOW") and "no leader now" in problem["message"]
@@ -89,7 +89,7 @@ def test_a_partition_without_a_leader_is_led_by_nobody_now(tmp_path: Path) -> No
     play(tmp_path, story)
 
 
-def test_the_active_controller_dies_whoever_it_is(tmp_path: Path) -> None:
+def test_the_active_controller_is_killed_on_each_node(tmp_path: Path) -> None:
     async def story(api: Api, paper: Paper, client: Any) -> None:
         status, found = await api("POST", "/faults", {"fault": "controller_kill"})
         assert (status, found["targets"]) == (201, ["node-1"]) and "the active controller" in found["story"]
@@ -102,7 +102,7 @@ def test_the_active_controller_dies_whoever_it_is(tmp_path: Path) -> None:
     play(tmp_path, story)
 
 
-def test_so_many_followers_stop_that_the_leader_is_below_its_minimum(tmp_path: Path) -> None:
+def test_enough_followers_stop_to_shrink_the_isr_below_its_minimum(tmp_path: Path) -> None:
     async def story(api: Api, paper: Paper, client: Any) -> None:
         status, found = await api("POST", "/faults", {"fault": "isr_below_min", "targets": ["orders-0"]})
         assert status == 201 and sorted(paper.done) == ["pause node-1 broker", "pause node-3 broker"]
@@ -115,7 +115,7 @@ def test_so_many_followers_stop_that_the_leader_is_below_its_minimum(tmp_path: P
         assert len(first["targets"]) == 1, "one less than three is enough"
         again = [(await api("POST", "/faults", killing))[1]["targets"] for _ in range(3)]
         assert again == [first["targets"]] * 3, "the seed chooses"
-        for minimum, why in ((1, "is 1"), (4, "3 in sync of 4 already")):
+        for minimum, why in ((1, "is 1"), (4, "3 in-sync replicas, already fewer than 4")):
             Seen.min_isr = minimum
             status, problem = await api("POST", "/faults", {"fault": "isr_below_min", "targets": ["orders-0"]})
             assert status == 422 and why in problem["message"]
@@ -126,7 +126,7 @@ def test_so_many_followers_stop_that_the_leader_is_below_its_minimum(tmp_path: P
         Seen.min_isr = 2
 
 
-def test_chance_has_a_seed_which_is_told(tmp_path: Path) -> None:
+def test_chance_has_a_seed_which_is_reported(tmp_path: Path) -> None:
     async def story(api: Api, paper: Paper, client: Any) -> None:
         body = {"fault": "kill", "targets": ["random"]}
         told = [(await api("POST", "/faults", body))[1] for _ in range(8)]
@@ -176,7 +176,7 @@ async def until_end_of(events: Any, fault_id: int) -> Any:
             return
 
 
-def test_an_end_that_fails_is_told_with_the_fault_that_is_in_force_still(tmp_path: Path) -> None:
+def test_a_failed_end_is_reported_with_the_fault_still_active(tmp_path: Path) -> None:
     server, paper = on_paper(tmp_path)
     paper.is_broken = True
 
@@ -195,7 +195,7 @@ def test_an_end_that_fails_is_told_with_the_fault_that_is_in_force_still(tmp_pat
 
 
 @pytest.mark.parametrize("outlives", [True, False])
-def test_what_was_to_end_later_ends_with_the_server_where_the_cluster_goes_on(tmp_path: Path, outlives: bool) -> None:
+def test_timed_faults_end_with_the_server_if_the_cluster_continues(tmp_path: Path, outlives: bool) -> None:
     server, paper = on_paper(tmp_path, outlives=outlives)
 
     async def story(api: Api, written: Paper, client: Any) -> None:
@@ -235,9 +235,7 @@ def test_of_two_scenarios_at_once_one_is_begun(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_a_run_whose_verdict_cannot_be_had_is_over_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_without_a_verdict_still_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It stayed "running" for ever, and what stopped it would have stopped the next one."""
 
     async def main() -> None:
@@ -262,7 +260,7 @@ def test_a_run_whose_verdict_cannot_be_had_is_over_all_the_same(
 @pytest.mark.parametrize(
     ("broken", "state", "exit_code"), [("histories", "held", 0), ("line_of", "could not run", None)]
 )
-def test_a_run_that_cannot_be_followed_is_over_and_says_why(
+def test_a_run_with_unreadable_output_ends_with_the_reason(
     broken: str, state: str, exit_code: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the reason: threads that cannot be had are no OSError. What it found itself before stays true."""
@@ -288,7 +286,7 @@ def test_a_run_that_cannot_be_followed_is_over_and_says_why(
     asyncio.run(main())
 
 
-def test_numbers_of_runs_go_on_behind_those_of_a_server_before(tmp_path: Path) -> None:
+def test_numbers_of_runs_continue_behind_those_of_a_server_before(tmp_path: Path) -> None:
     (tmp_path / "runs" / "0041-good").mkdir(parents=True)
 
     async def main() -> None:
@@ -299,7 +297,7 @@ def test_numbers_of_runs_go_on_behind_those_of_a_server_before(tmp_path: Path) -
     asyncio.run(main())
 
 
-def test_the_report_of_a_run_is_served_and_made_where_the_run_did_not_come_to_it(tmp_path: Path) -> None:
+def test_the_report_of_a_run_is_served_and_created_if_missing(tmp_path: Path) -> None:
     server, paper = on_paper(tmp_path)
     server.command = pretender(tmp_path)
 
@@ -334,7 +332,7 @@ def test_the_report_of_a_run_is_served_and_made_where_the_run_did_not_come_to_it
         assert (await report(99))[0] == 404
         _, begun = await api("POST", "/scenarios", {"scenario": "long"})
         status, _, text = await report(begun["id"])
-        assert status == 409 and "not over" in text
+        assert status == 409 and "not finished" in text
         assert (await api("POST", "/scenarios", {"scenario": "good"}))[1]["error"] == "NOT_POSSIBLE_NOW"
         events.close()
 

@@ -36,7 +36,7 @@ class FakeProducer:
     flush = poll
 
 
-def test_rates_are_of_what_follows_at_once_and_quantiles_of_what_goes_alone() -> None:
+def test_rates_are_of_pipelined_and_quantiles_of_single_requests() -> None:
     many = row_of(Timed(what="produce", records=2_000, seconds=2.0, size=1024))
     assert (many["records_per_second"], many["mib_per_second"], many["p50_ms"]) == (1000, 1.0, None)
     single = row_of(Timed(what="latency", records=4, seconds=1.0, size=1, single=[0.004, 0.001, 0.002, 0.003]))

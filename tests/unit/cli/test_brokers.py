@@ -72,7 +72,7 @@ def test_the_end_of_maintenance_is_watched_until_leaderships_are_back(cluster: A
     assert done.exit_code == Exit.DONE and "broker 1 is active." in done.output, done.output
 
 
-def test_what_is_not_done_in_time_is_said_and_goes_on(cluster: AdminStateCluster) -> None:
+def test_an_operation_after_its_timeout_is_reported_and_continues(cluster: AdminStateCluster) -> None:
     late = run("decommission", "1", "--timeout", "0", "--throttle", "5000")
     assert late.exit_code == Exit.FAILED and "the cluster continues" in late.output
     assert cluster.asked[1] == {BROKER_STATE: "decommissioned", DECOMMISSION_THROTTLE: "5000"}
@@ -80,7 +80,7 @@ def test_what_is_not_done_in_time_is_said_and_goes_on(cluster: AdminStateCluster
     assert asked.exit_code == Exit.DONE and "broker 1 is moving. 1 replica(s) left" in asked.output
 
 
-def test_a_dry_run_asks_and_changes_nothing(cluster: AdminStateCluster) -> None:
+def test_a_dry_run_validates_and_changes_nothing(cluster: AdminStateCluster) -> None:
     done = run("decommission", "1", "--dry-run")
     assert (done.exit_code, done.output, cluster.asked) == (Exit.DONE, "broker 1 can be decommissioned\n", {})
 

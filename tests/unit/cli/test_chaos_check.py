@@ -29,7 +29,7 @@ def test_a_sound_history(tmp_path: Path) -> None:
     assert "acknowledged  1" in result.output
 
 
-def test_a_violation_is_told_and_is_exit_code_1(tmp_path: Path) -> None:
+def test_a_violation_is_reported_and_is_exit_code_1(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["chaos", "check", history(tmp_path / "h.jsonl", *SOUND, DUPLICATE)])
     assert result.exit_code == 1
     assert "VIOLATION duplicate in orders-0" in result.output
@@ -57,14 +57,14 @@ def test_a_broken_file_is_named_and_is_exit_code_2(tmp_path: Path, text: str) ->
     assert f"{path}: line 1" in result.stderr
 
 
-def test_what_was_left_out_is_told(tmp_path: Path) -> None:
+def test_skipped_lines_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "h.jsonl"
     history(path, *SOUND, {"kind": "weather", "t": 9})
     path.write_text(path.read_text() + '{"kind":"no')
     result = CliRunner().invoke(main, ["chaos", "check", str(path)])
     assert result.exit_code == 0
-    assert "unknown kinds were left out: weather (1)" in result.stderr
-    assert "the last line is cut off" in result.stderr
+    assert "unknown kinds were ignored: weather (1)" in result.stderr
+    assert "the last line is incomplete" in result.stderr
 
 
 def test_a_command_with_a_slip_is_guessed() -> None:

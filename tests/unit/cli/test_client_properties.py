@@ -36,11 +36,11 @@ from kvorum.cli.output import Exit
         ({"linger.ms": "5", "acks": "all"}, {"linger.ms": "5", "acks": "all"}),
     ],
 )
-def test_what_has_another_name_or_unit_is_translated(java: dict[str, str], ours: dict[str, Any]) -> None:
+def test_properties_with_another_name_or_unit_are_translated(java: dict[str, str], ours: dict[str, Any]) -> None:
     assert translated(java) == (ours, [])
 
 
-def test_what_only_java_has_is_named_and_what_cannot_be_is_refused() -> None:
+def test_java_only_properties_are_named_and_invalid_ones_refused() -> None:
     assert translated({"max.block.ms": "5", "linger.ms": "1"}) == ({"linger.ms": "1"}, ["max.block.ms"])
     for wrong in (
         {"partition.assignment.strategy": "org.apache.kafka.clients.consumer.StickyAssignor"},
@@ -64,7 +64,7 @@ def test_librdkafka_takes_every_name_that_is_translated() -> None:
             Producer({java: "1"})
 
 
-def test_a_clients_log_says_each_thing_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_clients_log_has_each_message_once(capsys: pytest.CaptureFixture[str]) -> None:
     log: logging.Logger = Watch().options()["logger"]
     for port in (1, 2, 1, 2, 1):
         broker = f"h:{port}/bootstrap"
@@ -100,7 +100,7 @@ class Asked:
             self.watch.on_error(KafkaError(KafkaError._ALL_BROKERS_DOWN))
 
 
-def test_brokers_that_are_slow_are_waited_for_and_brokers_that_are_not_there_are_not(
+def test_brokers_that_are_slow_are_waited_for_and_brokers_that_are_missing_are_not(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     watch = Watch()
@@ -122,7 +122,7 @@ def test_brokers_that_are_slow_are_waited_for_and_brokers_that_are_not_there_are
     ],
     ids=" ".join,
 )
-def test_where_nobody_listens_a_command_ends_at_once(words: list[str]) -> None:
+def test_a_command_ends_at_once_if_the_port_is_closed(words: list[str]) -> None:
     result = CliRunner().invoke(main, [*words, "-b", "127.0.0.1:1"], input="a\n")
     assert result.exit_code == Exit.UNREACHABLE, result.output
     assert result.stderr.count("\n") == 1 and "kvorum: nothing listens on 127.0.0.1:" in result.stderr

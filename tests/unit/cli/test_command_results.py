@@ -35,7 +35,7 @@ def told(cluster: FakeCluster, *words: str) -> Any:
     return json.loads(printed.out)
 
 
-def test_topics_are_listed_by_pattern_and_by_what_ails_them(cluster: FakeCluster) -> None:
+def test_topics_are_listed_by_pattern_and_by_problem(cluster: FakeCluster) -> None:
     assert [row["topic"] for row in told(cluster, "topics", "list", "or.*")] == ["orders"]
     assert [row["topic"] for row in told(cluster, "topics", "list", "or")] == []
     assert [row["topic"] for row in told(cluster, "topics", "list", "--under-replicated")] == ["orders"]
@@ -45,7 +45,7 @@ def test_topics_are_listed_by_pattern_and_by_what_ails_them(cluster: FakeCluster
     assert run(cluster, "topics", "list", "(").code == Exit.USAGE
 
 
-def test_several_topics_are_described_with_who_comes_and_goes(cluster: FakeCluster) -> None:
+def test_several_topics_are_described_with_added_and_removed_replicas(cluster: FakeCluster) -> None:
     assert "ADDING" not in run(cluster, "topics", "describe", "orders").out
     cluster.moving = {("orders", 1): ([3, 1, 2], [3], [2])}
     shown = run(cluster, "topics", "describe", "orders", "pay").out
@@ -66,7 +66,7 @@ def test_a_topic_is_made_with_replicas_of_ones_own(cluster: FakeCluster) -> None
         assert run(cluster, "topics", "create", "new", *words).code == Exit.USAGE
 
 
-def test_what_acts_says_what_it_did(cluster: FakeCluster) -> None:
+def test_commands_that_change_state_report_the_change(cluster: FakeCluster) -> None:
     cluster.groups["idle"] = DescribedGroup(group_id="idle", group_state="Empty", protocol_type="consumer")
     assert told(cluster, "topics", "alter", "orders", "--config", "a=1") == {
         **{"topic": "orders", "partitions": None, "replication_factor": None, "set": {"a": "1"}, "deleted": []}
@@ -301,7 +301,7 @@ def test_a_topic_that_was_just_made_is_waited_for(cluster: FakeCluster, monkeypa
 
 
 @pytest.mark.usefixtures("echo")
-def test_what_comes_back_otherwise_is_an_error(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_response_is_an_error(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Echo, "spoilt", True)
     printed = run(cluster, *E2E, "--num-records", "1", *SIZES)
     assert (printed.code, "did not match the message value sent" in printed.err) == (Exit.FAILED, True)
@@ -316,7 +316,7 @@ def test_what_comes_back_otherwise_is_an_error(cluster: FakeCluster, monkeypatch
         (["--num-records", "1", *SIZES, "--record-header-size", "-2"], "--record-header-size must be"),
     ],
 )
-def test_a_latency_test_that_is_none_is_refused(cluster: FakeCluster, words: list[str], said: str) -> None:
+def test_an_invalid_latency_test_is_refused(cluster: FakeCluster, words: list[str], said: str) -> None:
     printed = run(cluster, *E2E, *words)
     assert (printed.code, said in printed.err) == (Exit.FAILED, True)
     few = run(cluster, "kafka-e2e-latency", "b:1", "orders")
@@ -379,7 +379,7 @@ def test_nodes_of_this_machine_are_stopped(stopped: list[int], words: list[str],
     assert stopped == pids
 
 
-def test_where_no_node_runs_that_is_said(stopped: list[int]) -> None:
+def test_a_stopped_cluster_is_reported(stopped: list[int]) -> None:
     printed = run(FakeCluster(), "kafka-server-stop", "--node-id", "99")
     assert (printed.code, printed.out, stopped) == (Exit.FAILED, "No kafka server to stop\n", [])
 

@@ -45,7 +45,7 @@ def test_configs_are_set_deleted_and_tried(cluster: FakeCluster) -> None:
     assert dry.out == "brokers <default>: would be changed\n" and "x" not in cluster.configs[4, ""]
 
 
-def test_quotas_of_users_and_of_their_clients_are_told_apart(cluster: FakeCluster) -> None:
+def test_quotas_of_users_and_of_their_clients_are_distinguished(cluster: FakeCluster) -> None:
     (row,) = rows(run(cluster, "configs", "describe", "users", "-o", "json"))
     assert (row["user"], row["client"], row["quota"], row["value"]) == ("alice", None, "producer_byte_rate", 1024.0)
     (row,) = rows(run(cluster, "configs", "describe", "users", "alice", "--client-default", "-o", "json"))
@@ -71,7 +71,7 @@ def test_quotas_of_users_and_of_their_clients_are_told_apart(cluster: FakeCluste
     ],
     ids=" ".join,
 )
-def test_what_has_no_such_configs_is_wrong_usage(cluster: FakeCluster, words: list[str]) -> None:
+def test_entities_without_such_configs_are_wrong_usage(cluster: FakeCluster, words: list[str]) -> None:
     printed = run(cluster, "configs", *words)
     assert (printed.code, "Error: " in printed.err) == (Exit.USAGE, True), printed.err
 
@@ -103,7 +103,7 @@ def test_rules_choose_partitions(rules: str, chosen: list[tuple[str, int]]) -> N
     assert [place for place in there if by_rules(rules)(place)] == chosen
 
 
-def test_what_is_no_rule_pattern_or_time_is_refused() -> None:
+def test_invalid_rules_patterns_and_times_are_refused() -> None:
     for text in ("a:b", "a:1:2", "(", "a:1--2"):
         with pytest.raises(FilterError):
             by_rules(text)

@@ -59,16 +59,14 @@ def test_every_ready_configuration_is_in_order(path: Path) -> None:
     ],
     ids=lambda text: text.split("=")[0],
 )
-def test_an_unknown_key_is_a_warning_with_its_line_and_what_took_its_place(
-    line: str, warning: str, tmp_path: Path
-) -> None:
+def test_an_unknown_key_is_a_warning_with_its_line_and_replacement(line: str, warning: str, tmp_path: Path) -> None:
     path = node(tmp_path, line)
     code, printed = kvorum("configs", "validate", str(path))
     assert code == Exit.DONE
     assert re.search(rf"^warning: {re.escape(str(path))}:6: .*{re.escape(warning)}", printed, re.M), printed
 
 
-def test_a_file_of_a_kafka_with_zookeeper_is_refused_with_all_that_is_to_be_said_of_its_keys(tmp_path: Path) -> None:
+def test_a_zookeeper_based_file_is_refused_with_hints_for_its_keys(tmp_path: Path) -> None:
     path = tmp_path / "server.properties"
     path.write_text("broker.id=1\nzookeeper.connect=zk-1:2181\nlog.message.format.version=2.8\n")
     code, printed = kvorum("configs", "validate", str(path))
@@ -77,7 +75,7 @@ def test_a_file_of_a_kafka_with_zookeeper_is_refused_with_all_that_is_to_be_said
         assert re.search(rf"^warning: {re.escape(str(path))}:{line}: .*{re.escape(word)}", printed, re.M), printed
 
 
-def test_a_node_with_a_configuration_that_cannot_be_ends_as_service_managers_are_told(tmp_path: Path) -> None:
+def test_an_invalid_configuration_ends_the_node_with_the_exit_code_of_the_units(tmp_path: Path) -> None:
     code, printed = kvorum("node", str(node(tmp_path, "num.partitions=three")))
     assert code == exits.Exit.CONFIG and ":6: num.partitions=three" in printed
 
@@ -205,7 +203,7 @@ def test_a_listener_with_tls_is_refused_by_its_line(tmp_path: Path) -> None:
         assert "supports PLAINTEXT only" in printed
 
 
-def test_every_hint_at_a_command_of_ours_is_at_one_that_exists() -> None:
+def test_every_hint_names_an_existing_command() -> None:
     from kvorum.cli.main import COMMANDS
     from kvorum.runtime.config_defs import REMOVED
 
@@ -275,7 +273,7 @@ def test_a_format_that_cannot_be_meant_is_refused_and_writes_nothing(
     assert not (tmp_path / "1").exists()
 
 
-def test_who_is_to_be_added_is_read_from_its_directory(tmp_path: Path) -> None:
+def test_the_controller_to_add_is_read_from_its_directory(tmp_path: Path) -> None:
     path = controller(tmp_path)
     script = ("kafka-metadata-quorum", "--bootstrap-server", "127.0.0.1:1", "--command-config", path)
     code, printed = kvorum(*script, "add-controller", "--dry-run")
@@ -300,7 +298,7 @@ def test_who_is_to_be_added_is_read_from_its_directory(tmp_path: Path) -> None:
         ("controller.listener.names", "controller.listener.names was not found."),
     ],
 )
-def test_a_file_that_is_no_controllers_is_refused_in_kafkas_words(tmp_path: Path, missing: str, said: str) -> None:
+def test_a_file_of_no_controller_is_refused_with_kafkas_message(tmp_path: Path, missing: str, said: str) -> None:
     path = Path(controller(tmp_path))
     path.write_text("\n".join(line for line in path.read_text().splitlines() if not line.startswith(f"{missing}=")))
     script = ("kafka-metadata-quorum", "--bootstrap-server", "127.0.0.1:1", "--command-config", str(path))

@@ -135,7 +135,7 @@ def run(*words: str, given: str | None = None) -> Result:
     return result
 
 
-def test_lines_are_cut_as_the_reader_is_told() -> None:
+def test_lines_are_split_at_the_readers_delimiter() -> None:
     plain = LineReader.of({})
     assert plain.read("a\tb", 1) == Line(None, b"a\tb", [])
     keyed = LineReader.of({"parse.key": "true", "key.separator": ":", "null.marker": "NULL"})
@@ -154,7 +154,7 @@ def test_lines_are_cut_as_the_reader_is_told() -> None:
     assert spaced.read("a:1, b:2;c:,;\tv", 1).headers == [("a", b"1"), ("b", b"2"), ("c", b"")]
 
 
-def test_the_producer_sends_lines_and_says_what_was_not_acknowledged() -> None:
+def test_the_producer_sends_lines_and_reports_unacknowledged_ones() -> None:
     words = [
         "kafka-console-producer",
         "--topic",
@@ -186,14 +186,14 @@ def sent_records() -> list[tuple[Any, Any, Any]]:
     return [each for each in RECORDS if each[0] != "flush"]
 
 
-def test_a_line_that_cannot_be_read_ends_it_behind_what_was_read_before() -> None:
+def test_an_unreadable_line_ends_it_after_the_earlier_lines() -> None:
     words = ["kafka-console-producer", "--topic", "t", "--reader-property", "parse.key=true"]
     printed = run(*words, given="a\t1\nabc\nb\t2\n")
     assert (printed.exit_code, "No key separator found on line number 2" in printed.stderr) == (Exit.FAILED, True)
     assert RECORDS == [(b"a", b"1", None), ("flush", None, None)], "waited for, and nothing behind the bad line is sent"
 
 
-def test_what_is_no_utf_8_is_a_replacement_character() -> None:
+def test_invalid_utf_8_is_a_replacement_character() -> None:
     raw = CliRunner().invoke(
         main, ["kafka-console-producer", "--bootstrap-server", "b:1", "--topic", "t"], input=b"a\xffb\r\nc\rd"
     )
@@ -206,7 +206,7 @@ def test_in_step_the_first_that_fails_ends_it() -> None:
     assert printed.exit_code == Exit.FAILED and [value for _, value, _ in sent_records()] == [b"one"]
 
 
-def test_what_is_typed_as_an_option_comes_before_what_a_file_says(tmp_path: Path) -> None:
+def test_options_override_the_file(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text("acks=1\nisolation.level=read_uncommitted\ncompression.type=gzip\nlinger.ms=7\nclient.id=mine\n")
     words = ["--topic", "t", "--command-config", str(file)]
@@ -222,7 +222,7 @@ def test_what_is_typed_as_an_option_comes_before_what_a_file_says(tmp_path: Path
     assert FakeClient.made_with["isolation.level"] == "read_uncommitted"
 
 
-def test_options_of_old_names_are_said_and_not_taken_beside_the_new(tmp_path: Path) -> None:
+def test_old_option_names_cause_a_warning_and_exclude_the_new_ones(tmp_path: Path) -> None:
     file = tmp_path / "empty"
     file.touch()
     old = ["--property", "parse.key=false", "--producer-property", "acks=1", "--producer.config", str(file)]
@@ -243,7 +243,7 @@ def test_options_of_old_names_are_said_and_not_taken_beside_the_new(tmp_path: Pa
     )
 
 
-def test_clients_are_made_with_what_is_librdkafkas(capsys: pytest.CaptureFixture[str]) -> None:
+def test_clients_get_only_librdkafkas_properties(capsys: pytest.CaptureFixture[str]) -> None:
     connection = Connection(
         where="b:1", properties={"key.serializer": "x", "linger.ms": "5", "bootstrap.servers": "c:2"}
     )
@@ -262,7 +262,7 @@ def printed(formatter: Any, message: FakeMessage) -> bytes:
     return out.getvalue()
 
 
-def test_records_are_printed_as_the_formatter_is_told() -> None:
+def test_records_are_printed_with_the_formatters_options() -> None:
     assert printed(formatter_of(DEFAULT, {}), FakeMessage()) == b"v\n"
     switches = ("timestamp", "partition", "offset", "delivery", "epoch", "headers", "key")
     everything = formatter_of(DEFAULT, {f"print.{name}": "true" for name in switches} | {"key.separator": "|"})
@@ -286,7 +286,7 @@ def test_records_are_printed_as_the_formatter_is_told() -> None:
     assert printed(formatter_of(DEFAULT, {"print.value": "false"}), FakeMessage()) == b"", "not even an end of line"
 
 
-def test_a_property_or_deserializer_that_is_not_there_is_said_and_left_aside(
+def test_unknown_properties_and_deserializers_are_reported_and_ignored(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     for properties in ({"print.kay": "true"}, {"value.deserializer": "org.mine.Nope"}):
@@ -320,7 +320,7 @@ def test_deserializers_write_as_javas(name: str, body: bytes | None, shown: byte
 
 
 @pytest.mark.parametrize(("name", "body"), [("Boolean", b"\2"), ("UUID", b"no"), ("Void", b"x"), ("Long", None)])
-def test_what_a_deserializer_cannot_read_is_an_error(name: str, body: bytes | None) -> None:
+def test_undecodable_data_is_an_error(name: str, body: bytes | None) -> None:
     formatter = formatter_of(DEFAULT, {"value.deserializer": f"{name}Deserializer"})
     with pytest.raises(FormatError):
         printed(formatter, FakeMessage(body=body))
@@ -345,7 +345,7 @@ def test_records_of_the_offsets_topic_are_printed_as_json() -> None:
     assert printed(formatter_of("GroupMetadataMessageFormatter", {}), message) == b""
 
 
-def test_the_consumer_reads_as_many_as_it_is_told_from_where_it_is_told() -> None:
+def test_the_consumer_reads_the_given_number_of_records_from_the_given_offset() -> None:
     FakeClient.messages = [FakeMessage(body=b"1"), FakeMessage(body=b"2"), FakeMessage(body=b"3")]
     read = run(
         "kafka-console-consumer", "--topic", "orders", "--group", "pay", "--from-beginning", "--max-messages", "2"
@@ -372,7 +372,7 @@ def test_the_consumer_reads_as_many_as_it_is_told_from_where_it_is_told() -> Non
 
 
 @pytest.mark.parametrize("how", ["--group", "--consumer-property", "--command-config"])
-def test_a_group_commits_wherever_it_is_named_and_one_made_up_does_not(how: str, tmp_path: Path) -> None:
+def test_a_named_group_commits_and_a_generated_one_does_not(how: str, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("group.id=pay\n")
     value = {"--group": "pay", "--consumer-property": "group.id=pay", "--command-config": str(file)}[how]
@@ -386,7 +386,7 @@ def test_a_group_commits_wherever_it_is_named_and_one_made_up_does_not(how: str,
     assert other.exit_code == Exit.FAILED, "they differ, or stand twice"
 
 
-def test_a_topic_that_is_not_there_is_waited_for() -> None:
+def test_a_topic_that_is_missing_is_waited_for() -> None:
     unknown = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
     FakeClient.messages = [FakeMessage(problem=unknown), FakeMessage(body=b"1")]
     read = run("kafka-console-consumer", "--topic", "late", "--max-messages", "1")
@@ -437,7 +437,7 @@ def test_each_acknowledgement_is_an_event(words: list[str]) -> None:
     assert (found[-1]["sent"], found[-1]["acked"], found[-1]["target_throughput"]) == (3, 3, -1)
 
 
-def test_what_is_refused_is_an_event_and_the_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rejection_is_an_event_and_an_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeClient, "refused", b"1")
     result = run("verifiable-producer", "orders", "--max-messages", "2")
     assert result.exit_code == Exit.FAILED
@@ -448,7 +448,7 @@ def test_what_is_refused_is_an_event_and_the_exit_code(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     "words", [["verifiable-consumer", "orders"], ["kafka-verifiable-consumer", "--topic", "orders"]], ids=lambda w: w[0]
 )
-def test_what_is_consumed_and_committed_are_events(words: list[str]) -> None:
+def test_consumed_and_committed_records_are_events(words: list[str]) -> None:
     FakeClient.messages = [FakeMessage(place=("orders", 0, 4)), FakeMessage(place=("orders", 0, 5)), FakeMessage()]
     found = events(run(*words, "--group-id", "g", "--max-messages", "3", "--verbose"))
     names = ["startup_complete", *["record_data"] * 3, "records_consumed", "offsets_committed", "shutdown_complete"]

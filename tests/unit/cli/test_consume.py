@@ -48,7 +48,7 @@ def test_a_place_is_a_number_an_end_a_time_or_a_range(text: str, where: Range) -
 
 
 @pytest.mark.parametrize("text", ["", ":", "soon", "@", "@noon", "1:2:3", str(2**63), "²", "@²", "-", "@-1y"])
-def test_what_is_no_place_is_refused(text: str) -> None:
+def test_invalid_offsets_are_refused(text: str) -> None:
     with pytest.raises(RangeError):
         parse_range(text, NOW)
 
@@ -167,13 +167,13 @@ def at_end(partition: int, offset: int = 20, topic: str = "orders") -> FakeMessa
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) and value and isinstance(value[0], str) else "",
 )
-def test_it_begins_where_it_is_told(words: list[str], starts: list[int], reset: str) -> None:
+def test_it_begins_at_the_given_offset(words: list[str], starts: list[int], reset: str) -> None:
     assert run("orders", *words, "--timeout-ms", "0").exit_code == Exit.DONE
     assert CALLS[0] == ("assign", [("orders", index, start) for index, start in enumerate(starts)])
     assert FakeConsumer.made_with["auto.offset.reset"] == reset, "and nowhere else"
 
 
-def test_an_offset_that_is_not_there_is_said() -> None:
+def test_a_missing_offset_is_reported() -> None:
     for offset in ("9", "21"):
         printed = run("orders", "--offset", offset, "-e")
         assert (printed.exit_code, "its records are 10 to 19" in printed.stderr) == (Exit.FAILED, True)
@@ -224,7 +224,7 @@ def test_several_topics_by_name_or_by_pattern() -> None:
         assert run(*words, "-e").exit_code == Exit.NOT_FOUND
 
 
-def test_a_group_stores_what_was_printed_and_is_joined_by_names_or_patterns() -> None:
+def test_a_group_commits_printed_records_and_subscribes_by_names_or_patterns() -> None:
     FakeConsumer.messages = [FakeMessage(place=("orders", 0, 19)), at_end(0), at_end(1)]
     assert run("orders", "-G", "pay", "-e", "--offset", "start").stdout == "v\n"
     assert CALLS == [("subscribe", ["orders"]), ("stored", 19), ("close", None)]
@@ -236,7 +236,7 @@ def test_a_group_stores_what_was_printed_and_is_joined_by_names_or_patterns() ->
     assert CALLS[0] == ("subscribe", ["^(or.*)$"])
 
 
-def test_json_says_all_of_a_record_and_can_do_without_its_content() -> None:
+def test_json_has_all_fields_of_a_record_or_only_metadata() -> None:
     FakeConsumer.messages = [FakeMessage(body=None, marks=[("h", b"\xff")])]
     found = json.loads(run("orders", "-J", "-n", "1").stdout)
     assert found == {
@@ -253,7 +253,7 @@ def test_keys_and_nulls_in_plain_text() -> None:
     assert run("orders", "-K", ":", "-D", "|", "-Z", "-n", "2").stdout == "k:NULL|NULL:x|"
 
 
-def test_isolation_and_rack_are_told_the_client() -> None:
+def test_isolation_and_rack_are_passed_to_the_client() -> None:
     run("orders", "--timeout-ms", "0")
     assert FakeConsumer.made_with["isolation.level"] == "read_committed"
     run("orders", "--read-uncommitted", "--rack", "b", "--timeout-ms", "0")
@@ -279,7 +279,7 @@ def test_isolation_and_rack_are_told_the_client() -> None:
     ],
     ids=" ".join,
 )
-def test_what_does_not_go_together_is_wrong_usage(words: list[str]) -> None:
+def test_conflicting_options_are_wrong_usage(words: list[str]) -> None:
     assert run("orders", *words).exit_code == Exit.USAGE
 
 

@@ -37,20 +37,20 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(command.debug_bundle, list(arguments))
 
 
-def test_a_bundle_is_written_and_what_is_not_in_it_is_named(cluster: ManagedCluster, tmp_path: Path) -> None:
+def test_a_bundle_is_written_and_lists_missing_parts(cluster: ManagedCluster, tmp_path: Path) -> None:
     file, token = tmp_path / "fault.zip", tmp_path / "token"
     token.write_text(f"{TOKENS['read']}\n")
     result = run("-f", str(file), "--token-file", str(token))
     assert result.exit_code == Exit.DONE, result.output
-    assert "not in it: brokers/2/ (NOT_KVORUM" in result.stderr and "brokers/1/" not in result.stderr
+    assert "missing: brokers/2/ (NOT_KVORUM" in result.stderr and "brokers/1/" not in result.stderr
     with zipfile.ZipFile(file) as archive:
         assert json.loads(archive.read("brokers/1/node.json"))["node_id"] == 1
         assert f"{file}: {len(archive.namelist()) - 1} parts" in result.stdout
     without = run("-f", str(file))
-    assert without.exit_code == Exit.DONE and "not in it: brokers/1/ (NODE_REFUSED" in without.stderr
+    assert without.exit_code == Exit.DONE and "missing: brokers/1/ (NODE_REFUSED" in without.stderr
 
 
-def test_where_nobody_answers_the_file_says_why(cluster: ManagedCluster, tmp_path: Path) -> None:
+def test_without_a_response_the_file_has_the_reason(cluster: ManagedCluster, tmp_path: Path) -> None:
     cluster.reachable = False
     file = tmp_path / "fault.zip"
     result = run("-f", str(file))

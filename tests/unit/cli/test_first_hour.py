@@ -52,7 +52,7 @@ def process(cluster: LocalCluster) -> Iterator["subprocess.Popen[bytes]"]:
         started.wait()
 
 
-def test_what_acts_on_a_node_says_what_it_did(cluster: LocalCluster, process: "subprocess.Popen[bytes]") -> None:
+def test_node_commands_report_their_action(cluster: LocalCluster, process: "subprocess.Popen[bytes]") -> None:
     place = ("node-2", "--dir", cluster.paths.folder)
     for verb, done in (("pause", "paused"), ("resume", "resumed"), ("kill", "killed")):
         assert run("nodes", verb, *place) == (Exit.DONE, f"node-2 {done} (pid {process.pid})\n")
@@ -77,7 +77,7 @@ def test_a_folder_with_another_cluster_is_started_as_it_is_with_a_warning(
     os.unlink(cluster.paths.unstarted)
     assert len(folders.make(place, dev_cluster(1, 0, place), detached=False, rebuild=False).plan.nodes) == 3
     first, second, *_ = capsys.readouterr().err.splitlines()
-    assert first.startswith(f"warning: {place} already holds cluster {CLUSTER_ID} with 3 nodes, which is started as")
+    assert first.startswith(f"warning: {place} already holds cluster {CLUSTER_ID} with 3 nodes, which keeps its")
     assert second == "warning: the cluster keeps its nodes node-1, node-2, node-3; requested: node-1"
 
 
@@ -102,7 +102,7 @@ def test_installation_hints_name_no_package_that_does_not_exist() -> None:
     assert install_hint("chaos") == "pip install '.[chaos]' in the checkout, or 'WHEEL[chaos]'"
 
 
-def test_a_cluster_that_does_not_exist_is_one_line_with_what_to_do(tmp_path: Path) -> None:
+def test_a_missing_cluster_is_one_line_with_a_remedy(tmp_path: Path) -> None:
     for words in (["status"], ["down"], ["nodes", "start", "node-1"]):
         code, printed = run(*words, "--dir", str(tmp_path / "nothing"))
         assert (code, printed.count("\n")) == (Exit.NOT_FOUND, 1)

@@ -100,7 +100,7 @@ def test_members_and_state_of_both_protocols(cluster: FakeCluster) -> None:
     ]
 
 
-def test_a_group_that_is_not_there_has_an_exit_code_of_its_own(cluster: FakeCluster) -> None:
+def test_a_group_that_is_missing_has_an_exit_code_of_its_own(cluster: FakeCluster) -> None:
     printed = run(cluster, "groups", "describe", "nope")
     assert (printed.code, "GROUP_ID_NOT_FOUND" in printed.err) == (Exit.NOT_FOUND, True)
     assert run(cluster, "groups", "describe").code == Exit.USAGE
@@ -146,7 +146,7 @@ def test_offsets_of_a_topic_are_forgotten_by_partition(cluster: FakeCluster) -> 
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) and isinstance(value[0], str) else "",
 )
-def test_a_reset_is_shown_and_done_only_when_told(cluster: FakeCluster, way: list[str], offsets: list[int]) -> None:
+def test_a_reset_is_only_executed_with_execute(cluster: FakeCluster, way: list[str], offsets: list[int]) -> None:
     before = dict(cluster.committed["pay"])
     words = ["groups", "reset-offsets", "pay", "--topic", "orders:0,1", *way]
     shown = run(cluster, *words)
@@ -174,7 +174,7 @@ def test_a_group_with_members_is_not_reset(cluster: FakeCluster) -> None:
     assert cluster.committed["busy"] == {("orders", 0): 100}
 
 
-def test_a_group_that_is_not_there_yet_may_be_given_offsets(cluster: FakeCluster) -> None:
+def test_offsets_of_a_new_group_may_be_set(cluster: FakeCluster) -> None:
     words = ["groups", "reset-offsets", "later", "--topic", "orders:1", "--to-latest", "--execute"]
     assert run(cluster, *words).code == Exit.DONE
     assert cluster.committed["later"] == {("orders", 1): 50}
@@ -279,7 +279,7 @@ def test_static_members_and_those_on_their_way_to_the_new_protocol_have_a_column
     assert "UPGRADED" not in run(cluster, *KAFKA, "--describe", "--group", "new", "--members", "--verbose").out
 
 
-def test_a_topic_that_is_not_there_is_a_row_of_deleted_offsets(cluster: FakeCluster) -> None:
+def test_a_topic_that_is_missing_is_a_row_of_deleted_offsets(cluster: FakeCluster) -> None:
     words = [*KAFKA, "--group", "pay", "--delete-offsets", "--topic", "nope", "--topic", "orders:1,0"]
     printed = run(cluster, *words)
     assert printed.code == Exit.FAILED and printed.out.splitlines() == [
@@ -313,7 +313,7 @@ def test_new_offsets_are_not_padded_and_no_groups_are_an_empty_line(cluster: Fak
     assert run(cluster, *KAFKA, "--all-groups", *words).out == "\n"
 
 
-def test_kafkas_reset_and_delete_speak_kafkas_words(cluster: FakeCluster) -> None:
+def test_kafkas_reset_and_delete_have_kafkas_output(cluster: FakeCluster) -> None:
     words = [*KAFKA, "--group", "pay", "--topic", "orders:0", "--reset-offsets", "--to-earliest"]
     shown = run(cluster, *words)
     assert shown.err.startswith("WARN: No action will be performed") and columns(shown)[1] == [

@@ -81,7 +81,7 @@ def test_every_command_has_help_with_an_example(words: list[str]) -> None:
     assert printed.splitlines()[0].startswith(f"Usage: kvorum {' '.join(words)}")
 
 
-def test_the_list_of_commands_says_what_each_does() -> None:
+def test_the_list_of_commands_describes_each() -> None:
     code, printed = run("--help")
     assert code == Exit.DONE
     for name, (_, text) in COMMANDS.items():
@@ -135,7 +135,7 @@ def test_the_version_is_the_packages() -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_wrong_usage_says_what_was_meant(arguments: list[str], said: str) -> None:
+def test_wrong_usage_has_a_suggestion(arguments: list[str], said: str) -> None:
     code, printed = run(*arguments)
     assert (code, said in printed) == (Exit.USAGE, True), printed
 
@@ -177,7 +177,7 @@ def test_an_unreachable_cluster_and_an_unknown_one_have_exit_codes_of_their_own(
         assert (code, "there is no cluster in" in printed) == (Exit.NOT_FOUND, True), printed
 
 
-def test_a_folder_that_cannot_be_one_is_said_in_a_line(tmp_path: Path) -> None:
+def test_an_invalid_folder_is_a_one_line_error(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
     cluster = tmp_path / "one.yaml"
@@ -189,7 +189,7 @@ def test_a_folder_that_cannot_be_one_is_said_in_a_line(tmp_path: Path) -> None:
             assert folder in printed or str(file) in printed
 
 
-def test_a_folder_with_the_remains_of_a_cluster_is_said_in_a_line(tmp_path: Path) -> None:
+def test_a_folder_with_remains_of_a_cluster_is_a_one_line_error(tmp_path: Path) -> None:
     identity = "version=1\ncluster.id=q2dDxX0qSi6ZGo5pjBP2lw\nnode.id=1\ndirectory.id=q2dDxX0qSi6ZGo5pjBP2lg\n"
     for name in ("data", "data-controller"):
         folder = tmp_path / "node-1" / name

@@ -58,7 +58,7 @@ def run(*words: str, code: Exit = Exit.DONE) -> list[str]:
     return found.output.splitlines() if code == Exit.FAILED else found.stdout.splitlines()
 
 
-def test_generate_prints_what_is_and_what_could_be(cluster: Cluster, tmp_path: Path) -> None:
+def test_generate_prints_the_current_and_the_proposed_assignment(cluster: Cluster, tmp_path: Path) -> None:
     topics = tmp_path / "topics.json"
     topics.write_text('{"topics": [{"topic": "a"}], "version": 1}')
     words = ("--generate", "--topics-to-move-json-file", str(topics))
@@ -84,7 +84,7 @@ def test_generate_prints_what_is_and_what_could_be(cluster: Cluster, tmp_path: P
     assert run(*words, "--broker-list", "3", code=Exit.FAILED) == ["Error: Topic gone not found."]
 
 
-def test_execute_throttles_first_and_says_how_to_go_back(cluster: Cluster, plan: tuple[str, str]) -> None:
+def test_execute_throttles_first_and_prints_the_rollback(cluster: Cluster, plan: tuple[str, str]) -> None:
     lines = run("--execute", *plan, "--throttle", "1000", "--timeout", "77", "--disallow-replication-factor-change")
     assert lines == [
         "Current partition replica assignment",
@@ -113,7 +113,7 @@ def test_execute_is_refused_beside_another_until_additional_is_given(cluster: Cl
     assert run("--execute", *plan, "--additional", code=Exit.FAILED) == ["Error: Unknown broker id 3"]
 
 
-def test_verify_says_how_far_it_is_and_ends_well_all_the_same(cluster: Cluster, plan: tuple[str, str]) -> None:
+def test_verify_prints_the_progress_and_exits_with_0(cluster: Cluster, plan: tuple[str, str]) -> None:
     head = "Status of partition reassignment:"
     cluster.ongoing = {A0: UnderWay([3, 1, 2], [3], [2])}
     assert run("--verify", *plan) == [head, "Reassignment of partition a-0 is still in progress.", ""]
@@ -129,7 +129,7 @@ def test_verify_says_how_far_it_is_and_ends_well_all_the_same(cluster: Cluster, 
     assert cluster.asked == ["unthrottle"]
 
 
-def test_cancel_ends_what_is_under_way_of_the_file(cluster: Cluster, plan: tuple[str, str]) -> None:
+def test_cancel_ends_pending_reassignments_of_the_file(cluster: Cluster, plan: tuple[str, str]) -> None:
     moves = "None of the specified partition moves are active."
     none = "None of the specified partition reassignments are active."
     assert run("--cancel", *plan) == [none, moves + CLEARED[0], CLEARED[1]]
@@ -160,20 +160,20 @@ def test_list_prints_a_partition_a_line(cluster: Cluster) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_what_does_not_go_together_is_refused_in_kafkas_words(
+def test_conflicting_options_are_refused_with_kafkas_messages(
     cluster: Cluster, words: tuple[str, ...], said: str
 ) -> None:
     assert said in "\n".join(run(*words, code=Exit.FAILED))
 
 
-def test_a_controller_is_asked_only_to_list_and_to_cancel(cluster: Cluster, plan: tuple[str, str]) -> None:
+def test_a_controller_is_queried_only_to_list_and_to_cancel(cluster: Cluster, plan: tuple[str, str]) -> None:
     words = ["kafka-reassign-partitions", "--bootstrap-controller", "controller:9093"]
     assert CliRunner().invoke(main, [*words, "--list"]).exit_code == Exit.DONE
     refused = CliRunner().invoke(main, [*words, "--verify", *plan])
     assert (refused.exit_code, 'can\'t be used with action "[verify]"' in refused.output) == (Exit.FAILED, True)
 
 
-def test_a_file_that_is_wrong_is_told(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_file_that_is_wrong_is_reported(cluster: Cluster, tmp_path: Path) -> None:
     file = tmp_path / "wrong.json"
     file.write_text('{"version": 1, "partitions": []}')
     (line,) = run("--execute", "--reassignment-json-file", str(file), code=Exit.FAILED)
@@ -202,7 +202,7 @@ def test_replicas_move_between_log_directories(cluster: Cluster, moving: tuple[s
         (MoveState("/b", None, "/b"), "Reassignment of replica a-0-1 completed successfully.", True),
     ],
 )
-def test_verify_tells_of_moves_between_log_directories(
+def test_verify_reports_moves_between_log_directories(
     cluster: Cluster, moving: tuple[str, str], state: MoveState, line: str, is_over: bool
 ) -> None:
     cluster.moves.found = {A01: state}

@@ -45,7 +45,7 @@ def leaves() -> list[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("words", leaves(), ids=" ".join)
-def test_every_script_has_help_with_an_example_and_refuses_what_it_does_not_know(words: tuple[str, ...]) -> None:
+def test_every_script_has_help_with_an_example_and_refuses_unknown_options(words: tuple[str, ...]) -> None:
     given = [words[0], *(HERE if len(words) > 1 and words[0] not in HERE_BEHIND else ()), *words[1:]]
     printed = run(FakeCluster(), *given, "--help")
     assert printed.code == Exit.DONE and f"kvorum {words[0]}" in printed.out
@@ -95,7 +95,7 @@ def test_options_of_argparse4j_may_be_abbreviated_as_long_as_they_are_one(cluste
 
 
 @pytest.mark.parametrize("name", sorted(set(SCRIPTS) - WITHOUT_VERSION))
-def test_a_script_says_whose_tools_it_is_like(name: str) -> None:
+def test_a_script_names_its_kafka_tool(name: str) -> None:
     assert run(FakeCluster(), name, "--version").out == "4.3.0\n"
 
 
@@ -115,7 +115,7 @@ def test_without_a_server_nothing_is_guessed(
     assert (printed.code, "bootstrap-server" in printed.err) == (Exit.FAILED, True)
 
 
-def test_a_command_config_is_read_and_what_it_cannot_do_is_said(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_a_command_config_is_read_and_unsupported_properties_are_reported(cluster: FakeCluster, tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text("# mine\nbootstrap.servers=broker:9092\nrequest.timeout.ms=1000\nretries=3\n")
     printed = run(cluster, "kafka-topics", "--command-config", str(file), "--list")
@@ -147,7 +147,7 @@ def test_topics_are_described_with_tabs(cluster: FakeCluster) -> None:
     )
 
 
-def test_what_is_reassigned_is_described_and_is_not_under_replicated_for_it(cluster: FakeCluster) -> None:
+def test_reassigning_partitions_are_described_and_not_under_replicated(cluster: FakeCluster) -> None:
     cluster.moving = {("orders", 0): ([3, 1, 2], [3], [2])}
     head, first, second = script(cluster, "kafka-topics", "--describe", "--topic", "orders").lines
     assert "\tReplicationFactor: 2\t" in head
@@ -216,12 +216,12 @@ def test_a_topic_is_created_altered_and_deleted(cluster: FakeCluster) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_wrong_usage_of_kafka_topics_is_said(cluster: FakeCluster, words: list[str], said: str) -> None:
+def test_wrong_usage_of_kafka_topics_is_reported(cluster: FakeCluster, words: list[str], said: str) -> None:
     printed = script(cluster, "kafka-topics", *words)
     assert (printed.code, said in printed.err + printed.out) == (Exit.FAILED, True), printed.err
 
 
-def test_an_option_that_is_gone_is_said_and_left_aside(cluster: FakeCluster) -> None:
+def test_a_removed_option_is_reported_and_ignored(cluster: FakeCluster) -> None:
     printed = script(cluster, "kafka-topics", "--describe", "--topic", "orders", "--delete-config", "a")
     assert (printed.code, len(printed.lines)) == (Exit.DONE, 3)
     assert printed.err.startswith("delete-config option is no longer supported and deprecated since version 4.0.")
@@ -239,7 +239,7 @@ def test_offsets_are_topic_partition_offset(cluster: FakeCluster) -> None:
     assert script(cluster, "kafka-get-offsets", "--topic", "a", "--topic-partitions", "b").code == Exit.FAILED
 
 
-def test_records_are_deleted_as_a_file_says(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_records_are_deleted_by_a_file(cluster: FakeCluster, tmp_path: Path) -> None:
     file = tmp_path / "offsets.json"
     rows = [{"topic": "orders", "partition": 0, "offset": 60}, {"topic": "orders", "partition": 1, "offset": 99}]
     file.write_text(json.dumps({"version": 1, "partitions": rows}))
@@ -344,7 +344,7 @@ def test_quotas_of_a_user_a_client_and_their_defaults(cluster: FakeCluster) -> N
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_wrong_usage_of_kafka_configs_is_said(cluster: FakeCluster, words: list[str], said: str) -> None:
+def test_wrong_usage_of_kafka_configs_is_reported(cluster: FakeCluster, words: list[str], said: str) -> None:
     printed = script(cluster, "kafka-configs", *words)
     assert (printed.code, said in printed.err) == (Exit.FAILED, True), printed.err
 

@@ -71,13 +71,13 @@ def test_a_static_quorum_takes_no_first_voters(node: Path, tmp_path: Path) -> No
     assert f"Formatting metadata directory {tmp_path}/a-controller with metadata.version 4.3-IV0." in lines
 
 
-def test_what_this_release_does_not_format_with_is_refused(node: Path, tmp_path: Path) -> None:
+def test_unsupported_format_options_are_refused(node: Path, tmp_path: Path) -> None:
     words = ("format", "-t", CLUSTER_ID, "-c", str(node), "--standalone")
     for more, said in (
         (("--release-version", "4.0"), "metadata.version=25 is not the level of this release (30)"),
         (("--release-version", "9.9"), "Unknown metadata.version '9.9'"),
         (("--feature", "nope.version=1"), "Unsupported feature: nope.version"),
-        (("--feature", "transaction.version=0"), "transaction.version=0 is not what this release"),
+        (("--feature", "transaction.version=0"), "transaction.version=0 is not the level of this release"),
     ):
         (line,) = storage(*words, *more, code=Exit.FAILED)
         assert said in line

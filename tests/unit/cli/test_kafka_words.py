@@ -51,7 +51,7 @@ def test_options_of_client_metrics_go_with_their_actions(cluster: FakeCluster, w
     assert (printed.code, said in printed.err) == (Exit.FAILED, True), printed.err
 
 
-def test_client_metrics_that_are_not_there(cluster: FakeCluster) -> None:
+def test_client_metrics_that_are_missing(cluster: FakeCluster) -> None:
     assert script(cluster, "kafka-client-metrics", "--list").out == "\n", "as Kafka joins no names"
     absent = script(cluster, "kafka-client-metrics", "--describe", "--name", "foo")
     assert absent.out == "The client metric resource foo doesn't exist and doesn't have dynamic config.\n"
@@ -66,12 +66,12 @@ def test_client_metrics_that_are_not_there(cluster: FakeCluster) -> None:
         (["--topic", "nope"], "The topic 'nope' doesn't exist and doesn't have dynamic config."),
     ],
 )
-def test_configs_of_what_is_not_there_are_no_error(cluster: FakeCluster, words: list[str], line: str) -> None:
+def test_configs_of_missing_resources_are_no_error(cluster: FakeCluster, words: list[str], line: str) -> None:
     printed = script(cluster, "kafka-configs", "--describe", *words)
     assert (printed.code, printed.out.startswith(line)) == (Exit.DONE, True), printed
 
 
-def test_configs_are_described_without_what_alters_them(cluster: FakeCluster) -> None:
+def test_configs_are_described_without_alter_options(cluster: FakeCluster) -> None:
     for words, said in (
         (["--topic", "orders", "--add-config", "a=b"], '"[describe]" can\'t be used with option "[add-config]"'),
         (["--entity-type", "broker-loggers"], "An entity name must be specified with --describe of broker-loggers"),
@@ -102,7 +102,7 @@ def test_admin_config_is_the_old_name_of_command_config(cluster: FakeCluster, tm
     assert (both.code, "cannot be specified together" in both.err) == (Exit.FAILED, True)
 
 
-def test_a_transactional_id_is_terminated_by_kafkas_words() -> None:
+def test_a_transactional_id_is_terminated_with_kafkas_command() -> None:
     printed = run(FakeCluster(), "kafka-transactions", *HERE, "forceTerminateTransaction", "--transactionalId", "x")
     assert (printed.code, printed.out) == (Exit.DONE, "")
 
@@ -114,12 +114,12 @@ def test_consumer_groups_wait_as_long_as_kafkas(cluster: FakeCluster) -> None:
     assert defaults["timeout_ms"] == 30_000
 
 
-def test_durations_that_are_too_long_are_said() -> None:
+def test_too_long_durations_are_reported() -> None:
     with pytest.raises(ResetError, match="too long for a duration"):
         parse_duration("P9999999999D")
 
 
-def test_a_feature_may_be_asked_for_at_level_0_and_is_not_dropped(cluster: FakeCluster) -> None:
+def test_a_feature_may_be_requested_at_level_0_and_is_not_dropped(cluster: FakeCluster) -> None:
     run(cluster, "features", "upgrade", "-f", "transaction.version=0")
     (asked,) = [each for each in cluster.asked if isinstance(each, UpdateFeaturesRequest)]
     assert [(each.feature, each.max_version_level) for each in asked.feature_updates] == [("transaction.version", 0)]
@@ -139,7 +139,7 @@ def test_of_all_groups_those_without_members_are_deleted() -> None:
 
 
 @pytest.mark.parametrize("option", ["-b", "--bootstrap-server"])
-def test_completion_asks_the_cluster_that_is_typed(option: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_completion_uses_the_typed_cluster(option: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
     def ask(bootstrap: str, *_: Any, **__: Any) -> list[str]:
@@ -183,7 +183,7 @@ def test_names_in_lists_and_lines_of_scripts_do_nothing_to_a_terminal(monkeypatc
     assert terminal.text == "Topic: a\\x1b]0;owned\\x07\tnext\nline\n"
 
 
-def test_what_is_written_to_a_file_is_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_file_output_is_unescaped(capsys: pytest.CaptureFixture[str]) -> None:
     say("payload: \x1b[31mred\x1b[0m")
     assert capsys.readouterr().out == "payload: \x1b[31mred\x1b[0m\n"
 
@@ -239,7 +239,7 @@ VOTERS = (
         ),
     ],
 )
-def test_control_records_of_a_quorum_are_told(kind: int, value: bytes, title: str, data: dict[str, Any]) -> None:
+def test_control_records_of_a_quorum_are_reported(kind: int, value: bytes, title: str, data: dict[str, Any]) -> None:
     text = control_text(Record(key=pack(">hh", 0, kind), value=value))
     assert text.startswith(f" {title} ") and json.loads(text.removeprefix(f" {title} ")) == data
 
@@ -258,7 +258,7 @@ def test_a_file_of_properties_and_a_profile_of_another_cluster(
     monkeypatch.delenv("KVORUM_BOOTSTRAP", raising=False)
     run(cluster, "profile", "add", "one", "-b", "one:1", "-X", "security.protocol=SASL_SSL")
     elsewhere = run(cluster, "topics", "list", "--profile", "one", "-b", "two:2")
-    assert elsewhere.code == Exit.DONE and "the profile's properties are left out" in elsewhere.err
+    assert elsewhere.code == Exit.DONE and "the profile's properties are ignored" in elsewhere.err
     assert "left out" not in run(cluster, "topics", "list", "-b", "two:2").err
     assert click.unstyle(run(cluster, "topics", "list").err).startswith("kvorum: security.protocol=SASL_SSL")
 
@@ -278,12 +278,12 @@ def test_options_of_consumer_groups_that_do_not_go_together(cluster: FakeCluster
     assert (printed.code, said in printed.err) == (Exit.FAILED, True), printed.err
 
 
-def test_a_pattern_that_is_none_is_said_and_is_no_failure(cluster: FakeCluster) -> None:
+def test_an_invalid_pattern_is_reported_without_failure(cluster: FakeCluster) -> None:
     printed = script(cluster, "kafka-consumer-groups", "--validate-regex", "a(")
     assert (printed.code, printed.out) == (Exit.DONE, "The regular expression `a(` is invalid: missing ): a(.\n")
 
 
-def test_groups_that_go_to_a_time_without_records_are_told_why_it_is_the_end(cluster: FakeCluster) -> None:
+def test_a_reset_to_a_time_without_records_explains_the_end_offset(cluster: FakeCluster) -> None:
     words = ["--group", "g", "--topic", "orders:1", "--reset-offsets", "--to-datetime", "2030-01-01T00:00:00.000"]
     printed = script(cluster, "kafka-consumer-groups", *words, "--dry-run")
     assert printed.lines[:2] == [

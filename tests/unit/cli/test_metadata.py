@@ -128,7 +128,7 @@ def test_folders_are_listed_and_values_printed(folder: Path) -> None:
     assert json.loads("\n".join(run(folder, "tree", "/local", "-o", "json"))) == {"offset": str(END), "epoch": "3"}
 
 
-def test_an_offset_shows_what_was_known_then(folder: Path, trimmed: Path) -> None:
+def test_an_offset_shows_the_state_at_that_time(folder: Path, trimmed: Path) -> None:
     leader = "/image/topics/byName/orders/0/leader"
     for place in (folder, trimmed):
         assert run(place, "cat", leader, "--at", "5") == ["2"]
@@ -157,7 +157,7 @@ def test_the_difference_of_two_offsets(folder: Path) -> None:
     assert run(folder, "diff", "10", "13", "-o", "json") == ["[]"]
 
 
-def test_what_is_not_there_is_said(folder: Path, tmp_path: Path) -> None:
+def test_missing_objects_are_reported(folder: Path, tmp_path: Path) -> None:
     assert f"the log ends at {END}" in run(folder, "ls", "--at", "99", code=Exit.FAILED)[0]
     assert "is a folder" in run(folder, "cat", "/image", code=Exit.USAGE)[0]
     empty = tmp_path / "empty"
@@ -165,11 +165,11 @@ def test_what_is_not_there_is_said(folder: Path, tmp_path: Path) -> None:
     assert "has no metadata log" in run(empty, "ls", code=Exit.FAILED)[0]
 
 
-def test_a_log_that_begins_behind_what_is_asked_for(trimmed: Path) -> None:
+def test_a_log_that_begins_after_the_requested_offset(trimmed: Path) -> None:
     assert "no snapshot covers it" in run(trimmed, "ls", "--at", "3", code=Exit.FAILED)[0]
 
 
-def test_damaged_files_are_said_in_a_line(trimmed: Path) -> None:
+def test_damaged_files_are_one_line_errors(trimmed: Path) -> None:
     snapshot = trimmed / "00000000000000000006-0000000003.checkpoint"
     whole = snapshot.read_bytes()
     snapshot.write_bytes(whole[:-5])

@@ -68,11 +68,11 @@ def walked(*lines: str, width: int | None = None) -> list[str]:
         (["pwd", "", "history"], ["    0  pwd", "    1  history"]),
         (["pwd", "ls", "history 1"], ["    2  history 1"]),
         (["history 0"], []),
-        (["history x"], ["history: x is no number"]),
+        (["history x"], ["history: x is not a number"]),
         ([""], []),
     ],
 )
-def test_what_is_typed_is_answered_in_kafkas_words(lines: list[str], printed: list[str]) -> None:
+def test_commands_have_kafkas_output(lines: list[str], printed: list[str]) -> None:
     assert walked(*lines) == printed
 
 

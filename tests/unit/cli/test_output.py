@@ -47,7 +47,7 @@ def test_json_and_yaml_can_be_read_back(value: object, capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize("listener", ["broker", "controller"])
-def test_protocol_prints_what_is_served_beside_what_kafka_has(listener: str) -> None:
+def test_protocol_prints_served_and_kafkas_versions(listener: str) -> None:
     result = CliRunner().invoke(main, ["protocol", "--listener", listener, "-o", "json"])
     assert result.exit_code == Exit.DONE, result.output
     rows = {row["key"]: row for row in json.loads(result.output)}
@@ -61,7 +61,7 @@ def test_protocol_prints_what_is_served_beside_what_kafka_has(listener: str) -> 
     assert len(served) < len(rows), "share groups are not there yet"
 
 
-def test_protocol_as_a_table_marks_what_is_not_served() -> None:
+def test_protocol_as_a_table_marks_unserved_apis() -> None:
     lines = CliRunner().invoke(main, ["protocol"]).output.splitlines()
     assert lines[0].split() == ["KEY", "NAME", "KAFKA", "KVORUM"]
     assert next(line for line in lines if "ApiVersions" in line).split() == ["18", "ApiVersions", "0-4", "0-4"]
@@ -78,7 +78,7 @@ def test_a_line_is_split_at_its_first_separator_only() -> None:
     assert Shape(key_separator=None).of_line(b"key:value")[:2] == (None, b"key:value")
 
 
-def test_what_is_no_text_is_shown_as_base64() -> None:
+def test_binary_data_is_shown_as_base64() -> None:
     assert text_of("é".encode()) == "é"
     assert text_of(b"\xff\x00") == {"base64": "/wA="}
     assert text_of(None) is None

@@ -40,7 +40,7 @@ def test_a_producers_lines_are_kafkas() -> None:
     )
 
 
-def test_what_comes_behind_the_warm_up_has_lines_of_its_own() -> None:
+def test_measurements_after_the_warm_up_have_separate_lines() -> None:
     steady = Sent(expected=2, start_ms=1_000, is_steady=True)
     assert steady.record(1, 10, 6_000)[0] == "In steady state."
     assert not any("steady" in line for line in steady.record(1, 10, 12_000))
@@ -137,7 +137,7 @@ class FakeProducer:
         return lambda: self.calls.append(name)
 
 
-def test_records_that_are_refused_are_told_and_not_counted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_records_that_are_refused_are_reported_and_not_counted(capsys: pytest.CaptureFixture[str]) -> None:
     client: Any = FakeProducer()
     load = Load(topic="t", count=30, throughput=10_000.0, warmup=10, transaction_ms=60_000)
     sender = perf_run.run_producer(client, load, counted_payloads())
@@ -151,7 +151,7 @@ def test_records_that_are_refused_are_told_and_not_counted(capsys: pytest.Captur
     assert client.calls == ["init_transactions", "begin_transaction", "commit_transaction"]
 
 
-def test_what_is_not_acknowledged_in_time_fails_the_test(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unacknowledged_records_fail_the_test(capsys: pytest.CaptureFixture[str]) -> None:
     client: Any = FakeProducer()
     client.flush = lambda seconds: 7
     sender = perf_run.run_producer(client, Load(topic="t", count=2), counted_payloads())
@@ -161,7 +161,7 @@ def test_what_is_not_acknowledged_in_time_fails_the_test(capsys: pytest.CaptureF
     )
 
 
-def test_payloads_of_a_file_are_between_delimiters_whatever_its_bytes(tmp_path: Path) -> None:
+def test_payloads_of_a_file_are_split_at_delimiters_for_any_bytes(tmp_path: Path) -> None:
     file = tmp_path / "payloads"
     file.write_bytes(b"one,two,,\xff,")
     assert read_payloads(str(file), ",") == [b"one", b"two", b"", "\ufffd".encode()]
@@ -187,7 +187,7 @@ def test_topics_to_read_are_matched_by_their_whole_names(monkeypatch: pytest.Mon
     assert made[0]["group.id"] == "mine" and "__(consumer_offsets" in made[0]["topic.blacklist"]
 
 
-def test_old_names_are_said_in_each_tools_own_words() -> None:
+def test_old_option_names_have_each_tools_own_message() -> None:
     printed = run(FakeCluster(), "kafka-consumer-perf-test", "--topic", "t", "--messages", "1")
     assert printed.out == "Warning: --messages is deprecated. Use --num-records instead.\n"
     both = ["--producer-props", "acks=1", "--command-property", "acks=0"]
@@ -208,7 +208,7 @@ def test_old_names_are_said_in_each_tools_own_words() -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_is_no_test_is_refused(words: list[str], said: str) -> None:
+def test_invalid_tests_are_refused(words: list[str], said: str) -> None:
     base = ["kafka-producer-perf-test", "--bootstrap-server", "127.0.0.1:1", "--topic", "t", "--throughput", "-1"]
     printed = run(FakeCluster(), *base, *words)
     assert (printed.code, said in printed.err) == (Exit.FAILED, True), printed.err

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent.parent.parent
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
-def test_make_says_that_it_needs_linux(tmp_path: Path) -> None:
+def test_make_reports_that_it_needs_linux(tmp_path: Path) -> None:
     uname = tmp_path / "uname"
     uname.write_text("#!/bin/sh\necho Darwin\n")
     uname.chmod(0o755)
@@ -32,7 +32,7 @@ def test_make_says_that_it_needs_linux(tmp_path: Path) -> None:
     assert not (tmp_path / "venv").exists()
 
 
-def test_commands_that_start_nodes_say_that_they_need_linux(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_that_start_nodes_report_that_they_need_linux(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = tmp_path / "one.yaml"
     cluster.write_text("nodes: [{id: 1}]\n")
     monkeypatch.setattr("sys.platform", "darwin")

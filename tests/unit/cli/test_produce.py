@@ -112,14 +112,14 @@ def test_json_is_read_as_consume_prints_it() -> None:
         b"[" * 100_000,
     ],
 )
-def test_a_line_that_is_no_record_ends_it_and_what_came_before_is_sent(line: bytes) -> None:
+def test_an_invalid_line_ends_it_and_earlier_records_are_sent(line: bytes) -> None:
     printed = run("-J", given=b'{"value": "first"}\n' + line + b'\n{"value": "last"}\n')
     assert printed.exit_code == Exit.FAILED and [each["value"] for each in SENT] == [b"first"]
     first, said = printed.stderr.splitlines()
     assert first == "1 records" and said.startswith("kvorum: record 2")
 
 
-def test_where_each_record_is_can_be_told() -> None:
+def test_the_position_of_each_record_can_be_printed() -> None:
     assert run("-v", given=b"a\n").stdout == "Produced to partition 1 at offset 0 with timestamp 1000.\n"
     shown = run("-o", "json", given=b"b\n").stdout
     assert json.loads(shown) == {"topic": "orders", "partition": 1, "offset": 1, "timestamp": 1000}
@@ -138,7 +138,7 @@ def test_fewer_acks_by_a_property_are_not_idempotent() -> None:
 @pytest.mark.parametrize(
     "words", [["-k", ""], ["-D", ""], ["-D", "\\q"], ["-k", "a\\"], ["-J", "-k", ":"], ["-H", "x"]], ids=" ".join
 )
-def test_what_cannot_be_is_wrong_usage(words: list[str]) -> None:
+def test_invalid_options_are_wrong_usage(words: list[str]) -> None:
     assert run(*words, given=b"a\n").exit_code == Exit.USAGE
     assert not SENT
 
@@ -161,7 +161,7 @@ class Trickle:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, READ_BYTES])
-def test_pieces_are_the_same_however_they_come(size: int) -> None:
+def test_pieces_are_equal_for_any_division(size: int) -> None:
     assert list(pieces(Trickle(b"a--b----c-", size), b"--")) == [b"a", b"b", b"", b"c-"]
 
 

@@ -25,7 +25,7 @@ def profile(*words: str) -> Printed:
     return run(FakeCluster(), "profile", *words)
 
 
-def test_the_first_profile_is_used_and_another_when_told(home: Path) -> None:
+def test_the_first_profile_is_the_default_and_another_can_be_chosen(home: Path) -> None:
     assert profile("list").out == "NAME  BOOTSTRAP  IN_USE\n"
     assert profile("add", "one", "-b", "one:1,two:2").out == "one: one:1,two:2 (in use)\n"
     assert profile("add", "two", "-b", "two:2", "-X", "sasl.username=x").out == "two: two:2\n"
@@ -39,7 +39,7 @@ def test_the_first_profile_is_used_and_another_when_told(home: Path) -> None:
     assert (home / "kvorum" / "profiles.json").stat().st_mode & 0o777 == 0o600, "properties may hold passwords"
 
 
-def test_what_is_nearer_to_the_command_counts() -> None:
+def test_the_more_specific_setting_counts() -> None:
     environment = {"XDG_CONFIG_HOME": str(profiles_file().parent.parent)}
     assert chosen(None, environment) is None
     for name in ("used", "named", "given"):
@@ -57,7 +57,7 @@ def test_what_is_nearer_to_the_command_counts() -> None:
         chosen("nope", environment)
 
 
-def test_a_profile_may_stand_before_or_behind_the_command() -> None:
+def test_a_profile_may_precede_or_follow_the_command() -> None:
     profile("add", "one", "-b", "127.0.0.1:1")
     profile("add", "other", "-b", "127.0.0.1:2")
     for words in (["--profile", "other", "topics", "list"], ["topics", "list", "--profile", "other"]):
@@ -75,7 +75,7 @@ def test_a_profile_that_wants_more_than_plaintext_is_not_spoken_to_in_clear() ->
     assert (other.exit_code, "127.0.0.1:2" in other.stderr) == (Exit.UNREACHABLE, True), "no other cluster's properties"
 
 
-def test_a_file_that_is_none_is_said_and_left_alone(home: Path) -> None:
+def test_an_invalid_file_is_reported_and_kept(home: Path) -> None:
     file = profiles_file()
     save_profiles(file, Profiles())
     for text in ("{", "[]", '{"version": 2, "profiles": {}}', '{"version": 1, "profiles": {"a": {}}}'):
@@ -105,7 +105,7 @@ def test_the_shell_completes_names_of_topics_and_groups(typed: str, offered: str
     assert completed(cluster, typed) == offered
 
 
-def test_without_a_cluster_the_shell_completes_nothing_and_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_cluster_completion_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KVORUM_BOOTSTRAP", "127.0.0.1:1")
     assert completed(None, "topics describe o").strip() == ""
 

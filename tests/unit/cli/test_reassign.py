@@ -112,7 +112,7 @@ def plan(tmp_path: Path) -> tuple[str, str]:
     return "--reassignment-json-file", str(file)
 
 
-def test_generate_proposes_what_execute_reads(cluster: Cluster, tmp_path: Path) -> None:
+def test_generate_writes_a_plan_for_execute(cluster: Cluster, tmp_path: Path) -> None:
     topics = tmp_path / "topics.json"
     topics.write_text('{"version": 1, "topics": [{"topic": "a"}]}')
     options = ("--topics-to-move-json-file", str(topics), "--broker-list", "3,4")
@@ -126,7 +126,7 @@ def test_generate_proposes_what_execute_reads(cluster: Cluster, tmp_path: Path) 
     assert {place: sorted(replicas) for place, replicas in wanted.items()} == {A0: [3, 4], A1: [3, 4]}
 
 
-def test_generate_keeps_what_is_where_it_may_be(cluster: Cluster, tmp_path: Path) -> None:
+def test_generate_keeps_permitted_replicas(cluster: Cluster, tmp_path: Path) -> None:
     topics = tmp_path / "topics.json"
     topics.write_text('{"topics": [{"topic": "a"}]}')
     options = ("--topics-to-move-json-file", str(topics), "--broker-list", "1,3", "--keep", "-o", "json")
@@ -144,7 +144,7 @@ def test_generate_keeps_what_is_where_it_may_be(cluster: Cluster, tmp_path: Path
         ("3,4", "east", "--disable-rack-aware", Exit.FAILED),
     ],
 )
-def test_generate_says_what_it_cannot_do(
+def test_generate_reports_impossible_requests(
     cluster: Cluster, tmp_path: Path, brokers: str, racks: str | None, said: str, code: Exit
 ) -> None:
     cluster.racks[3] = racks
@@ -163,14 +163,14 @@ def test_a_throttle_comes_before_the_move(cluster: Cluster, plan: tuple[str, str
     assert json.loads(done.output.splitlines()[2])["partitions"][0]["replicas"] == [1, 2], "to go back with"
 
 
-def test_another_is_begun_only_if_that_is_said(cluster: Cluster, plan: tuple[str, str]) -> None:
+def test_an_additional_reassignment_needs_the_option(cluster: Cluster, plan: tuple[str, str]) -> None:
     cluster.ongoing = {A1: UnderWay([4, 2, 1], [4], [1])}
     told = run("execute", *plan)
     assert told.exit_code == Exit.FAILED and "--additional" in told.output and not cluster.asked
     assert run("execute", *plan, "--additional").exit_code == Exit.DONE and len(cluster.asked) == 1
 
 
-def test_what_is_refused_is_told(cluster: Cluster, plan: tuple[str, str]) -> None:
+def test_rejections_are_reported(cluster: Cluster, plan: tuple[str, str]) -> None:
     cluster.refusals = {A0: "INVALID_REPLICA_ASSIGNMENT: no"}
     told = run("execute", *plan)
     assert told.exit_code == Exit.FAILED and "a-0: INVALID_REPLICA_ASSIGNMENT: no" in told.output
@@ -190,7 +190,7 @@ def test_verify_takes_throttles_off_once_nothing_is_under_way(cluster: Cluster, 
     assert told.exit_code == Exit.DONE and "completed" in told.output and cluster.asked == ["unthrottle"]
 
 
-def test_cancel_ends_what_is_under_way_of_the_file_alone(cluster: Cluster, plan: tuple[str, str]) -> None:
+def test_cancel_ends_only_the_files_pending_reassignments(cluster: Cluster, plan: tuple[str, str]) -> None:
     told = run("cancel", *plan)
     assert told.exit_code == Exit.DONE and "None of the specified" in told.output
     cluster.asked.clear()
@@ -200,14 +200,14 @@ def test_cancel_ends_what_is_under_way_of_the_file_alone(cluster: Cluster, plan:
     assert cluster.asked == [({A0: None}, TIMEOUT_MS, True)]
 
 
-def test_what_is_under_way_is_listed(cluster: Cluster) -> None:
+def test_pending_reassignments_are_listed(cluster: Cluster) -> None:
     assert run("list").output == "No partition reassignments found.\n"
     cluster.ongoing = {A0: UnderWay([3, 1, 2], [3], [2])}
     row = {"topic": "a", "partition": 0, "replicas": [3, 1, 2], "adding": [3], "removing": [2]}
     assert json.loads(run("list", "-o", "json").output) == [row]
 
 
-def test_a_file_that_is_wrong_is_told(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_file_that_is_wrong_is_reported(cluster: Cluster, tmp_path: Path) -> None:
     file = tmp_path / "wrong.json"
     file.write_text('{"version": 1, "partitions": []}')
     told = run("execute", "--reassignment-json-file", str(file))
@@ -232,7 +232,7 @@ def test_verify_waits_until_nothing_of_the_file_is_under_way(
     assert told.exit_code == Exit.DONE and "completed" in told.output and asked == 4
 
 
-def test_verify_waits_no_longer_than_it_is_told(
+def test_verify_waits_no_longer_than_its_timeout(
     cluster: Cluster, plan: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster.ongoing = {A0: UnderWay([3, 1, 2], [3], [2])}
@@ -257,7 +257,7 @@ def test_verify_waits_for_moves_between_directories_too(
     assert told.exit_code == Exit.DONE and asked == 4 and "unthrottle" in cluster.asked
 
 
-def test_what_is_left_to_copy_is_counted_in_bytes(cluster: Cluster) -> None:
+def test_remaining_bytes_to_copy_are_counted(cluster: Cluster) -> None:
     async def left(moves: dict[Replica, str]) -> int | None:
         found: Any = cluster
         return await reassign_verify.bytes_left(found, {A0: [3, 1]}, moves)
@@ -290,7 +290,7 @@ def test_log_dirs_of_the_file_are_moves_on_their_brokers(cluster: Cluster, movin
     assert done.output.endswith("Successfully started moving log directory to /b for replica a-0 with broker 1\n")
 
 
-def test_what_was_done_is_told_to_programs_and_the_way_back_names_directories(
+def test_the_json_output_has_the_changes_and_the_rollback_has_directories(
     cluster: Cluster, moving: tuple[str, str], plan: tuple[str, str]
 ) -> None:
     cluster.moves.answer = Started([A01], [], {})
@@ -319,7 +319,7 @@ def test_a_proposal_is_yaml_if_that_is_wanted(cluster: Cluster, tmp_path: Path) 
         (Started([], [], {A01: "LOG_DIR_NOT_FOUND"}), "a-0-1: LOG_DIR_NOT_FOUND"),
     ],
 )
-def test_moves_that_do_not_begin_are_told(
+def test_moves_that_do_not_begin_are_reported(
     cluster: Cluster, moving: tuple[str, str], answer: Started, words: str
 ) -> None:
     cluster.moves.answer = answer
@@ -337,7 +337,7 @@ def test_moves_that_do_not_begin_are_told(
         (MoveState("/b", None, "/b"), "completed", True),
     ],
 )
-def test_verify_tells_how_far_moves_are(
+def test_verify_reports_how_far_moves_are(
     cluster: Cluster, moving: tuple[str, str], state: MoveState, words: str, is_done: bool
 ) -> None:
     cluster.moves.found = {A01: state}

@@ -82,10 +82,10 @@ def test_a_full_queue_only_delays(capsys: pytest.CaptureFixture[str]) -> None:
     sends.run()
     assert producer.full.is_set()
     assert (sends.acknowledged, sends.failed, len(producer.topic)) == (1_000, 0, 1_000)
-    assert "1000 records are delivered" in capsys.readouterr().out
+    assert "1000 records were delivered" in capsys.readouterr().out
 
 
-def test_too_long_a_line_is_told_and_stops_no_other(capsys: pytest.CaptureFixture[str]) -> None:
+def test_too_long_a_line_is_reported_and_stops_no_other(capsys: pytest.CaptureFixture[str]) -> None:
     producer = FakeProducer()
     sends = stream(producer, lines(20, long=5))
     sends.run()
@@ -94,7 +94,7 @@ def test_too_long_a_line_is_told_and_stops_no_other(capsys: pytest.CaptureFixtur
     assert "a record was not delivered" in said and "1 records were not delivered, 19 were" in said
 
 
-def test_what_the_cluster_refuses_is_told_once_and_counted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rejections_of_the_cluster_are_reported_once_and_counted(capsys: pytest.CaptureFixture[str]) -> None:
     sends = stream(FakeProducer(refuses=b"1"), lines(20))
     sends.run()
     assert (sends.acknowledged, sends.failed) == (9, 11)
@@ -102,7 +102,7 @@ def test_what_the_cluster_refuses_is_told_once_and_counted(capsys: pytest.Captur
     assert said.count("a record was not delivered") == 1 and "11 records were not delivered, 9 were" in said
 
 
-def test_a_stop_does_not_wait_for_what_cannot_be_delivered(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stop_does_not_wait_for_undeliverable_records(capsys: pytest.CaptureFixture[str]) -> None:
     producer = FakeProducer(delivers=False)
     sends = stream(producer, lines(1_000))
     sends.start()
@@ -120,7 +120,7 @@ def test_no_lines_at_all_end_at_once() -> None:
     sends.stop()  # never started as a thread: nothing to wait for
 
 
-def test_produce_sends_what_comes_before_and_after_too_long_a_line() -> None:
+def test_produce_sends_lines_before_and_after_an_oversized_one() -> None:
     producer: Any = FakeProducer()
     sending = Sending(producer, "t")
     for key, value in lines(20, long=5):
@@ -130,7 +130,7 @@ def test_produce_sends_what_comes_before_and_after_too_long_a_line() -> None:
     assert sending.reason == "Broker: Message size too large (MSG_SIZE_TOO_LARGE)"
 
 
-def test_of_what_is_refused_one_reason_is_kept_and_the_number() -> None:
+def test_the_first_reason_and_the_number_of_rejections_are_kept() -> None:
     """However many there are: a list of them would grow as long as somebody sends."""
     sending = Sending(FakeProducer(refuses=b"1"), "t")
     for number in range(1_000):

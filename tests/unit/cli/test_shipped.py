@@ -24,7 +24,7 @@ def test_an_example_is_found_from_every_folder(elsewhere: Path) -> None:
     assert done.exit_code == 0, done.output
 
 
-def test_a_file_in_the_current_folder_comes_first(elsewhere: Path) -> None:
+def test_a_file_in_the_current_folder_takes_precedence(elsewhere: Path) -> None:
     (elsewhere / "configs").mkdir()
     (elsewhere / "configs" / "three-nodes.yaml").write_text("mine")
     assert ConfigFile().convert("configs/three-nodes.yaml", None, None) == "configs/three-nodes.yaml"

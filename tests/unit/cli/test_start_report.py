@@ -15,7 +15,7 @@ def cluster() -> Any:
     return cast(Any, SimpleNamespace(plan=plan, paths=SimpleNamespace(folder="data")))
 
 
-def test_a_whole_start_tells_how_the_cluster_is_reached(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_whole_start_reports_how_the_cluster_is_reached(capsys: pytest.CaptureFixture[str]) -> None:
     report_start(cluster(), dict.fromkeys(("node-1", "node-2", "node-3"), "ready"))
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "3 brokers are up."
@@ -26,7 +26,7 @@ def test_a_whole_start_tells_how_the_cluster_is_reached(capsys: pytest.CaptureFi
     ]
 
 
-def test_nodes_that_ran_already_are_not_said_to_be_up(capsys: pytest.CaptureFixture[str]) -> None:
+def test_running_nodes_are_not_reported_as_started(capsys: pytest.CaptureFixture[str]) -> None:
     report_start(cluster(), {"node-2": "ready"}, foreground=False)
     assert capsys.readouterr().out.splitlines()[0] == ("1 broker is up. Already running, not checked: node-1, node-3.")
 

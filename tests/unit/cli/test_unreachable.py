@@ -33,7 +33,7 @@ def refusing() -> str:
         return f"127.0.0.1:{server.getsockname()[1]}"
 
 
-def test_addresses_that_refuse_are_named_with_what_to_do() -> None:
+def test_refusing_addresses_are_named_with_a_remedy() -> None:
     first, second = refusing(), refusing()
     assert unreachable(f"{first},{second}", "x").startswith(f"nothing listens on {first}, {second}; start the cluster")
 

@@ -31,7 +31,7 @@ DEEP = "[" * 100_000
 
 
 @pytest.mark.parametrize("give", [lambda: pack(">i", 10**20), lambda: (10**20).to_bytes(8), lambda: "\udcff".encode()])
-def test_what_a_request_has_no_room_for_is_said_in_a_line(give: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_oversized_request_is_a_one_line_error(give: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """As the codec fails on a number that is too large, or a name that is no UTF-8, when it encodes the request."""
 
     async def work(cluster: ClusterClient) -> None:
@@ -58,7 +58,7 @@ def test_what_a_request_has_no_room_for_is_said_in_a_line(give: Any, capsys: pyt
         ("groups", "reset-offsets", "g", "--from-file", "{bytes}", "--topic", "t"),
     ],
 )
-def test_wrong_words_are_refused_without_a_traceback(words: tuple[str, ...], tmp_path: Path) -> None:
+def test_wrong_arguments_are_refused_without_a_traceback(words: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "bytes").write_bytes(b"\xff\xfe")
     given = [word.replace("{bytes}", str(tmp_path / "bytes")) for word in words]
     printed = run(FakeCluster(), *given)
@@ -79,7 +79,7 @@ def test_a_level_is_a_short() -> None:
             parse_levels([f"a={level}"])
 
 
-def test_json_nested_deeper_than_can_be_read_is_no_file_of_ours(tmp_path: Path) -> None:
+def test_too_deeply_nested_json_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "deep.json"
     path.write_text(DEEP)
     with pytest.raises(PartitionFileError):
@@ -117,7 +117,7 @@ def test_a_full_disk_behind_the_output_is_one_line() -> None:
     assert done.stderr.decode().splitlines() == [f"kvorum: [Errno 28] {os.strerror(28)}"]
 
 
-def test_ctrl_c_delivers_what_was_sent_and_says_how_much(
+def test_ctrl_c_delivers_sent_records_and_reports_their_number(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     client = FakeProducer(room=10)

@@ -41,7 +41,7 @@ MADE = plan_of(spec(settings=["num.partitions=3"]), "id")
     ],
     ids=["same", "another value", "left out", "added", "another folder", "a node more", "a node less"],
 )
-def test_differences_are_told_by_node_and_key(asked: ClusterSpec, said: list[str]) -> None:
+def test_differences_are_reported_by_node_and_key(asked: ClusterSpec, said: list[str]) -> None:
     found = differences(MADE, asked)
     assert [line for line in found if "process.roles" not in line and "listeners" not in line] == said
 
@@ -52,12 +52,12 @@ def test_a_secret_that_differs_is_named_and_not_shown() -> None:
     assert found == ["every node: ssl.key.password=[hidden] is ignored; it stays [hidden]"]
 
 
-def test_a_node_that_would_no_longer_be_a_controller_is_told() -> None:
+def test_a_node_that_would_no_longer_be_a_controller_is_reported() -> None:
     found = differences(MADE, spec(2, settings=["num.partitions=3"]))
     assert "node-2: process.roles=broker is ignored; it stays broker,controller" in found
 
 
-def test_a_port_asked_for_is_told_and_port_0_may_be_any() -> None:
+def test_a_port_requested_is_reported_and_port_0_may_be_any() -> None:
     found = differences(MADE, spec(port=19, settings=["num.partitions=3"]))
     assert [line.partition("=")[0] for line in found] == [f"node-{n}: listeners" for n in (1, 2, 3)]
     assert same_but_ports("A://h:7,B://h:8", "A://h:0,B://h:8")

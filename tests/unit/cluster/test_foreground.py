@@ -119,7 +119,7 @@ def connect(serves: Serving) -> socket.socket:
     return client
 
 
-def test_a_client_that_is_gone_when_it_is_answered_ends_nothing(tmp_path: Path) -> None:
+def test_a_client_that_left_before_the_response_ends_nothing(tmp_path: Path) -> None:
     with serving(tmp_path) as serves:
         client = connect(serves)
         serves.cluster.go_on = client.close
@@ -129,7 +129,7 @@ def test_a_client_that_is_gone_when_it_is_answered_ends_nothing(tmp_path: Path) 
         assert ask_foreground(serves.cluster, ["node-2"]) == {"node-2": "ready"}
 
 
-def test_a_client_that_says_nothing_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_client_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(foreground, "ORDER_SECONDS", 0.05)
     with serving(tmp_path) as serves, connect(serves):
         assert ask_foreground(serves.cluster, ["node-1"]) == {"node-1": "ready"}

@@ -54,7 +54,7 @@ def ended(work: str, folder: Path) -> tuple[int, str]:
         ("killed", -15, ""),
     ],
 )
-def test_it_ends_with_what_its_work_ends_with(work: str, code: int, text: str, tmp_path: Path) -> None:
+def test_it_exits_with_its_works_code(work: str, code: int, text: str, tmp_path: Path) -> None:
     found, written = ended(work, tmp_path)
     assert found == code and written.endswith(text) and bool(written) == bool(text)
 

@@ -43,7 +43,7 @@ def test_requests_in_hand_are_not_looked_through_for_garbage(looks: list[int]) -
     assert looks, "and garbage is found in the end"
 
 
-def test_what_survives_is_looked_through_in_small_lots(looks: list[int]) -> None:
+def test_surviving_objects_are_collected_in_small_steps(looks: list[int]) -> None:
     """Many at a time hold the event loop for long; everything is looked through as rarely as by Python's own rule."""
     look_for_cycles_less()
     gc.collect()
@@ -65,7 +65,7 @@ def test_what_survives_is_looked_through_in_small_lots(looks: list[int]) -> None
     ],
 )
 @pytest.mark.unexpected("ValueError", "OSError: disk")
-def test_an_exception_that_nobody_waited_for_is_told_and_any_other_ends_the_process(
+def test_an_unretrieved_exception_is_logged_and_any_other_ends_the_process(
     monkeypatch: pytest.MonkeyPatch, what: str, error: BaseException | None, ends: bool
 ) -> None:
     ended: list[object] = []

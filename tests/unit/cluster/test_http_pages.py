@@ -57,7 +57,7 @@ async def ended(streams: Streams) -> bool:
     return await streams[0].read() == b""
 
 
-def test_a_connection_serves_one_request_after_the_other_until_told_to_close() -> None:
+def test_a_connection_serves_one_request_after_the_other_until_instructed_to_close() -> None:
     async def go(connect: Open) -> None:
         streams = await connect()
         for _ in range(2):
@@ -71,7 +71,7 @@ def test_a_connection_serves_one_request_after_the_other_until_told_to_close() -
     serving(go)
 
 
-def test_http_1_0_closes_unless_it_asks_otherwise() -> None:
+def test_http_1_0_closes_unless_it_requests_otherwise() -> None:
     async def go(connect: Open) -> None:
         streams = await connect()
         await ask(streams, b"GET /hello HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n")
@@ -110,7 +110,7 @@ def test_a_page_that_cannot_be_got_leaves_the_connection_open(request_bytes: byt
         (b"GET /hello HTTP/1.1\r\nX: " + b"x" * HEAD_BYTES_MAX + b"\r\n\r\n", 431),
     ],
 )
-def test_what_is_not_a_plain_request_is_refused_and_ends_the_connection(request_bytes: bytes, status: int) -> None:
+def test_an_unsupported_request_is_refused_and_closes_the_connection(request_bytes: bytes, status: int) -> None:
     async def go(connect: Open) -> None:
         streams = await connect()
         found, headers, _ = await ask(streams, request_bytes)

@@ -123,7 +123,7 @@ def test_brokers_stop_before_the_controllers_that_they_need(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(("code", "told"), [(Exit.CONFIG, Exit.CONFIG), (Exit.BUSY, Exit.BUSY), (3, 1), (0, 1)])
-def test_who_runs_a_cluster_ends_with_the_code_of_a_node_that_must_not_be_started_again(
+def test_the_foreground_process_exits_with_the_code_of_a_node_that_must_not_restart(
     cluster: LocalCluster, code: int, told: int
 ) -> None:
     cluster.wrap = lambda name, command: [sys.executable, "-c", f"raise SystemExit({int(code)})"]
@@ -132,12 +132,12 @@ def test_who_runs_a_cluster_ends_with_the_code_of_a_node_that_must_not_be_starte
     assert seen == [{NODE: "died"}]
 
 
-def test_who_did_not_start_it_sees_no_process_yet(cluster: LocalCluster) -> None:
+def test_another_process_sees_no_running_node_yet(cluster: LocalCluster) -> None:
     os.close(young(cluster))
     assert LocalCluster.open(cluster.paths.folder).processes(NODE) == {}
 
 
-def test_a_kill_while_the_supervisor_starts_its_children_leaves_nobody(cluster: LocalCluster) -> None:
+def test_a_kill_during_the_supervisors_start_leaves_no_process(cluster: LocalCluster) -> None:
     """The moment when the supervisor has its pid file and the children have none."""
     ((_, pipe),) = cluster.start_without_waiting(NODE)
     eventually(lambda: os.path.exists(cluster.node(NODE).pid("node")), "a supervisor")

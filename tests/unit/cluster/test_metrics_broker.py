@@ -175,7 +175,7 @@ def a_broker(*, tells_raft: bool = True) -> tuple[Metrics, FakeServer]:
     return metrics, server
 
 
-def test_a_broker_that_has_not_started_tells_nothing_and_does_not_fail() -> None:
+def test_a_broker_that_has_not_started_reports_nothing_and_does_not_fail() -> None:
     metrics, _ = a_broker()
     found = scraped(metrics)
     assert not [name for name, _ in found if name.startswith(("kafka_topic", "kafka_log", "kafka_server_raft"))]
@@ -183,7 +183,7 @@ def test_a_broker_that_has_not_started_tells_nothing_and_does_not_fail() -> None
     assert found[names.QUEUED_REQUEST_BYTES, ()] == 4096
 
 
-def test_partitions_are_told_of_by_their_leader_only() -> None:
+def test_partitions_are_reported_by_their_leader_only() -> None:
     metrics, server = a_broker()
     server.parts = server.running
     found = scraped(metrics)
@@ -208,7 +208,7 @@ def test_partitions_are_told_of_by_their_leader_only() -> None:
     assert (names.TOPIC_PARTITIONS, (("topic", "u"),)) not in found
 
 
-def test_logs_are_told_of_by_every_broker_unless_their_disk_failed() -> None:
+def test_logs_are_reported_by_every_broker_unless_their_disk_failed() -> None:
     metrics, server = a_broker()
     server.parts = server.running
     found = scraped(metrics)
@@ -260,7 +260,7 @@ def test_beside_a_controller_a_broker_leaves_the_quorum_to_it() -> None:
     assert {names.BROKER_METADATA_OFFSET, names.CURRENT_CONTROLLER_ID} <= found
 
 
-def test_log_directories_are_told_of_and_the_room_on_their_volumes() -> None:
+def test_log_directories_are_reported_and_the_room_on_their_volumes() -> None:
     """/b is out of service; the volume of /c does not answer."""
     metrics, server = a_broker()
     server.parts = server.running
@@ -274,7 +274,7 @@ def test_log_directories_are_told_of_and_the_room_on_their_volumes() -> None:
     assert of_directories(names.LOG_DIRECTORY_TOTAL_BYTES) == {"/a": 1_500}
 
 
-def test_a_broker_tells_its_own_address_and_state() -> None:
+def test_a_broker_reports_its_own_address_and_state() -> None:
     """kafka_exporter tells all brokers; here each tells itself, so that all are there once, and a dead one is not."""
     metrics, server = a_broker()
     who = (("address", "127.0.0.1:9092"), ("id", str(OWN_ID)))
@@ -309,7 +309,7 @@ def test_partitions_may_come_and_go_while_a_scrape_is_between_two_slices() -> No
     assert pieces[names.PARTITION_UNDER_MIN_ISR] > 2
 
 
-def test_configs_that_do_not_count_are_told_of() -> None:
+def test_configs_that_do_not_count_are_reported() -> None:
     metrics, server = a_broker()
     server.parts = server.running
     told = scraped(metrics)

@@ -83,7 +83,7 @@ def test_a_voter_has_kafkas_name_for_its_state(role: int, leader_id: int | None,
     assert state_of(role, leader_id) == state
 
 
-def test_state_vote_and_traffic_are_what_they_are_at_the_scrape() -> None:
+def test_state_vote_and_traffic_are_read_at_the_scrape() -> None:
     quorum = Quorum()
     assert f"{names.RAFT_CURRENT_VOTE} -1.0" in quorum.lines()
     quorum.core.at = (LEADER, 1, 1)
@@ -103,7 +103,7 @@ def test_state_vote_and_traffic_are_what_they_are_at_the_scrape() -> None:
     assert f"{names.RAFT_UNKNOWN_VOTERS} 1.0" in quorum.lines()
 
 
-def test_the_last_snapshot_of_the_metadata_is_told() -> None:
+def test_the_last_snapshot_of_the_metadata_is_reported() -> None:
     quorum = Quorum()
     assert quorum.lines() >= {f"{names.SNAPSHOT_BYTES} 0.0", f"{names.SNAPSHOT_AGE_MS} 12500.0"}
     quorum.snapshotting.written_bytes, quorum.snapshotting.age_s = 4_000, 0.25
@@ -132,7 +132,7 @@ def test_elections_are_counted_and_timed_from_candidate_to_leader() -> None:
     assert quorum.gauge(names.RAFT_ELECTION_LATENCY_AVG) == quorum.gauge(names.RAFT_ELECTION_LATENCY_MAX) == 30
 
 
-def test_who_becomes_the_active_controller_counts_and_that_there_is_none_does_not() -> None:
+def test_changes_to_an_active_controller_count_and_to_none_do_not() -> None:
     quorum = Quorum()
     for leader_id in (2, None, 2, 3):
         for listener in quorum.listeners:
@@ -150,7 +150,7 @@ def test_records_are_appended_by_the_leader_and_fetched_by_the_others() -> None:
     assert quorum.gauge(names.RAFT_FETCH_RECORDS_RATE) == pytest.approx(1 / WINDOW_SECONDS)
 
 
-def test_what_was_applied_last_is_dated_and_a_leader_is_never_behind() -> None:
+def test_the_last_applied_record_has_a_time_and_a_leader_has_no_lag() -> None:
     quorum = Quorum()
     assert quorum.gauge(names.LAST_APPLIED_RECORD_TIMESTAMP) == quorum.gauge(names.LAST_APPLIED_RECORD_LAG_MS) == 0
     for listener in quorum.listeners:

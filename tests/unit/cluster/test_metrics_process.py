@@ -45,14 +45,14 @@ def test_recent_forgets_what_is_older_than_its_window() -> None:
     assert recent.total(19_000) == 0
 
 
-def test_recent_keeps_one_slot_a_second_whatever_comes() -> None:
+def test_recent_keeps_one_slot_per_second() -> None:
     recent = Recent(10)
     for now_ms in range(0, 100_000, 7):
         recent.add(1, now_ms)
     assert len(recent._slots) == 10
 
 
-def test_a_loop_that_stood_still_tells_for_how_long_and_forgets_it_later() -> None:
+def test_a_loop_that_stood_still_reports_for_how_long_and_forgets_it_later() -> None:
     loop = SimLoop(random.Random(1))
     watch = LoopWatch(Metrics(), SimClock(loop), cpu_seconds=lambda: 0.0)
 
@@ -71,7 +71,7 @@ def test_a_loop_that_stood_still_tells_for_how_long_and_forgets_it_later() -> No
     loop.close()
 
 
-def test_all_that_came_due_while_a_loop_stood_still_counts() -> None:
+def test_all_callbacks_due_during_a_halt_count() -> None:
     """100 s with a halt of 5 s at their begin: of what came due in this time one in twenty was late, by 0 to 5 s."""
     loop = SimLoop(random.Random(1))
     metrics = Metrics()
@@ -93,7 +93,7 @@ def test_all_that_came_due_while_a_loop_stood_still_counts() -> None:
     loop.close()
 
 
-def test_what_a_halt_counts_has_a_limit_and_the_timer_keeps_its_pace_after_it() -> None:
+def test_the_count_of_a_halt_is_limited_and_the_timer_keeps_its_interval() -> None:
     loop = SimLoop(random.Random(1))
     metrics = Metrics()
     watch = LoopWatch(metrics, SimClock(loop), cpu_seconds=lambda: 0.0)
@@ -112,7 +112,7 @@ def test_what_a_halt_counts_has_a_limit_and_the_timer_keeps_its_pace_after_it() 
     loop.close()
 
 
-def test_a_long_halt_is_told_and_those_that_follow_soon_are_counted(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_long_halt_is_reported_and_those_that_follow_soon_are_counted(capfd: pytest.CaptureFixture[str]) -> None:
     loop = SimLoop(random.Random(1))
     computed = [0.0]
     watch = LoopWatch(Metrics(), SimClock(loop), cpu_seconds=lambda: computed[0])
@@ -140,7 +140,7 @@ def test_a_long_halt_is_told_and_those_that_follow_soon_are_counted(capfd: pytes
     loop.close()
 
 
-def test_the_idle_share_is_what_the_thread_did_not_compute() -> None:
+def test_the_idle_share_is_the_time_without_cpu_use() -> None:
     loop = SimLoop(random.Random(1))
     metrics = Metrics()
     start = loop.time()
@@ -160,7 +160,7 @@ def test_the_idle_share_is_what_the_thread_did_not_compute() -> None:
     loop.close()
 
 
-def test_the_idle_share_is_told_under_the_names_of_all_that_one_loop_does() -> None:
+def test_the_idle_share_is_reported_under_the_names_of_all_that_one_loop_does() -> None:
     loop = SimLoop(random.Random(1))
     metrics, used = Metrics(), [0.0]
     idle_names = (names.CONTROLLER_AVG_IDLE, names.RAFT_POLL_IDLE)
@@ -179,7 +179,7 @@ def test_the_idle_share_is_told_under_the_names_of_all_that_one_loop_does() -> N
     loop.close()
 
 
-def test_what_goes_to_disks_is_told_where_the_kernel_says_it() -> None:
+def test_disk_writes_are_reported_if_the_kernel_has_them() -> None:
     metrics, found = Metrics(), [(4096, 8192), None]
     follow_disk(metrics, lambda: found[0])
     lines = metrics.render().decode().splitlines()
@@ -188,7 +188,7 @@ def test_what_goes_to_disks_is_told_where_the_kernel_says_it() -> None:
     assert not [line for line in metrics.render().decode().splitlines() if line.startswith(names.DISK_READ_BYTES)]
 
 
-def test_build_info_says_what_runs_here() -> None:
+def test_build_info_has_the_versions() -> None:
     metrics = Metrics()
     build_info(metrics, "broker", 3)
     assert any(
@@ -208,7 +208,7 @@ def free_port() -> int:
     return free_ports(["127.0.0.1"])[0]
 
 
-def test_a_process_that_is_not_ready_says_why_and_is_alive() -> None:
+def test_a_process_that_is_not_ready_reports_the_reason_and_is_alive() -> None:
     async def go() -> None:
         reasons: list[str | None] = ["not yet"]
         server = ObservabilityServer(HttpEndpoint("127.0.0.1", port := free_port()), Metrics(), lambda: reasons[0])
@@ -276,13 +276,13 @@ print(answer.status, bool(seen), any(seen))
 """
 
 
-def test_what_the_first_scrape_imports_is_imported_off_the_loop() -> None:
+def test_modules_for_the_first_scrape_are_imported_off_the_loop() -> None:
     """In a process of its own: here it has been imported. It would take 70 ms of the loop."""
     found = subprocess.run([sys.executable, "-c", FIRST_SCRAPE], capture_output=True, text=True, check=False)
     assert found.stdout.split() == ["200", "True", "False"], found.stderr
 
 
-def test_a_metric_of_many_partitions_is_cut_and_comes_out_whole() -> None:
+def test_a_metric_of_many_partitions_is_sliced_and_exported_completely() -> None:
     """Ten slices of one metric, between which the loop goes on; on the page it is told of once."""
     partitions = 10 * SLICE_SAMPLES
 
@@ -322,7 +322,7 @@ def test_a_metric_of_many_partitions_is_cut_and_comes_out_whole() -> None:
     assert "# TYPE the_next gauge\nthe_next 3.0\n" in text
 
 
-def test_a_scrape_of_many_partitions_lets_the_loop_go_on() -> None:
+def test_a_scrape_of_many_partitions_lets_the_loop_continue() -> None:
     """A task that counts its turns gets some between the metrics, and may register another meanwhile."""
 
     async def go() -> None:

@@ -19,7 +19,7 @@ def logs_in(tmp_path: Path, disk: OsDisk | None = None) -> NodeLogs:
     return NodeLogs(disk or OsDisk(), 7, [str(tmp_path / name) for name in ("a", "b", "missing")])
 
 
-def test_segments_are_told_with_their_indexes(tmp_path: Path) -> None:
+def test_segments_are_reported_with_their_indexes(tmp_path: Path) -> None:
     home = tmp_path / "a" / "t-1-0"
     times = pack(">qi", 1_000, 5) + pack(">qi", 2_000, 9)
     segment(home, 0, log=bytes(500), index=bytes(16), timeindex=times, txnindex=b"", snapshot=b"x")
@@ -43,7 +43,7 @@ def test_segments_are_told_with_their_indexes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("gone", ["log", "timeindex", "folder"])
-def test_what_is_removed_meanwhile_is_left_out(gone: str, tmp_path: Path) -> None:
+def test_files_removed_meanwhile_are_omitted(gone: str, tmp_path: Path) -> None:
     """By retention, or as a whole: between the look into the folder and the look at the file."""
     home = tmp_path / "a" / "t-0"
     for offset in (0, 10):

@@ -87,7 +87,7 @@ class Asked:
 
 
 @pytest.mark.parametrize("role", ["broker", "controller"])
-def test_a_process_says_who_it_is_and_since_when(role: str) -> None:
+def test_a_process_reports_its_identity_and_start_time(role: str) -> None:
     answer, body = Asked(role).ask("GET", "/v1/node")
     assert answer.status == 200
     assert set(body) == {"node_id", "role", "cluster_id", "version", "python", "pid", "started_ms", "uptime_ms"}
@@ -97,7 +97,7 @@ def test_a_process_says_who_it_is_and_since_when(role: str) -> None:
     assert body["version"] and body["python"].startswith("3.")
 
 
-def test_the_log_is_told_from_a_level_on_the_newest_last() -> None:
+def test_the_log_is_reported_from_a_level_on_the_newest_last() -> None:
     asked = Asked()
     for number in range(300):
         level = Level.ERROR if number % 100 == 0 else Level.INFO
@@ -131,7 +131,7 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0)
 
 
-def test_connections_are_told_up_to_the_limit_with_how_many_there_are() -> None:
+def test_connections_are_reported_up_to_the_limit_with_how_many_there_are() -> None:
     async def main() -> None:
         listeners = tuple(Listener(name, "127.0.0.1", 0, Router([])) for name in ("CLIENTS", "INTERNAL"))
         ports = [await listener.start() for listener in listeners]
@@ -209,16 +209,16 @@ def test_an_action_takes_no_parameters() -> None:
 
 
 @pytest.mark.parametrize("path", ["/v1/", "/v1/nodes", "/v1/node/", "/v1/node/snapshot", "/v1/node/log/1"])
-def test_what_is_not_there_is_404(path: str) -> None:
+def test_a_missing_resource_is_404(path: str) -> None:
     assert Asked().refused("GET", path) == (404, "NOT_FOUND")
 
 
-def test_what_only_the_other_role_does_is_404() -> None:
+def test_pages_of_the_other_role_are_404() -> None:
     assert Asked("controller").refused("POST", "/v1/node/controlled-shutdown") == (404, "NOT_FOUND")
     assert Asked("broker").refused("POST", "/v1/node/snapshot") == (404, "NOT_FOUND")
 
 
-def test_another_method_is_405_and_says_which_is_right() -> None:
+def test_another_method_is_405_with_the_allowed_one() -> None:
     asked = Asked()
     for path in BROKER[:3]:
         assert asked.refused("POST", path) == (405, "METHOD_NOT_ALLOWED")
@@ -271,9 +271,7 @@ def test_with_tokens_each_page_is_for_a_role(role: str, method: str, path: str, 
         ({**LOCAL, "sec-fetch-site": "same-site"}, "FORBIDDEN_ORIGIN"),
     ],
 )
-def test_what_a_page_from_elsewhere_has_a_browser_send_is_refused(
-    path: str, headers: dict[str, str], error: str
-) -> None:
+def test_cross_origin_requests_are_refused(path: str, headers: dict[str, str], error: str) -> None:
     asked = Asked()
     method = "POST" if path.endswith("shutdown") else "GET"
     assert asked.refused(method, path, headers) == (403, error)
@@ -342,7 +340,7 @@ async def exchange(port: int, request: str) -> tuple[str, dict[str, str], str]:
     return first, dict(line.split(": ", 1) for line in lines), body
 
 
-def test_method_parameters_and_token_come_over_http_as_they_were_sent() -> None:
+def test_method_parameters_and_token_are_transferred_unchanged() -> None:
     asked = Asked(entrance=GUARDED)
     token = TOKENS[Role.ADMIN].upper()
     asked.pages._entrance = Entrance(Access({hash_of(token): Role.ADMIN}))
@@ -373,7 +371,7 @@ def test_method_parameters_and_token_come_over_http_as_they_were_sent() -> None:
 
 
 @pytest.mark.parametrize("name", ["Host", "Origin", "Authorization", "Sec-Fetch-Site"])
-def test_a_header_that_decides_who_may_is_not_there_twice(name: str) -> None:
+def test_a_duplicate_authorization_header_is_rejected(name: str) -> None:
     asked = Asked()
 
     async def go(port: int) -> None:

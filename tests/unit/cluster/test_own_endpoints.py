@@ -28,6 +28,6 @@ def settings(changes: Mapping[str, str]) -> Settings:
         ({**DYNAMIC, "listeners": "CONTROLLER://:9093"}, "127.0.0.1"),
     ],
 )
-def test_a_listener_without_a_host_has_the_one_that_the_voters_are_told(changes: Mapping[str, str], host: str) -> None:
+def test_a_listener_without_a_host_uses_the_host_of_its_voter_address(changes: Mapping[str, str], host: str) -> None:
     """A static quorum that is upgraded must not write down an address that leads nowhere from elsewhere."""
     assert own_endpoints(settings(changes)) == [("CONTROLLER", host, 9093)]

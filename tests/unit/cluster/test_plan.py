@@ -52,7 +52,7 @@ def test_a_cluster_is_made_once_and_found_again_with_its_ports_and_ids(tmp_path:
     assert (Path(made.node("node-2").data) / "meta.properties").exists()
 
 
-def test_no_cluster_and_no_node_are_said_by_name(tmp_path: Path) -> None:
+def test_a_missing_cluster_and_node_are_named(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match=r"cluster\.json"):
         LocalCluster.open(str(tmp_path))
     folder = str(tmp_path / "c")

@@ -44,7 +44,7 @@ def test_a_nodes_own_voter_entry_gets_the_port_of_its_controller_listener() -> N
     assert voters(resolved) == {1: ("127.0.0.1", controller_listeners(resolved)[0].port)}
 
 
-def test_chosen_ports_are_none_that_a_clients_connection_could_take() -> None:
+def test_chosen_ports_are_outside_the_ephemeral_range() -> None:
     chosen = free_ports(["127.0.0.1"] * 20 + ["::1"])
     assert len(set(chosen)) == 21
     assert min(chosen) >= FIRST_PORT and max(chosen) < ephemeral_start()
@@ -63,7 +63,7 @@ def test_a_drawn_port_that_is_taken_gives_way_to_the_next_and_at_last_to_any() -
         bound("192.0.2.1", [taken])
 
 
-def test_a_chosen_port_is_nobody_elses_before_its_node_listens() -> None:
+def test_a_chosen_port_is_reserved_until_its_node_listens() -> None:
     (chosen,) = free_ports(["127.0.0.1"])
     with bound("127.0.0.1", [chosen]) as holder:
         assert holder.getsockname()[1] != chosen
@@ -121,7 +121,7 @@ def test_every_place_with_a_port_0_is_filled_and_the_advertised_one_follows_its_
     }
 
 
-def test_an_advertised_port_0_without_a_chosen_one_stays_what_it_is() -> None:
+def test_an_advertised_port_0_without_a_chosen_one_is_kept() -> None:
     settings = Settings.of(COMBINED | {"advertised.listeners": "PLAINTEXT://localhost:0"})
     resolved = settings.with_overrides(resolve_ports(settings))
     assert advertised_listeners(resolved)[0].port == listeners(resolved)[0].port

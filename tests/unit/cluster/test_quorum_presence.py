@@ -65,7 +65,7 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.001)
 
 
-def test_endpoints_whose_set_was_lost_with_its_leader_are_told_again() -> None:
+def test_endpoints_whose_set_was_lost_with_its_leader_are_reported_again() -> None:
     async def story() -> None:
         faults: list[BaseException] = []
         log = Leading()
@@ -92,7 +92,7 @@ def test_endpoints_whose_set_was_lost_with_its_leader_are_told_again() -> None:
     asyncio.run(story())
 
 
-def test_a_quorum_whose_upgrade_was_lost_is_told_nothing_until_the_next_one() -> None:
+def test_a_lost_upgrade_of_the_quorum_has_no_effect_until_the_next_one() -> None:
     async def story() -> None:
         log = Leading()
         log.voters.state.dynamic = False
@@ -122,7 +122,7 @@ def test_a_quorum_whose_upgrade_was_lost_is_told_nothing_until_the_next_one() ->
     asyncio.run(story())
 
 
-def test_who_followed_when_it_moved_and_is_a_voter_by_an_older_entry_tells_where_it_is() -> None:
+def test_a_moved_observer_that_became_a_voter_reports_its_address() -> None:
     """The entry names it where it was when it was added, and came to it behind its next start."""
 
     async def story() -> None:

@@ -60,7 +60,7 @@ def lose(settings: Settings) -> None:
     shutil.rmtree(controller_directory(settings))
 
 
-def test_formatting_twice_is_refused_and_what_is_whole_is_left_alone(cluster: LocalCluster) -> None:
+def test_formatting_twice_is_refused_and_complete_directories_are_unchanged(cluster: LocalCluster) -> None:
     settings = settings_of(cluster, "node-2")
     before = read_meta_properties(OsDisk(), controller_directory(settings))
     with pytest.raises(FormatError, match="formatted already"):
@@ -69,12 +69,12 @@ def test_formatting_twice_is_refused_and_what_is_whole_is_left_alone(cluster: Lo
     assert read_meta_properties(OsDisk(), controller_directory(settings)) == before
 
 
-def test_another_clusters_directory_is_refused_whatever_is_asked(cluster: LocalCluster) -> None:
+def test_another_clusters_directory_is_refused_by_every_command(cluster: LocalCluster) -> None:
     with pytest.raises(FormatError, match=CLUSTER_ID):
         format_node(OsDisk(), settings_of(cluster, "node-2"), "another-cluster", ignore_formatted=True)
 
 
-def test_a_lost_directory_comes_back_empty_under_a_new_id_and_does_not_vote(cluster: LocalCluster) -> None:
+def test_a_lost_directory_is_formatted_with_a_new_id_and_does_not_vote(cluster: LocalCluster) -> None:
     settings = settings_of(cluster, "node-2")
     before = stored(settings)
     lose(settings)
@@ -86,7 +86,7 @@ def test_a_lost_directory_comes_back_empty_under_a_new_id_and_does_not_vote(clus
     assert not Voters(after).may_vote() and Voters(before).may_vote()
 
 
-def test_what_is_left_of_a_controllers_directory_is_not_formatted_over(cluster: LocalCluster) -> None:
+def test_remains_of_a_controllers_directory_are_not_overwritten(cluster: LocalCluster) -> None:
     """Only meta.properties is gone: the journal would be passed off as another directory's."""
     settings = settings_of(cluster, "node-2")
     (Path(controller_directory(settings)) / "meta.properties").unlink()
@@ -94,7 +94,7 @@ def test_what_is_left_of_a_controllers_directory_is_not_formatted_over(cluster: 
         cluster.format_lost("node-2")
 
 
-def test_a_survivor_counts_the_new_directory_and_tells_it_so(cluster: LocalCluster) -> None:
+def test_a_survivor_counts_the_new_directory_and_informs_it(cluster: LocalCluster) -> None:
     survivor, lost = settings_of(cluster, "node-3"), settings_of(cluster, "node-2")
     commit_voters(survivor)
     lose(lost)
@@ -116,7 +116,7 @@ def test_looking_changes_nothing(cluster: LocalCluster) -> None:
     assert stored(survivor) == before
 
 
-def test_two_words_of_an_operator_stand_beside_each_other(cluster: LocalCluster) -> None:
+def test_two_pins_of_an_operator_coexist(cluster: LocalCluster) -> None:
     survivor = settings_of(cluster, "node-3")
     commit_voters(survivor)
     one, two = Uuid(bytes(15) + b"\x01"), Uuid(bytes(15) + b"\x02")
@@ -131,7 +131,7 @@ def refusal(settings: Settings, node_id: int, directory_id: Uuid = OTHER_ID) -> 
     return caught.value
 
 
-def test_what_an_operator_may_not_say_is_refused_with_the_reason(cluster: LocalCluster) -> None:
+def test_invalid_readmissions_are_refused_with_the_reason(cluster: LocalCluster) -> None:
     survivor = settings_of(cluster, "node-3")
     before = stored(survivor)
     assert "belongs to node 3 itself" in refusal(survivor, 3).reason
@@ -147,14 +147,14 @@ def test_a_running_controller_is_not_touched(cluster: LocalCluster) -> None:
         assert refusal(survivor, 2).code is Exit.BUSY
 
 
-def test_a_controller_that_lost_its_own_directory_has_no_say(cluster: LocalCluster) -> None:
+def test_a_controller_that_lost_its_directory_cannot_readmit(cluster: LocalCluster) -> None:
     settings = settings_of(cluster, "node-2")
     lose(settings)
     cluster.format_lost("node-2")
     assert "was lost as well" in refusal(settings, 1).reason
 
 
-def test_a_damaged_journal_has_no_say(cluster: LocalCluster) -> None:
+def test_a_controller_with_a_damaged_journal_cannot_readmit(cluster: LocalCluster) -> None:
     survivor = settings_of(cluster, "node-3")
     path = next((Path(raft_directory(survivor)) / "journal").glob("*.journal"))
     data = bytearray(path.read_bytes())
@@ -177,7 +177,7 @@ def dynamic_settings(folder: Path, node_id: int) -> Settings:
     )
 
 
-def test_an_operators_word_counts_where_voters_come_and_go_too(tmp_path: Path) -> None:
+def test_a_pin_also_counts_in_a_dynamic_quorum(tmp_path: Path) -> None:
     """The directory is a voter's, formatted again as an observer; it cannot speak for itself, another one can."""
     ids = {number: Uuid(bytes([number]) * 16) for number in (1, 2, 3)}
     text = ",".join(f"{number}@127.0.0.1:2909{number}:{directory}" for number, directory in ids.items())

@@ -122,9 +122,7 @@ def test_a_child_that_refuses_to_run_ends_the_node_with_its_reason(tmp_path: Pat
 
 
 @pytest.mark.parametrize("role", ["broker", "controller"])
-def test_a_child_that_was_told_to_end_by_others_ends_the_node_as_if_it_had_been_told_itself(
-    tmp_path: Path, role: str
-) -> None:
+def test_a_stop_signal_to_a_child_stops_the_node(tmp_path: Path, role: str) -> None:
     """A controlled shutdown asked for over HTTP: nobody is to start the node again for it."""
     node = Node(tmp_path)
     (pid,) = [int(event.split()[2]) for event in node.events() if event.startswith(f"{role} started")]
@@ -134,7 +132,7 @@ def test_a_child_that_was_told_to_end_by_others_ends_the_node_as_if_it_had_been_
     assert [event for event in node.events() if "stopped" in event] == [f"{role} stopped", f"{other} stopped"]
 
 
-def test_why_a_role_is_not_ready_yet_reaches_whoever_started_the_node(tmp_path: Path) -> None:
+def test_the_starter_of_a_node_gets_the_reason_why_a_role_is_not_ready(tmp_path: Path) -> None:
     node = Node(tmp_path, broker='readiness.report("waiting for\\n2")\nreadiness.report("waiting for 3")\n' + WAIT)
     assert node.told == "ready"
     assert node.waiting == [("node", "broker: waiting for 2"), ("node", "broker: waiting for 3")]
@@ -160,7 +158,7 @@ def test_only_crashes_are_worth_another_try() -> None:
     assert not restart_helps(Exit.DONE)
 
 
-def test_readiness_tells_ready_died_and_late_apart() -> None:
+def test_readiness_distinguishes_ready_died_and_late() -> None:
     pipes = {name: os.pipe() for name in ("ready", "died", "late")}
     os.write(pipes["ready"][1], readiness.READY)
     os.close(pipes["died"][1])

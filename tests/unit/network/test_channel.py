@@ -77,7 +77,7 @@ def test_the_newest_version_both_sides_know_is_used(served: tuple[int, int], use
     run(main)
 
 
-def test_a_peer_that_knows_only_older_api_versions_is_asked_again() -> None:
+def test_a_peer_that_knows_only_older_api_versions_gets_a_retry() -> None:
     async def main() -> None:
         seen: list[int] = []
 
@@ -100,7 +100,7 @@ def test_a_peer_that_knows_only_older_api_versions_is_asked_again() -> None:
     run(main)
 
 
-def test_records_of_an_answer_are_views_of_the_frame_that_came() -> None:
+def test_records_of_a_response_are_views_of_its_frame() -> None:
     async def main() -> None:
         def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse:
             partition = PartitionData(partition_index=0, records=bytes(1_000_000))
@@ -120,7 +120,7 @@ def test_records_of_an_answer_are_views_of_the_frame_that_came() -> None:
     run(main)
 
 
-def test_a_refused_attempt_says_so_and_that_nothing_was_sent() -> None:
+def test_a_refused_attempt_reports_it_and_that_nothing_was_sent() -> None:
     async def main() -> None:
         listener = listener_of()
         port = await listener.start()
@@ -205,7 +205,7 @@ def test_a_cancelled_request_leaves_the_connection_to_the_others() -> None:
     run(main)
 
 
-def test_closing_fails_who_waits_even_while_connecting() -> None:
+def test_closing_fails_waiters_even_while_connecting() -> None:
     async def main() -> None:
         async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.read()

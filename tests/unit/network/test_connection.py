@@ -126,7 +126,7 @@ def test_an_answer_without_an_order_waits_for_no_other() -> None:
 
 
 @pytest.mark.patches
-def test_answers_that_come_together_leave_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_responses_completed_together_are_sent_together(monkeypatch: pytest.MonkeyPatch) -> None:
     flushed: list[int] = []
     flush = Outbox.flush
 
@@ -154,7 +154,7 @@ def test_answers_that_come_together_leave_together(monkeypatch: pytest.MonkeyPat
     run(main)
 
 
-def test_what_is_answered_leaves_before_an_answer_that_cannot_be_given_closes() -> None:
+def test_completed_responses_are_sent_before_a_failed_one_closes_the_connection() -> None:
     async def main() -> None:
         parked = Parked()
         listener = listener_of(parked.handler())
@@ -426,7 +426,7 @@ def test_an_error_that_no_answer_can_carry_closes_the_connection_and_spares_the_
     assert len([line for line in log_lines if "not like this" in line]) == 1
 
 
-def test_a_parked_request_is_abandoned_with_its_connection_only_if_its_handler_says_so() -> None:
+def test_a_parked_request_is_abandoned_with_its_connection_only_if_its_handler_reports_it() -> None:
     async def main(abandon: bool) -> None:
         parked = Parked()
         listener = listener_of(parked.handler(abandon=abandon))
@@ -539,7 +539,7 @@ class Timed(NoQuotas):
     timed = True
 
 
-def test_a_handler_is_told_who_asks() -> None:
+def test_a_handler_gets_the_callers_principal() -> None:
     async def main() -> None:
         contexts: list[RequestContext] = []
 

@@ -23,7 +23,7 @@ def admitted(counts: ConnectionCounts, now_s: float, listener: str = "A", *, pro
     return found.reason if isinstance(found, Refusal) else found
 
 
-def test_a_burst_comes_at_once_and_then_one_at_a_time() -> None:
+def test_a_burst_is_accepted_at_once_and_then_one_at_a_time() -> None:
     counts = ConnectionCounts(creation_rate_max=4)
     delays = [admitted(counts, 100.0) for _ in range(7)]
     assert delays == pytest.approx([0, 0, 0, 0, 0.25, 0.5, 0.75])
@@ -31,7 +31,7 @@ def test_a_burst_comes_at_once_and_then_one_at_a_time() -> None:
     assert admitted(counts, 200.0) == 0
 
 
-def test_a_connection_whose_turn_is_too_far_away_is_refused_and_delays_nobody() -> None:
+def test_a_connection_whose_turn_is_too_far_away_is_refused_and_delays_no_other() -> None:
     counts = ConnectionCounts(creation_rate_max=1)
     waits = [admitted(counts, 0.0) for _ in range(100)]
     taken = [wait for wait in waits if isinstance(wait, float)]
@@ -41,7 +41,7 @@ def test_a_connection_whose_turn_is_too_far_away_is_refused_and_delays_nobody() 
     assert admitted(counts, 1.0) == DELAY_S_MAX
 
 
-def test_without_a_rate_nobody_waits_and_a_rate_of_0_takes_nobody() -> None:
+def test_without_a_rate_no_connection_waits_and_a_rate_of_0_accepts_none() -> None:
     rate = CreationRate()
     for _ in range(1000):
         rate.count(5.0)
@@ -73,7 +73,7 @@ def test_a_listener_is_held_to_its_own_limits_and_the_protected_one_to_no_others
     assert counts.total == 5
 
 
-def test_limits_change_under_the_connections_that_are_there() -> None:
+def test_limits_change_for_existing_connections() -> None:
     counts = ConnectionCounts.of(Settings.of({}), ["A"])
     assert all(admitted(counts, 9.0) == 0 for _ in range(5))
     counts.configure(Settings.of({"listener.name.a.max.connections": 4, "max.connections.per.ip": 9}), ["A"])
@@ -92,7 +92,7 @@ def test_which_configs_are_about_connections() -> None:
         assert not concerns_connections(key)
 
 
-def test_a_connection_that_came_too_soon_is_served_when_its_turn_comes() -> None:
+def test_a_connection_over_the_rate_is_served_later() -> None:
     async def main() -> None:
         counts = ConnectionCounts(creation_rate_max=5)
         listener = listener_of(metadata_handler(), counts=counts)
@@ -115,7 +115,7 @@ def test_a_connection_that_came_too_soon_is_served_when_its_turn_comes() -> None
     run(main)
 
 
-def test_an_address_over_its_quota_is_left_alone_and_then_closed_and_takes_nobodys_place() -> None:
+def test_an_address_over_its_quota_is_delayed_and_closed_without_affecting_others() -> None:
     counts = ConnectionCounts()
     counts.ip_rates.update(None, [("10.0.0.1", 0.1)])
     assert counts.admit("10.0.0.1", 5.0, protected=True) == 0

@@ -41,13 +41,13 @@ def listed(listener: Listener) -> list[Peer]:
     return [connection.peer for connection in listener.connections()]
 
 
-def test_the_latest_that_were_active_are_told_first_whichever_listener_they_came_to() -> None:
+def test_the_most_recently_active_connections_of_all_listeners_are_first() -> None:
     first, second = [Idle(9.0), Idle(5.0), Idle(1.0)], [Idle(7.0), Idle(3.0)]
     newest = newest_first((reversed(first[::-1]), iter(second), iter(())), 4)
     assert [each.active_at for each in newest] == [9.0, 7.0, 5.0, 3.0]
 
 
-def test_times_are_told_by_the_wall_and_who_did_not_say_is_nobody() -> None:
+def test_times_are_wall_clock_and_unnamed_callers_anonymous() -> None:
     found = describe(Idle(5.0), now_s=6.5, now_ms=NOW_MS)
     assert (found.since_ms, found.idle_ms) == (NOW_MS - 5_500, 1_500)
     assert (found.client_id, found.software_name, found.software_version) == (None, None, None)
@@ -55,14 +55,14 @@ def test_times_are_told_by_the_wall_and_who_did_not_say_is_nobody() -> None:
     assert describe(Idle(7.0), now_s=6.5, now_ms=NOW_MS).idle_ms == 0, "active since the moment was read"
 
 
-def test_what_a_client_says_of_itself_is_cut() -> None:
+def test_a_clients_software_name_is_truncated() -> None:
     one = Idle(1.0)
     one.peer.client_id = one.peer.software_name = one.peer.software_version = "x" * 30_000
     found = describe(one, now_s=2.0, now_ms=NOW_MS)
     assert found.client_id == found.software_name == found.software_version == "x" * TEXT_CHARS_MAX
 
 
-def test_a_connection_tells_its_client_its_requests_and_its_bytes() -> None:
+def test_a_connection_reports_its_client_its_requests_and_its_bytes() -> None:
     async def main() -> None:
         listener = listener_of(metadata_handler())
         reader, writer = await asyncio.open_connection("127.0.0.1", await listener.start())
@@ -114,7 +114,7 @@ def test_bytes_that_leave_before_their_answer_is_whole_count_in_the_list_and_in_
     run(main)
 
 
-def test_a_connection_that_was_taken_over_does_not_tell_what_it_sends() -> None:
+def test_a_connection_that_was_taken_over_does_not_report_what_it_sends() -> None:
     class Sink:
         frames = 0
 

@@ -20,7 +20,7 @@ def parser(bytes_max: int = 1000, scratch_bytes: int = 64, reserved_max: int = 1
 
 
 @given(BODIES, st.integers(5, 80), st.integers(1, 40), st.randoms(use_true_random=False))
-def test_frames_come_out_whole_however_the_stream_is_cut(
+def test_frames_are_complete_for_any_division_of_the_stream(
     bodies: list[bytes], scratch_bytes: int, reserved_max: int, rng: random.Random
 ) -> None:
     stream = framed(*bodies)
@@ -75,7 +75,7 @@ def test_a_frame_of_the_largest_size_allowed_is_taken() -> None:
     assert bytes(parser().feed(framed(b"a" * 1000))[0]) == b"a" * 1000
 
 
-def test_memory_follows_what_came_not_what_was_announced() -> None:
+def test_memory_depends_on_received_bytes_not_on_the_announced_size() -> None:
     reader = parser(bytes_max=100_000_000, scratch_bytes=SCRATCH_BYTES, reserved_max=1000)
     reader.feed((100_000_000).to_bytes(4, "big") + b"abc")
     assert reader.pending == 100_000_000

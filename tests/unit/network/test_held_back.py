@@ -87,7 +87,7 @@ def test_a_refused_request_counts_as_any_other(asynchronous: bool) -> None:
     run(main)
 
 
-def test_where_nobody_has_a_quota_a_refused_request_is_not_looked_at() -> None:
+def test_without_quotas_a_refused_request_is_not_checked() -> None:
     async def main() -> None:
         quotas = Held()
         quotas.enabled = False
@@ -110,7 +110,7 @@ def test_where_nobody_has_a_quota_a_refused_request_is_not_looked_at() -> None:
 @pytest.mark.parametrize(
     ("code", "counts"), [(ErrorCode.UNKNOWN_SERVER_ERROR, False), (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, True)]
 )
-def test_what_a_broker_asks_of_a_broker_counts_only_where_it_had_no_right_to_ask(
+def test_throttles_of_requests_between_brokers_count_only_without_permission(
     code: ErrorCode, counts: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from kvorum.network import router
@@ -138,7 +138,7 @@ def test_what_a_broker_asks_of_a_broker_counts_only_where_it_had_no_right_to_ask
 # Requests in hand.
 
 
-def test_whose_time_is_counted_has_one_request_in_hand_however_many_it_sends_at_once() -> None:
+def test_a_client_with_a_time_quota_has_one_request_in_progress() -> None:
     """Each takes 10 ms and waits for its answer: a hundred at once would take a whole second of the loop."""
     spent_s, count, percent = 0.01, 15, 10.0
 
@@ -184,7 +184,7 @@ def test_whose_time_is_counted_has_one_request_in_hand_however_many_it_sends_at_
     run(main)
 
 
-def test_who_is_over_its_quota_has_one_request_in_hand_and_who_is_not_has_few() -> None:
+def test_a_client_over_its_quota_has_one_request_in_progress_and_others_a_few() -> None:
     """What is in hand is counted when it is answered: it should not be much more than what the quota lets through."""
 
     async def main() -> None:
@@ -234,7 +234,7 @@ def test_who_is_over_its_quota_has_one_request_in_hand_and_who_is_not_has_few() 
     run(main)
 
 
-def test_who_has_no_quota_of_time_is_not_held_to_one_request_by_who_has() -> None:
+def test_a_client_without_a_time_quota_is_not_limited_to_one_request() -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()
         quotas = BrokerQuotas(loop.time, Windows())
@@ -260,7 +260,7 @@ def test_who_has_no_quota_of_time_is_not_held_to_one_request_by_who_has() -> Non
 # What others wait for.
 
 
-def test_a_throttled_connection_holds_nothing_of_what_others_requests_wait_for() -> None:
+def test_a_throttled_connection_does_not_use_the_shared_request_queue() -> None:
     async def main() -> None:
         budget = RequestBudget(200_000)
         throttle_ms = [LONG_MS]
@@ -288,7 +288,7 @@ def test_a_throttled_connection_holds_nothing_of_what_others_requests_wait_for()
     run(main)
 
 
-def test_what_a_throttled_connection_had_counts_again_when_it_goes_on() -> None:
+def test_requests_of_a_throttled_connection_count_again_when_it_continues() -> None:
     async def main() -> None:
         budget = RequestBudget(200_000)
         throttle_ms = [100]
@@ -352,7 +352,7 @@ def is_stalled(connection: Any) -> bool:
     return bool(connection._outbox.paused and not connection.is_reading)
 
 
-def test_a_throttled_client_is_not_read_and_goes_on_where_it_was() -> None:
+def test_a_throttled_client_is_not_read_and_continues_where_it_was() -> None:
     async def main() -> None:
         throttle_ms = [100]
 

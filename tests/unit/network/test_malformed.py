@@ -101,7 +101,7 @@ def test_bad_input_closes_its_connection_with_one_line_and_another_client_is_ser
     run(main)
 
 
-def test_what_came_before_the_bad_frame_is_answered() -> None:
+def test_requests_before_the_bad_frame_get_responses() -> None:
     async def main() -> None:
         listener = listener_of(metadata_handler())
         reader, writer = await asyncio.open_connection("127.0.0.1", await listener.start())

@@ -63,7 +63,7 @@ def test_of_too_many_incomplete_requests_the_first_is_read_and_the_others_wait_t
 
 
 @pytest.mark.patches
-def test_a_request_that_does_not_come_in_while_others_wait_closes_its_connection(
+def test_a_stalled_request_closes_its_connection_while_others_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("kvorum.network.memory.STALLED_SECONDS", 0.05)
@@ -100,7 +100,7 @@ def test_too_large_unsent_responses_close_the_connections_that_are_behind_for_lo
     assert memory.response_bytes == 0
 
 
-def test_announced_requests_get_memory_as_their_bytes_come_and_others_are_served_meanwhile() -> None:
+def test_large_requests_get_memory_as_their_bytes_arrive_while_others_are_served() -> None:
     async def main() -> None:
         memory = ConnectionMemory(request_bytes_max=8 * MIB)
         produced: list[int] = []

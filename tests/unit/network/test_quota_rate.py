@@ -40,7 +40,7 @@ def test_with_a_single_window_no_time_at_all_is_a_millisecond() -> None:
     assert rate.measure(50) == pytest.approx(1_000)
 
 
-def test_what_was_long_ago_is_forgotten_and_what_was_taken_back_never_was() -> None:
+def test_old_counts_expire_and_reverted_ones_do_not_count() -> None:
     rate = Rate(WINDOWS, 0)
     rate.record(700, 0)
     assert rate.measure(10_999) > 0

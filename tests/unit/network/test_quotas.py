@@ -61,7 +61,7 @@ def test_the_most_specific_quota_holds(chosen: tuple[int, int]) -> None:
     assert table.bound(scope) == 10.0 + chosen[0]
 
 
-def test_others_have_what_is_not_for_somebody_else() -> None:
+def test_other_listeners_get_all_other_data() -> None:
     table = QuotaTable("k", [(entity, {"k": 10.0 + level}) for level, (entity, _) in enumerate(LEVELS)])
     expected = {("ann", "other"): 11.0, ("bob", "app"): 13.0, ("bob", "other"): 14.0}
     assert {pair: table.bound(table.scope(*pair)) for pair in expected} == expected
@@ -69,14 +69,14 @@ def test_others_have_what_is_not_for_somebody_else() -> None:
     assert not QuotaTable("other key", [(LEVELS[0][0], {"k": 1.0}), ((("ip", "::1"),), {"other key": 1.0})])
 
 
-def test_who_does_not_name_itself_has_no_quota_of_a_client_id() -> None:
+def test_a_client_without_a_client_id_has_no_client_id_quota() -> None:
     table = QuotaTable("k", [((("client-id", None),), {"k": 1.0})])
     assert table.bound(table.scope("ann", "")) is None
     table = QuotaTable("k", [((("client-id", None), ("user", "ann")), {"k": 1.0}), ((("user", None),), {"k": 2.0})])
     assert table.bound(table.scope("ann", "")) == 2.0, "as a user alone"
 
 
-def test_where_nobody_has_a_quota_nothing_is_looked_at() -> None:
+def test_without_quotas_no_request_is_checked() -> None:
     found, _ = broker()
     assert not found.enabled and not found.timed
     found.update([((("client-id", "app"),), {PRODUCE: 1.0})])

@@ -71,7 +71,7 @@ def link_to(port: int, peer: Peer, hello: bytes = b"voter 1") -> RawLink:
     return RawLink(lambda: ("127.0.0.1", port), hello, peer, chance=random.Random(1), client_id="node-1")
 
 
-def test_frames_go_both_ways_behind_the_hello_and_a_lost_link_comes_back() -> None:
+def test_frames_flow_both_ways_after_the_hello_and_a_lost_link_reconnects() -> None:
     async def main() -> None:
         sinks = Sinks()
         listener = listener_of(metadata_handler(), upgrades={PRIVATE_KEY_MIN: sinks.upgrade})
@@ -107,7 +107,7 @@ def test_frames_go_both_ways_behind_the_hello_and_a_lost_link_comes_back() -> No
     run(main)
 
 
-def test_a_stranger_s_hello_and_a_bad_frame_close_the_connection(log_lines: list[str]) -> None:
+def test_a_foreign_hello_and_a_bad_frame_close_the_connection(log_lines: list[str]) -> None:
     async def main() -> None:
         sinks = Sinks()
         listener = listener_of(metadata_handler(), upgrades={PRIVATE_KEY_MIN: sinks.upgrade})
@@ -148,7 +148,7 @@ def test_a_private_request_is_unknown_to_a_listener_without_it_and_never_listed(
     assert supported_apis({PRIVATE_KEY_MIN: (0, 0)}) == []
 
 
-def test_a_private_request_may_come_behind_answered_ones() -> None:
+def test_a_private_request_may_follow_answered_ones() -> None:
     async def main() -> None:
         sinks = Sinks()
         listener = listener_of(metadata_handler(), upgrades={PRIVATE_KEY_MIN: sinks.upgrade})

@@ -126,7 +126,7 @@ def test_while_too_many_wait_a_connection_with_a_request_in_hand_is_not_read() -
     run(main)
 
 
-def test_a_connection_whose_request_is_answered_is_read_whatever_waits() -> None:
+def test_a_connection_without_pending_requests_is_always_read() -> None:
     async def main() -> None:
         world = World()
         (busy, _), (pipelining, wire) = world.connection(), world.connection()
@@ -155,7 +155,7 @@ def throttled(world: World, connection: ServerConnection) -> None:
 
 
 @pytest.mark.parametrize("own_reason", [in_hand_is_enough, takes_no_answers, throttled])
-def test_what_waits_for_its_own_client_holds_up_nobody(
+def test_a_response_that_waits_for_its_client_delays_no_other(
     own_reason: Callable[[World, ServerConnection], None],
 ) -> None:
     async def main() -> None:
@@ -185,7 +185,7 @@ def test_a_connection_that_ends_takes_its_requests_out(end: str) -> None:
     run(main)
 
 
-def test_who_waits_is_resumed_first_come_first_served_as_there_is_room() -> None:
+def test_waiting_connections_are_resumed_in_order() -> None:
     queue = RequestQueue(2)
     resumed: list[str] = []
     filling = QueueShare(queue, lambda: resumed.append("filling"))

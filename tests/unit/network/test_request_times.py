@@ -102,7 +102,7 @@ class NoTransport(asyncio.WriteTransport):
         pass
 
 
-def test_what_an_outbox_still_holds_is_not_sent() -> None:
+def test_buffered_bytes_of_an_outbox_are_not_counted_as_sent() -> None:
     times, outbox = RequestTimes(Histogram((1.0,))), Outbox(NoTransport(), lambda: 1.1)
     first, second = outbox.reserve(), outbox.reserve()
     for slot in (first, second, None):
@@ -123,7 +123,7 @@ def fetch(replica_id: int = -1, state: int = -1) -> FetchRequest:
     return FetchRequest(replica_id=replica_id, replica_state=ReplicaState(replica_id=state))
 
 
-def test_kafkas_names_tell_followers_from_consumers_and_questions_from_additions() -> None:
+def test_kafkas_names_report_followers_from_consumers_and_questions_from_additions() -> None:
     assert metric_name("Fetch", fetch()) == "FetchConsumer"
     assert metric_name("Fetch", fetch(replica_id=2)) == metric_name("Fetch", fetch(state=2)) == "FetchFollower"
     asks, adds = (AddPartitionsToTxnTransaction(verify_only=each) for each in (True, False))
@@ -148,7 +148,7 @@ def told(metrics: Metrics) -> dict[tuple[str, ...], float]:
     }
 
 
-def test_a_scrape_tells_where_the_time_went() -> None:
+def test_a_scrape_reports_where_the_time_went() -> None:
     """The first answer is given by the test, and holds the second up, which was there at once."""
 
     async def main() -> None:
@@ -183,7 +183,7 @@ def test_a_scrape_tells_where_the_time_went() -> None:
     run(main)
 
 
-def test_fetch_is_told_as_a_whole_beside_its_parts() -> None:
+def test_fetch_is_reported_as_a_whole_beside_its_parts() -> None:
     async def main() -> None:
         metrics = Metrics()
 
@@ -210,7 +210,7 @@ def test_fetch_is_told_as_a_whole_beside_its_parts() -> None:
     run(main)
 
 
-def test_a_connection_that_is_lost_before_its_answer_is_sent_tells_no_times() -> None:
+def test_a_connection_that_is_lost_before_its_answer_is_sent_reports_no_times() -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[InitProducerIdResponse] = loop.create_future()

@@ -123,7 +123,7 @@ def test_sockets_are_not_inherited_by_child_processes() -> None:
     run(main)
 
 
-def test_a_gate_stands_in_front_of_the_router() -> None:
+def test_a_gate_precedes_the_router() -> None:
     """What SASL will do: refuse other requests until the connection has a principal."""
 
     class OnlyApiVersions:
@@ -143,7 +143,7 @@ def test_a_gate_stands_in_front_of_the_router() -> None:
     run(main)
 
 
-def test_who_asked_for_it_is_told_of_every_connection_that_is_gone() -> None:
+def test_listeners_are_notified_of_every_closed_connection() -> None:
     async def main() -> None:
         gone: list[str] = []
         seen: list[str] = []

@@ -34,7 +34,7 @@ async def accepted_sizes(settings: Mapping[str, object]) -> list[int]:
     return sizes
 
 
-def test_accepted_sockets_have_the_buffers_that_were_asked_for() -> None:
+def test_accepted_sockets_have_the_buffers_that_were_requested() -> None:
     async def main() -> None:
         asked = {"socket.send.buffer.bytes": 30_000, "socket.receive.buffer.bytes": 20_000}
         assert await accepted_sizes(asked) == [60_000, 40_000]
@@ -42,7 +42,7 @@ def test_accepted_sockets_have_the_buffers_that_were_asked_for() -> None:
     run(main)
 
 
-def test_buffers_nobody_asked_for_are_the_kernels() -> None:
+def test_unset_buffer_sizes_are_the_kernels() -> None:
     async def main() -> None:
         for settings in ({}, {"socket.send.buffer.bytes": -1, "socket.receive.buffer.bytes": -1}):
             sizes = await accepted_sizes(settings)
@@ -53,7 +53,7 @@ def test_buffers_nobody_asked_for_are_the_kernels() -> None:
 
 
 @pytest.mark.parametrize("backlog", [7, 50])
-def test_so_many_connections_may_wait_to_be_accepted(backlog: int) -> None:
+def test_the_accept_backlog_is_configured(backlog: int) -> None:
     async def main() -> None:
         limits = ConnectionLimits.of(Settings.of({"socket.listen.backlog.size": backlog}))
         listener = listener_of(metadata_handler(), limits=limits)

@@ -37,7 +37,7 @@ STAGES = ("queue_ms", "decode_ms", "handle_ms", "wait_ms", "encode_ms")
         ("address=10.0.0.5,correlation-id=0,count=3", TraceWish(True, "10.0.0.5", 3, 0)),
     ],
 )
-def test_a_wish_is_read(text: str, wish: TraceWish | None) -> None:
+def test_a_trace_config_is_parsed(text: str, wish: TraceWish | None) -> None:
     assert parse_trace(text) == wish
     assert BROKER["kvorum.request.trace"].parse(text) == text
 
@@ -45,12 +45,12 @@ def test_a_wish_is_read(text: str, wish: TraceWish | None) -> None:
 @pytest.mark.parametrize(
     "text", ["orders-app", "client-id=", "client-id=a,count=0", "address=a,count=1001", "user=a", "correlation-id=x"]
 )
-def test_what_is_no_wish_is_refused_as_a_config(text: str) -> None:
+def test_an_invalid_trace_config_is_refused(text: str) -> None:
     with pytest.raises(InvalidValue, match="client-id=NAME or address"):
         BROKER["kvorum.request.trace"].parse(text)
 
 
-def test_a_wish_fits_by_client_id_or_by_address() -> None:
+def test_a_trace_matches_by_client_id_or_address() -> None:
     assert TraceWish(False, "a", 1).fits("a", "10.0.0.5:1", 7)
     assert not TraceWish(False, "a", 1).fits("b", "10.0.0.5:1", 7)
     assert TraceWish(False, "*", 1).fits(None, "10.0.0.5:1", 7) and not TraceWish(False, "a", 1).fits(None, "a:1", 7)
@@ -59,7 +59,7 @@ def test_a_wish_fits_by_client_id_or_by_address() -> None:
     assert not TraceWish(True, "10.0.0.5:1", 1).fits("10.0.0.5:1", "10.0.0.5:2", 7)
 
 
-def test_a_wish_fits_one_correlation_id_if_it_names_one() -> None:
+def test_a_trace_matches_one_correlation_id_if_given() -> None:
     assert TraceWish(False, "*", 1, 7).fits("a", "10.0.0.5:1", 7)
     assert not TraceWish(False, "*", 1, 7).fits("a", "10.0.0.5:1", 8)
     assert not TraceWish(False, "b", 1, 7).fits("a", "10.0.0.5:1", 7)
@@ -76,7 +76,7 @@ def traced(lines: list[str]) -> list[dict[str, str]]:
     return [facts(line) for line in lines if "request traced" in line]
 
 
-def test_a_traced_request_tells_its_stages_and_the_others_tell_nothing(log_lines: list[str]) -> None:
+def test_a_traced_request_reports_its_stages_and_the_others_report_nothing(log_lines: list[str]) -> None:
     """The first answer is given by the test: what comes after it on the connection does not wait for it."""
 
     async def main() -> None:
@@ -120,7 +120,7 @@ def test_a_traced_request_tells_its_stages_and_the_others_tell_nothing(log_lines
     run(main)
 
 
-def test_a_request_without_an_answer_is_told_of_too(log_lines: list[str]) -> None:
+def test_a_request_without_a_response_is_also_traced(log_lines: list[str]) -> None:
     async def main() -> None:
         handler = Handler(ApiKey.INIT_PRODUCER_ID, (0, 5), lambda ctx, request: None)
         tracing = Tracing()
@@ -137,7 +137,7 @@ def test_a_request_without_an_answer_is_told_of_too(log_lines: list[str]) -> Non
     run(main)
 
 
-def test_a_request_whose_client_has_gone_before_the_answer_is_told_of_too(log_lines: list[str]) -> None:
+def test_a_request_whose_client_left_before_the_response_is_also_traced(log_lines: list[str]) -> None:
     async def main() -> None:
         future: asyncio.Future[InitProducerIdResponse] = asyncio.get_running_loop().create_future()
         handler = Handler(ApiKey.INIT_PRODUCER_ID, (0, 5), lambda ctx, request: future, abandon=True)
@@ -158,7 +158,7 @@ def test_a_request_whose_client_has_gone_before_the_answer_is_told_of_too(log_li
     run(main)
 
 
-def test_one_correlation_id_is_traced_whoever_asks(log_lines: list[str]) -> None:
+def test_one_correlation_id_is_traced_for_all_clients(log_lines: list[str]) -> None:
     async def main() -> None:
         tracing = Tracing()
         tracing.configure("correlation-id=7,count=5")
@@ -267,7 +267,7 @@ def test_a_traced_request_does_not_take_the_lane(log_lines: list[str]) -> None:
     run(main)
 
 
-def test_the_same_wish_again_begins_no_other_trace_and_another_one_does(log_lines: list[str]) -> None:
+def test_an_equal_config_starts_no_new_trace_and_a_different_one_does(log_lines: list[str]) -> None:
     tracing = Tracing()
     tracing.configure("client-id=a,count=1")
     assert tracing.armed is not None

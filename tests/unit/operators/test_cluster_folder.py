@@ -95,7 +95,7 @@ def test_without_cluster_json_a_command_ends_with_a_line_and_the_data_stay(
     assert "cluster.json" in printed.err and "--rebuild" in printed.err
 
 
-def test_what_was_found_and_what_is_missing_is_named(folder: Path) -> None:
+def test_found_and_missing_parts_are_named(folder: Path) -> None:
     (folder / "cluster.json").unlink()
     shutil.rmtree(folder / "node-2")
     message = refused(folder, "up {file} --detach").err

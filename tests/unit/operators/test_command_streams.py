@@ -43,7 +43,7 @@ TEXTS = [
 @pytest.mark.parametrize(
     ("path", "command", "parameter"), TEXTS, ids=[f"{' '.join(path)} {parameter.name}" for path, _, parameter in TEXTS]
 )
-def test_bytes_that_are_not_utf_8_are_refused_wherever_a_text_is_given(
+def test_invalid_utf_8_is_refused_in_all_texts(
     path: tuple[str, ...], command: click.Command, parameter: click.Parameter, tmp_path: Path
 ) -> None:
     assert parameter.name is not None
@@ -69,7 +69,7 @@ FILES = [
 @pytest.mark.parametrize(
     ("path", "command", "parameter"), FILES, ids=[f"{' '.join(path)} {parameter.name}" for path, _, parameter in FILES]
 )
-def test_a_file_that_is_none_of_the_kind_ends_with_a_line(
+def test_a_file_of_a_wrong_kind_is_a_one_line_error(
     path: tuple[str, ...], command: click.Command, parameter: click.Parameter, content: bytes, tmp_path: Path
 ) -> None:
     """Of an empty file some commands can make something."""
@@ -128,7 +128,7 @@ def test_the_exit_code_stays_where_standard_error_cannot_be_written(shell: str) 
     assert kvorum("profile", "list", "--nope", shell=shell).stderr == b""
 
 
-def test_a_reader_of_the_output_that_has_gone_is_no_traceback() -> None:
+def test_a_closed_output_pipe_is_no_traceback() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     try:
@@ -175,7 +175,7 @@ def test_keys_separators_and_header_values_are_the_bytes_that_were_typed() -> No
 @pytest.mark.parametrize(
     "line", [rb'{"value": "\ud800"}', rb'{"value": "x", "headers": {"\ud800": "y"}}', b'{"value": "\xff"}']
 )
-def test_json_that_no_bytes_stand_for_is_refused_by_its_number(line: bytes) -> None:
+def test_unencodable_json_is_refused_with_its_number(line: bytes) -> None:
     with pytest.raises(RecordError, match="record 7"):
         Shape().of_json(line, 7)
 
@@ -217,9 +217,7 @@ Sent = Callable[..., tuple[Any, str]]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_produce_delivers_what_it_has_at_a_signal_and_says_that_it_was_stopped(
-    sent: Sent, number: signal.Signals
-) -> None:
+def test_produce_delivers_pending_records_at_a_signal_and_reports_the_stop(sent: Sent, number: signal.Signals) -> None:
     client = FakeProducer(room=10)
     before = signal.getsignal(number)
     code, err = sent(client, Input(b"one\ntwo\n", number))
@@ -228,9 +226,7 @@ def test_produce_delivers_what_it_has_at_a_signal_and_says_that_it_was_stopped(
     assert signal.getsignal(number) is before
 
 
-def test_produce_says_at_a_signal_how_many_records_were_not_acknowledged(
-    sent: Sent, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_produce_reports_unacknowledged_records_at_a_signal(sent: Sent, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sending, "STOP_SECONDS", 0.0)
     code, err = sent(FakeProducer(room=10, delivers=False), Input(b"one\ntwo\nthree\n"))
     assert code == Exit.FAILED
@@ -260,7 +256,7 @@ def test_a_second_signal_ends_the_wait_for_acknowledgements(sent: Sent) -> None:
     assert (code, "2 of 2 records were not acknowledged" in err) == (Exit.FAILED, True)
 
 
-def test_input_that_fails_is_said_with_what_was_sent(sent: Sent) -> None:
+def test_failing_input_is_reported_with_the_number_of_sent_records(sent: Sent) -> None:
     class Failing(Input):
         def read1(self, size: int | None = -1, /) -> bytes:
             found = BytesIO.read1(self, size)
@@ -272,7 +268,7 @@ def test_input_that_fails_is_said_with_what_was_sent(sent: Sent) -> None:
     assert code == Exit.FAILED and err.startswith("1 records\nkvorum: the input or output failed ([Errno 5]")
 
 
-def test_the_console_producer_says_at_sigterm_what_was_not_sent(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_console_producer_reports_unsent_records_at_sigterm(capsys: pytest.CaptureFixture[str]) -> None:
     client = FakeProducer(room=10)
     with pytest.raises(SystemExit) as ended:
         send_lines(client, "t", read_lines(Input(b"one\ntwo\n"), LineReader()), sync=False)
@@ -287,20 +283,20 @@ def test_the_console_producer_says_at_sigterm_what_was_not_sent(capsys: pytest.C
         ("raise SystemExit('text')", 1, "kvorum: text"),
         ("raise SystemExit(3)", 3, ""),
         ("raise OSError(28, 'No space')", 1, "No space"),
-        ("'\\udcff'.encode()", 1, "not UTF-8"),
+        ("'\\udcff'.encode()", 1, "invalid UTF-8"),
         ("raise KeyboardInterrupt", 1, ""),
         ("raise MemoryError", 1, "too large"),
         ("print(chr(0xdcff))", 0, ""),
     ],
 )
-def test_whatever_ends_a_command_is_a_line_and_a_code(ending: str, code: int, said: str) -> None:
+def test_every_command_failure_is_one_line_and_an_exit_code(ending: str, code: int, said: str) -> None:
     script = f"import sys\nfrom kvorum.cli.entry import run\ndef end():\n    {ending}\nsys.exit(run(end))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False, text=True)
     assert (done.returncode, said in done.stderr) == (code, True), done
     assert len(done.stderr.splitlines()) == (1 if said else 0)
 
 
-def test_the_traceback_of_a_fault_is_there_for_who_wants_it() -> None:
+def test_the_traceback_of_a_fault_is_available_at_debug() -> None:
     script = "from kvorum.cli.entry import run\nrun(lambda: 1 // 0)"
     environment = {**os.environ, "KVORUM_TRACEBACK": "1"}
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False, env=environment)

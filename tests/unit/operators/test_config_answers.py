@@ -284,7 +284,7 @@ def test_a_value_is_taken_or_refused_with_kafkas_code(scopes: tuple[str, ...]) -
     assert count > 1_000
 
 
-def test_no_difference_is_listed_that_is_gone() -> None:
+def test_resolved_differences_are_not_listed() -> None:
     found: set[Difference] = set()
     for scope, key, pairs in rows_of(*EVERY):
         for each in DIFFERENCES:
@@ -302,7 +302,7 @@ def test_no_difference_is_listed_that_is_gone() -> None:
     assert not set(DIFFERENCES) - found
 
 
-def test_a_controller_refuses_what_the_broker_would_have_refused() -> None:
+def test_a_controller_refuses_the_same_configs_as_a_broker() -> None:
     """A client may send its changes to a controller, which no broker has checked then."""
     wrong, count = [], 0
     for scope, key, pairs in rows_of("broker", "default"):

@@ -52,7 +52,7 @@ def test_each_node_advertises_its_own_listeners(tmp_path: Path) -> None:
         assert node.properties["advertised.listeners"] == f"PLAINTEXT://host-{number}:{own.rpartition(':')[2]}"
 
 
-def test_what_was_set_is_in_the_configuration_of_that_node_alone(tmp_path: Path) -> None:
+def test_a_set_config_is_only_in_that_nodes_configuration(tmp_path: Path) -> None:
     plan = plan_of(dev_cluster(2, 0, str(tmp_path), ["node-2:broker.rack=b"]), "q2dDxX0qSi6ZGo5pjBP2lw")
     cluster = LocalCluster.create(str(tmp_path), plan)
     files = [cluster.node(node.name).config for node in plan.nodes]
@@ -71,7 +71,7 @@ def test_what_was_set_is_in_the_configuration_of_that_node_alone(tmp_path: Path)
         ("second:node.id=1", r"second uses the same node id 1 as node-1"),
     ],
 )
-def test_a_node_or_a_config_that_is_none_is_named(tmp_path: Path, text: str, said: str) -> None:
+def test_unknown_nodes_and_configs_are_named(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         loaded(tmp_path, text)
     printed = run(FakeCluster(), "up", str(tmp_path / "cluster.yaml"), "--dir", str(tmp_path / "d"), "--set", text)

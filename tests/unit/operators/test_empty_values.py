@@ -227,13 +227,13 @@ def test_kafka_configs_takes_an_empty_name_for_the_default_as_kafka_and_warns(cl
     assert "empty" not in run(cluster, "kafka-configs", *SERVER, *words).err
 
 
-def test_what_kafka_deletes_by_an_empty_group_is_that_group_alone(cluster: FakeCluster) -> None:
+def test_deleting_the_group_with_the_empty_name_deletes_only_that_group(cluster: FakeCluster) -> None:
     changed_nothing(cluster, ["kafka-consumer-groups", *SERVER, "--delete", "--group", ""], ("DeleteGroupsRequest",))
     requests = [each for each in cluster.asked if type(each) is delete_groups.DeleteGroupsRequest]
     assert [each.groups_names for each in requests] == [[""]]
 
 
-def test_every_parameter_is_guarded_and_what_may_be_empty_is_listed() -> None:
+def test_every_parameter_rejects_empty_values_except_listed_ones() -> None:
     open_ = set()
     for path, command in leaves():
         for parameter in command.params:

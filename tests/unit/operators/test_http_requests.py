@@ -105,7 +105,7 @@ def test_half_bodies_of_many_connections_are_bounded_and_the_oldest_are_given_up
     with_fake(test)
 
 
-def test_what_was_received_of_bodies_is_given_back() -> None:
+def test_memory_of_received_bodies_is_released() -> None:
     bodies = incoming.Bodies(10)
 
     class Content:
@@ -151,7 +151,7 @@ class WithoutLeader(FakeCluster):
 @pytest.mark.parametrize(
     "refusal", [None, KafkaError(ErrorCode.NOT_CONTROLLER, "no leader"), Unreachable("timed out")], ids=str
 )
-def test_without_a_leader_the_quorum_is_what_a_broker_knows(refusal: Exception | None) -> None:
+def test_without_a_leader_the_quorum_is_the_brokers_view(refusal: Exception | None) -> None:
     async def main() -> None:
         cluster = WithoutLeader()
         cluster.refusal = refusal

@@ -139,7 +139,7 @@ def test_a_start_that_is_stopped_at_any_step_loses_nothing(clean: bool) -> None:
         asyncio.run(work(step))
 
 
-def test_a_start_stopped_again_and_again_keeps_what_the_first_stop_wrote() -> None:
+def test_repeatedly_stopped_starts_keep_the_first_clean_shutdown() -> None:
     async def work() -> None:
         for clean in (True, False):
             world = await prepared(clean=clean)

@@ -58,7 +58,7 @@ def test_so_is_the_name_of_a_future_or_deleted_folder(name: str, suffix: str) ->
 
 
 @given(st.integers(0, 2**31 - 1), st.text("ab._-", min_size=1, max_size=20))
-def test_what_is_written_is_parsed(number: int, topic: str) -> None:
+def test_written_names_are_parsed(number: int, topic: str) -> None:
     partition = TopicPartition(topic, number)
     assert parse_folder(str(partition)) == partition
     assert parse_suffixed_folder(future_folder(partition, UNIQUE), FUTURE_FOLDER_SUFFIX) == partition

@@ -28,17 +28,17 @@ THEIR_ENCODERS = {
 
 
 @given(payloads, st.sampled_from(list(Codec)))
-def test_what_is_compressed_is_decompressed(data: bytes, codec: Codec) -> None:
+def test_compressed_data_is_decompressed(data: bytes, codec: Codec) -> None:
     assert decompress(codec, compress(codec, data), LIMIT) == data
 
 
 @given(payloads.filter(len), st.sampled_from(REAL_CODECS))
-def test_another_implementation_reads_what_we_compress(data: bytes, codec: Codec) -> None:
+def test_another_implementation_decompresses_kvorums_data(data: bytes, codec: Codec) -> None:
     assert bytes(THEIR_DECODERS[codec](compress(codec, data))) == data
 
 
 @given(payloads, st.sampled_from(REAL_CODECS))
-def test_we_read_what_another_implementation_compresses(data: bytes, codec: Codec) -> None:
+def test_data_compressed_by_another_implementation_is_decompressed(data: bytes, codec: Codec) -> None:
     assert decompress(codec, THEIR_ENCODERS[codec](data), LIMIT) == data
 
 

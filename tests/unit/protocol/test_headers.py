@@ -75,7 +75,7 @@ def test_any_bytes_are_read_or_refused(data: bytes, version: int) -> None:
     assert position <= len(data)
 
 
-def test_tagged_fields_that_nobody_knows_are_stepped_over() -> None:
+def test_unknown_tagged_fields_are_skipped() -> None:
     head = encode_request_header(RequestHeader(3, 12, 7, "c"), 1)
     header, position = decode_request_header(memoryview(head + b"\x02\x00\x03abc\x85\x01\x00" + b"body"), 2)
     assert header.client_id == "c"
@@ -91,7 +91,7 @@ def test_tagged_fields_that_nobody_knows_are_stepped_over() -> None:
         (b"\x00\x00\xff\xff\xff\xff\xff\x0f", "varint"),
     ],
 )
-def test_a_refusal_says_what_is_wrong(tail: bytes, why: str) -> None:
+def test_errors_have_a_reason(tail: bytes, why: str) -> None:
     fixed = bytes.fromhex("0003000c00000007")
     with pytest.raises(ProtocolError, match=why):
         decode_request_header(memoryview(fixed + tail), 2)

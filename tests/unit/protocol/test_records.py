@@ -38,7 +38,7 @@ def view(data: bytes | bytearray) -> memoryview:
 
 
 @given(records, codecs, st.integers(0, 2**60), st.integers(-1, 2**31 - 1))
-def test_what_is_built_is_decoded(given_records: list[Record], codec: Codec, base_offset: int, epoch: int) -> None:
+def test_built_records_are_decoded(given_records: list[Record], codec: Codec, base_offset: int, epoch: int) -> None:
     data = view(build_batch(given_records, codec=codec, base_offset=base_offset, partition_leader_epoch=epoch))
     [(position, header)] = batches(data)
     assert (position, header.size, header.base_offset, header.partition_leader_epoch) == (
@@ -97,7 +97,7 @@ def test_a_batch_has_exactly_the_bytes_that_kafka_writes() -> None:
     assert data[21:] == rest + payload
 
 
-def test_flags_are_told_from_the_attributes() -> None:
+def test_flags_are_reported_from_the_attributes() -> None:
     plain = parse_header(build_batch([Record(b"v")]))
     assert not (plain.is_transactional or plain.is_control or plain.is_log_append_time or plain.has_producer_id)
     full = parse_header(
@@ -108,7 +108,7 @@ def test_flags_are_told_from_the_attributes() -> None:
     assert (full.codec_id, full.max_timestamp, full.base_timestamp) == (4, 99, 7)
 
 
-def test_log_append_time_stands_for_every_record() -> None:
+def test_log_append_time_applies_to_every_record() -> None:
     data = view(build_batch([Record(b"a", timestamp=5), Record(b"b", timestamp=6)], log_append_time_ms=1234))
     assert [record.timestamp for record in decode_records(data)] == [1234, 1234]
 

@@ -34,7 +34,7 @@ def expected(records: list[Record]) -> Walk:
 
 @settings(max_examples=200, deadline=None)
 @given(runs())
-def test_a_walk_finds_what_is_there(records: list[Record]) -> None:
+def test_a_walk_finds_all_files(records: list[Record]) -> None:
     assert walk(encode_records(records, 0), len(records)) == expected(records)
 
 
@@ -66,7 +66,7 @@ def test_one_extreme_timestamp_is_noticed_among_many(place: int, timestamp: int)
 
 @settings(max_examples=300, deadline=None)
 @given(runs(), st.data())
-def test_what_decoding_refuses_the_walk_refuses(records: list[Record], data: st.DataObject) -> None:
+def test_the_walk_refuses_the_same_records_as_decoding(records: list[Record], data: st.DataObject) -> None:
     """A batch's payload is scrambled or cut; the walk must agree with the decoder on whether it adds up.
 
     The walk may be stricter: Kafka limits an int's varint to five bytes, the decoder does not look.

@@ -26,7 +26,7 @@ def results() -> dict[str, Any]:
     return found
 
 
-def test_the_page_is_what_the_tests_said() -> None:
+def test_the_page_matches_the_tests_results() -> None:
     assert (ROOT / "docs" / "compatibility.md").read_text() == tool().rendered(results()), "make compatibility"
 
 
@@ -41,7 +41,7 @@ def test_the_results_are_of_the_tables_tests_and_of_all_of_them() -> None:
 
 
 @pytest.mark.parametrize("shown", TABLE, ids=lambda shown: shown.feature)
-def test_a_row_names_a_test_that_is_there_and_has_the_client_it_says(shown: Any) -> None:
+def test_a_row_names_an_existing_test_with_its_client(shown: Any) -> None:
     file, _, name = shown.test.partition("::")
     text = (TESTS / file).read_text()
     found = re.search(rf"((?:@pytest\.mark\.parametrize.*\n)*)def {name}\(", text)
@@ -65,7 +65,7 @@ def test_a_row_is_as_good_as_the_worst_that_happened_to_it() -> None:
     assert f"| {members.feature} | **no** | not run |" in page.splitlines()
 
 
-def test_what_did_not_run_this_time_stays_as_it_was() -> None:
+def test_results_of_skipped_tests_are_kept() -> None:
     first, second = TABLE[0], TABLE[1]
 
     def row(shown: Any, outcome: str) -> dict[str, str]:

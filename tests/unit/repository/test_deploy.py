@@ -45,7 +45,7 @@ def ids(path: Path) -> str:
 
 
 @pytest.mark.parametrize("path", UNITS, ids=ids)
-def test_a_unit_runs_what_there_is_and_gives_it_time_to_end(path: Path) -> None:
+def test_a_unit_runs_existing_commands_with_a_stop_timeout(path: Path) -> None:
     found = unit(path)
     service = found["Service"]
     for key in ("ExecStartPre", "ExecStart"):
@@ -83,7 +83,7 @@ def test_commands_and_options_that_are_written_down_exist(path: Path) -> None:
         ("kvorum kafka-features --bootstrap h:1 upgrade", "kvorum kafka-features has no option --bootstrap"),
     ],
 )
-def test_what_is_wrong_in_a_line_is_found(line: str, why: str) -> None:
+def test_errors_in_a_line_are_found(line: str, why: str) -> None:
     assert [complaint(words) for words in calls(line)] == [why]
 
 
@@ -112,7 +112,7 @@ def container() -> dict[str, Any]:
     return only
 
 
-def test_a_clusters_unit_kills_nobody_before_its_nodes_have_had_their_time() -> None:
+def test_a_clusters_unit_waits_for_the_nodes_before_it_kills_them() -> None:
     service = unit(DEPLOY / "systemd" / "kvorum-cluster.service")["Service"]
     assert SHUTDOWN_SECONDS < UNIT_STOP_SECONDS < int(service["TimeoutStopSec"])
     assert "--stop-timeout" not in service["ExecStart"], "the default it is"
@@ -182,7 +182,7 @@ def test_targets_in_kubernetes_have_the_labels_that_strimzis_dashboards_choose_b
     assert found == {"kafka": None, "metrics": pod, "metrics-quorum": pod}
 
 
-def test_pods_and_claims_have_names_that_strimzis_alerts_ask_for() -> None:
+def test_pods_and_claims_have_the_names_in_strimzis_alerts() -> None:
     """A pod of another name counts as missing for ever, and a claim of another name is never found full."""
     (found,) = documents(DEPLOY / "kubernetes" / "statefulset.yaml")
     pod = f"{found['metadata']['name']}-0"
@@ -192,7 +192,7 @@ def test_pods_and_claims_have_names_that_strimzis_alerts_ask_for() -> None:
     assert container()["name"] == "kafka"
 
 
-def test_kustomize_is_told_of_files_that_are_there() -> None:
+def test_kustomize_is_reported_files_that_exist() -> None:
     folder = DEPLOY / "kubernetes"
     (found,) = documents(folder / "kustomization.yaml")
     named = {*found["resources"], *(name for each in found["configMapGenerator"] for name in each["files"])}
@@ -242,7 +242,7 @@ def test_the_exit_codes_are_explained() -> None:
 
 
 @pytest.mark.parametrize("path", PROPERTIES, ids=ids)
-def test_all_that_a_node_keeps_lies_below_the_mount(path: Path) -> None:
+def test_all_files_of_a_node_are_below_the_mount(path: Path) -> None:
     """A controller's directory lies beside metadata.log.dir: of a mount itself it would be outside."""
     settings = load_node(str(path), environment={}).settings
     assert all(folder.startswith("/var/lib/kvorum/") for folder in log_directories(settings))

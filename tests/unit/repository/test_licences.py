@@ -98,12 +98,12 @@ def installed() -> list[Row]:
     return rows
 
 
-def test_everything_that_is_shipped_with_is_there_to_be_asked() -> None:
+def test_all_shipped_files_are_served() -> None:
     shipped, _ = required()
     assert shipped <= {row.package.lower() for row in installed()}
 
 
-def test_the_installed_packages_say_the_same_of_themselves() -> None:
+def test_the_installed_packages_declare_the_same_licences() -> None:
     for row in installed():
         said = licence_of(row.package)
         for choice in re.split(r" (?:OR|AND) ", row.licence):

@@ -56,7 +56,7 @@ def unknown_in(expression: Expression) -> list[str]:
     return found + [f"{expression.where}: {label} is no label" for label in expression.asked.groupings - known]
 
 
-def test_expressions_ask_for_metrics_and_labels_that_exist() -> None:
+def test_expressions_use_existing_metrics_and_labels() -> None:
     assert len(EXPRESSIONS) > 100 and all(each.asked.selectors for each in EXPRESSIONS)
     assert [line for each in EXPRESSIONS for line in unknown_in(each)] == []
 
@@ -76,18 +76,18 @@ def test_expressions_ask_for_metrics_and_labels_that_exist() -> None:
         "sum by (a b",
     ],
 )
-def test_what_is_no_expression_is_not_read_as_one(text: str) -> None:
+def test_invalid_expressions_are_not_parsed(text: str) -> None:
     with pytest.raises(ValueError):
         asked_by(text)
 
 
-def test_metrics_labels_and_groupings_are_told_apart() -> None:
+def test_metrics_labels_and_groupings_are_distinguished() -> None:
     asked = asked_by('sum by (le, x) (rate(a_bucket{b="c,{}",d!~"e"}[5m])) > 0.5 and on (x) max(f) < bool 1')
     assert asked.selectors == [("a_bucket", {"b", "d"}), ("f", set())]
     assert asked.groupings == {"le", "x"}
 
 
-def test_the_dashboards_are_what_their_tool_writes() -> None:
+def test_the_dashboards_equal_the_generators_output() -> None:
     tool = ROOT / "tools" / "generate_grafana.py"
     found = subprocess.run([sys.executable, str(tool), "--check"], capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stderr
@@ -128,7 +128,7 @@ def rules() -> list[dict[str, Any]]:
     return [rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
 
 
-def test_every_alert_has_a_name_of_its_own_and_says_how_bad_it_is() -> None:
+def test_every_alert_has_a_unique_name_and_a_severity() -> None:
     alerts = [rule["alert"] for rule in rules()]
     assert len(set(alerts)) == len(alerts) > 15
     for rule in rules():
@@ -142,7 +142,7 @@ def test_every_alert_has_a_name_of_its_own_and_says_how_bad_it_is() -> None:
             assert part.split()[0].rstrip("}") in known, rule
 
 
-def test_what_to_do_about_each_alert_is_written_down() -> None:
+def test_every_alert_has_a_runbook() -> None:
     text = (ROOT / "docs" / "monitoring.md").read_text()
     missing = [rule["alert"] for rule in rules() if f"**{rule['alert']}**" not in text]
     assert not missing
@@ -165,7 +165,7 @@ def test_the_example_scrapes_the_processes_of_the_three_nodes() -> None:
         assert yaml.safe_load(path.read_text())["rule_files"] == [ALERTS.name]
 
 
-def test_kubernetes_is_asked_for_in_a_file_of_its_own() -> None:
+def test_kubernetes_dependencies_are_in_a_separate_file() -> None:
     """Debian's Prometheus is built without it, and refuses the whole of a file that asks for it."""
     jobs = {path: yaml.safe_load(path.read_text())["scrape_configs"] for path in (SCRAPES, IN_KUBERNETES)}
     assert all(job.keys() == {"job_name", "static_configs"} for job in jobs[SCRAPES])

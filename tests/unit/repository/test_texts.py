@@ -12,6 +12,8 @@ import pytest
 
 from kvorum.admin.openapi import document
 from kvorum.admin.routes import operations
+from kvorum.chaos.serve_routes import FaultRoutes
+from kvorum.chaos.serve_scenario_routes import ScenarioRoutes
 from kvorum.cli.main import COMMANDS
 from kvorum.cli.main import main as main_command
 from kvorum.runtime.config_defs import BROKER, GROUP, TOPIC
@@ -39,6 +41,8 @@ TEXT_BANNED = {
     "there for exists": r"\b(is|are) (not )?there( already| yet| twice)?( any more)?(?=[:;,.]|$)",
     "is no for is not a": r"(?<!there )\b(is|are) no (?!error\b|longer\b|more\b)\w+",
     "for want of": r"\bfor want of\b|\bleft out\b",
+    "in hand for in progress": r"\bin hand\b|\bmakes no difference\b",
+    "comes back for restarts": r"\b(comes?|came) (back|to rest)\b|\bstands? still\b|\bwithout a word\b",
 }
 EVENT_BANNED = {
     **TEXT_BANNED,
@@ -55,11 +59,21 @@ PROSE_BANNED = {
     "as it is": r"\bas (it is|they are) now\b|\b(come|comes|came) to be\b|\b(becomes|became|become) of\b",
     "What without a noun": r"(^|[.;] )What (?!if )\w+ ",
     "So many without a noun": r"(^|[.;] )So (many|much|long|often) (?!as )",
-    "Ask for a request": r"(^|[.;] )(Asks?|Tells?) (?!whether\b|at\b|from\b)",
+    "Ask for a request": r"(^|[.;] )(Asks?|Tells?) ",
+    "Begin for a constructor": r"(^|[.;] )Begin (empty|with (none|nothing)|without)\b",
+    "Take in for a step": r"(^|[.;] )(Take in|Take what|Take it\b|Let (nothing|no|what)|Have (it|one|all))\b",
+    "in hand for in progress": r"\bin hand\b|\bwithout a word\b|\ball the same\b|\bstands? (still|in for)\b",
+    "hold against for compare": r"\bhold(s|ing)? (what|it|them|each|all|a|an|the) [^.;]{1,40} against\b",
 }
 """Shapes that are in no docstring and no comment, except in diagrams and quoted names."""
 NAMES_BANNED = r"(^|_)(told|asked)(_|$)|^Narrator$"
+TEST_NAMES_BANNED = (
+    r"def test_(\w*_)?(told|tells?|asked|asks?|who(so|m)?ever|nobody|somebody|everybody|anybody|anew|heeds?|heeded"
+    r"|mended|lies|goes_on|go_on|lets?_go|says_so|said)(_\w*)?\(|def test_(who|whom|whose|what)_"
+)
 PROSE_PACKAGES = tuple(each for each in PACKAGES if each != "pipelines")
+NOT_PROSE = ("chaos/report/script.py",)
+"""JavaScript."""
 QUOTED = r"`[^`]*`|\"[^\"]*\"|\S {2,}\S.*|-->.*|--\w.*"
 
 
@@ -150,8 +164,27 @@ def errors() -> Iterator[tuple[str, str]]:
                     yield from ((f"{path}:{node.lineno}", text) for text in literals(each))
 
 
+def outputs() -> Iterator[tuple[str, str]]:
+    """Give the texts of the commands and the chaos lab: string literals of three words or more."""
+
+    def walk(node: ast.AST) -> Iterator[ast.expr]:
+        for each in ast.iter_child_nodes(node):
+            match each:
+                case ast.Expr(value=ast.Constant()):
+                    pass
+                case ast.Constant() | ast.JoinedStr():
+                    yield each
+                case _:
+                    yield from walk(each)
+
+    for path, module in sources():
+        if path.startswith(("chaos/", "cli/")) and path not in NOT_PROSE:
+            for node in walk(module):
+                yield from ((f"{path}:{node.lineno}", text) for text in literals(node) if len(text.split()) > 2)
+
+
 def api_texts() -> Iterator[tuple[str, str]]:
-    """Give the descriptions of the OpenAPI document."""
+    """Give the descriptions of the OpenAPI documents."""
 
     def walk(value: object, place: str) -> Iterator[tuple[str, str]]:
         if isinstance(value, dict):
@@ -164,7 +197,9 @@ def api_texts() -> Iterator[tuple[str, str]]:
             for each in value:
                 yield from walk(each, place)
 
+    chaos = [each for kind in (FaultRoutes, ScenarioRoutes) for each in kind.__new__(kind).operations()]
     yield from walk(document(operations(), "1"), "")
+    yield from walk(document(chaos, "1"), "/v1/chaos")
 
 
 def help_texts() -> Iterator[tuple[str, str]]:
@@ -195,7 +230,8 @@ def reference_texts() -> Iterator[tuple[str, str]]:
 TEXTS = {
     "log messages": (log_messages, EVENT_BANNED),
     "errors": (errors, TEXT_BANNED),
-    "admin API": (api_texts, TEXT_BANNED),
+    "commands and chaos lab": (outputs, TEXT_BANNED),
+    "admin and chaos API": (api_texts, TEXT_BANNED),
     "help": (help_texts, TEXT_BANNED),
     "configs and metrics": (reference_texts, TEXT_BANNED),
 }
@@ -228,6 +264,17 @@ def test_names_are_those_of_the_field() -> None:
     assert not hits, "\n".join(hits)
 
 
+def test_names_of_tests_are_those_of_the_field() -> None:
+    hits = [
+        f"{path.relative_to(ROOT)}: {found[0]}"
+        for path in sorted((ROOT / "tests").rglob("test_*.py"))
+        if not {"pipelines", "spark"} & {*path.parts}
+        for found in re.finditer(TEST_NAMES_BANNED, path.read_text())
+    ]
+    assert not hits, "\n".join(hits)
+    assert all(re.search(TEST_NAMES_BANNED, "def test_" + name) for name in ("who_leads()", "a_lag_is_told()"))
+
+
 def test_each_shape_of_prose_is_found() -> None:
     """One sentence per shape, as they were."""
     found = {
@@ -240,7 +287,11 @@ def test_each_shape_of_prose_is_found() -> None:
         "as it is": "Return the quotas as they are now.",
         "What without a noun": "What clients are given.",
         "So many without a noun": "So long a rebalance waits.",
-        "Ask for a request": "Ask the active controller.",
+        "Ask for a request": "Tell whether a broker leads.",
+        "Begin for a constructor": "Begin with nothing known.",
+        "Take in for a step": "Take in what was read.",
+        "in hand for in progress": "Its high watermark stands still.",
+        "hold against for compare": "Hold a replica's batches against what is committed.",
     }
     assert {shape for shape, text in found.items() if re.search(PROSE_BANNED[shape], text, re.M | re.I)} == set(
         PROSE_BANNED
@@ -266,6 +317,8 @@ def test_each_shape_is_found() -> None:
         "there for exists": "internal topic is there",
         "is no for is not a": "node 4 is no controller",
         "for want of": "file operation failed for want of descriptors",
+        "in hand for in progress": "a connection with a request in hand",
+        "comes back for restarts": "{} comes back with an empty disk",
         "an article first": "the event loop stood still",
     }
     added = {kind: pattern for kind, pattern in EVENT_BANNED.items() if kind not in BANNED}

@@ -161,7 +161,7 @@ def test_sans_io_modules_import_no_io() -> None:
     assert decided and not {each for each in used if each[1] != "random.Random"}
 
 
-def test_files_time_and_chance_come_through_the_seams() -> None:
+def test_files_time_and_randomness_are_injected() -> None:
     wrong = []
     for path in WRITTEN:
         if path.relative_to(ROOT).parts[0] not in SEAM_ROOMS:
@@ -190,7 +190,7 @@ def test_modules_hold_one_idea() -> None:
     assert not [relative(path) for path in MEASURED if len(path.read_text().splitlines()) > MODULE_LINES_MAX]
 
 
-def test_modules_say_what_they_are() -> None:
+def test_modules_have_docstrings() -> None:
     assert not [relative(path) for path in FILES if not ast.get_docstring(tree_of(path))]
 
 

@@ -56,7 +56,7 @@ nodes:
 
 
 @pytest.mark.parametrize(("brokers", "replicas", "min_isr"), [(1, 1, 1), (2, 2, 2), (3, 3, 2), (4, 3, 2)])
-def test_internal_topics_ask_for_no_more_replicas_than_there_are_brokers(
+def test_internal_topics_have_no_more_replicas_than_brokers(
     tmp_path: Path, brokers: int, replicas: int, min_isr: int
 ) -> None:
     nodes = "".join(f"  - {{id: {number}, roles: broker}}\n" for number in range(1, brokers + 1))
@@ -67,7 +67,7 @@ def test_internal_topics_ask_for_no_more_replicas_than_there_are_brokers(
         assert node.settings.int("transaction.state.log.min.isr") == min_isr
 
 
-def test_what_the_file_says_of_internal_topics_and_voters_is_kept(tmp_path: Path) -> None:
+def test_configured_internal_topics_and_voters_are_kept(tmp_path: Path) -> None:
     text = (
         "defaults: {offsets.topic.replication.factor: 2, controller.quorum.voters: '1@127.0.0.1:5'}\nnodes: [{id: 1}]\n"
     )
@@ -107,7 +107,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("text", "said"), REFUSED)
-def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, text: str, said: str) -> None:
+def test_errors_have_their_line(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         load(tmp_path, text)
 

@@ -31,13 +31,13 @@ def names_of_errors(function: ast.AST) -> dict[str, set[str]]:
     return found
 
 
-def test_each_hot_module_is_there() -> None:
+def test_each_hot_module_exists() -> None:
     files = hot_modules()
     assert len(files) > 50
     assert [file for file in files if not file.is_file()] == []
 
 
-def test_no_name_stands_for_errors_of_two_kinds_in_a_function_that_is_compiled() -> None:
+def test_no_compiled_function_reuses_an_exception_name() -> None:
     # mypyc gives the name the type it has first, and the second error becomes a TypeError.
     functions = [
         (file.name, node.name, names)

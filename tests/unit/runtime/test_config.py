@@ -5,7 +5,7 @@ import pytest
 from kvorum.runtime.config import ConfigError, ConfigSource, Entry, Settings, Source
 
 
-def test_defaults_are_there_without_being_written() -> None:
+def test_defaults_exist_without_being_written() -> None:
     settings = Settings.of()
     assert settings.int("socket.request.max.bytes") == 104_857_600
     assert settings.bool("auto.create.topics.enable") is True
@@ -107,7 +107,7 @@ def test_a_listener_has_its_own_values() -> None:
     assert settings.int("listener.name.internal.max.connections") == 3
 
 
-def test_settings_are_equal_by_what_is_written() -> None:
+def test_settings_are_compared_by_their_entries() -> None:
     assert Settings.of({"node.id": 1}) == Settings.of({"node.id": "1"})
     assert hash(Settings.of({"node.id": 1})) == hash(Settings.of({"node.id": "1"}))
     assert Settings.of({"node.id": 1}) != Settings.of({"node.id": 2})
@@ -134,12 +134,12 @@ def test_a_list_that_was_handed_out_can_be_changed_without_harm() -> None:
         ("raw", "no.such.key"),
     ],
 )
-def test_asking_for_what_is_not_there_is_our_own_fault(accessor: str, key: str) -> None:
+def test_a_request_for_a_missing_page_is_a_programming_error(accessor: str, key: str) -> None:
     with pytest.raises(AssertionError, match=key):
         getattr(Settings.of(), accessor)(key)
 
 
-def test_a_wrong_value_is_named_with_its_place_and_what_was_meant() -> None:
+def test_an_invalid_value_is_reported_with_its_position_and_a_suggestion() -> None:
     where = Source(ConfigSource.STATIC_BROKER_CONFIG, "node.properties:12")
     with pytest.raises(ConfigError) as error:
         Settings({"num.partitions": Entry("many", where)})

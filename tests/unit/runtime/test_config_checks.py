@@ -133,7 +133,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("base", "change", "key"), REFUSED)
-def test_what_cannot_be_is_refused_by_the_key_to_change(
+def test_invalid_combinations_are_refused_with_the_key_to_change(
     base: dict[str, object], change: dict[str, object], key: str
 ) -> None:
     with pytest.raises(ConfigError) as error:
@@ -142,7 +142,7 @@ def test_what_cannot_be_is_refused_by_the_key_to_change(
     assert error.value.reason
 
 
-def test_a_listener_that_is_to_be_secure_is_not_served_unsecured_and_the_reason_is_said() -> None:
+def test_a_secure_listener_is_refused_with_the_reason() -> None:
     with pytest.raises(ConfigError, match="listener PLAINTEXT has protocol SASL_SSL") as error:
         check_node(Settings.of(COMBINED | {PROTOCOLS: "PLAINTEXT:SASL_SSL,CONTROLLER:PLAINTEXT"}))
     assert "supports PLAINTEXT only" in error.value.reason
@@ -179,7 +179,7 @@ ACCEPTED: list[tuple[dict[str, object], dict[str, object]]] = [
 
 
 @pytest.mark.parametrize(("base", "change"), ACCEPTED)
-def test_what_can_be_is_accepted(base: dict[str, object], change: dict[str, object]) -> None:
+def test_valid_combinations_are_accepted(base: dict[str, object], change: dict[str, object]) -> None:
     assert check_node(Settings.of(base | change)) == []
 
 
@@ -191,6 +191,6 @@ def test_what_can_be_is_accepted(base: dict[str, object], change: dict[str, obje
         (COMBINED, {"kvorum.peer.addresses": "2=127.0.0.1:5"}, "for tests"),
     ],
 )
-def test_what_is_unwise_is_warned_of(base: dict[str, object], change: dict[str, object], said: str) -> None:
+def test_risky_configs_cause_warnings(base: dict[str, object], change: dict[str, object], said: str) -> None:
     (warning,) = check_node(Settings.of(base | change))
     assert said in warning

@@ -206,7 +206,7 @@ def test_other_keys_are_not(key: str) -> None:
         ("completely.other.thing", "not a config"),
     ],
 )
-def test_an_unknown_key_is_answered_with_what_helps(key: str, said: str) -> None:
+def test_an_unknown_key_is_reported_with_a_suggestion(key: str, said: str) -> None:
     assert said in config_defs.complaint(key)
     assert key in config_defs.complaint(key)
 

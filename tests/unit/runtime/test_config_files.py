@@ -36,7 +36,7 @@ def test_a_properties_file_is_read(tmp_path: Path) -> None:
     assert loaded.settings.source("node.id").where == f"{tmp_path}/node.properties:3"
 
 
-def test_yaml_says_the_same_flat_or_nested(tmp_path: Path) -> None:
+def test_flat_and_nested_yaml_are_equivalent(tmp_path: Path) -> None:
     flat = "process.roles: broker,controller\nnode.id: 1\nlog.dirs: [/a, /b]\nauto.create.topics.enable: no\n"
     nested = """\
 process: {roles: [broker, controller]}
@@ -84,7 +84,7 @@ def test_an_empty_file_is_no_config_at_all(tmp_path: Path) -> None:
         ("a.properties", "a=\x00\xff", "a.properties"),
     ],
 )
-def test_what_is_wrong_is_named_with_file_and_line(tmp_path: Path, name: str, text: str, said: str) -> None:
+def test_errors_name_file_and_line(tmp_path: Path, name: str, text: str, said: str) -> None:
     path = tmp_path / name
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(ConfigError, match=said):

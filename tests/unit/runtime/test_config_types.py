@@ -81,7 +81,7 @@ def test_a_text_not_of_its_type_is_refused(kind: ConfigType, text: str, reason: 
         ("", [1, "x"], []),
     ],
 )
-def test_rules_let_through_what_they_say_and_nothing_else(notation: str, good: list[Value], bad: list[Value]) -> None:
+def test_rules_accept_exactly_their_values(notation: str, good: list[Value], bad: list[Value]) -> None:
     rule = rule_of(notation)
     if rule is None:
         assert notation == "" and not bad
@@ -91,7 +91,7 @@ def test_rules_let_through_what_they_say_and_nothing_else(notation: str, good: l
     assert rule.meaning
 
 
-def test_a_range_says_which_end_was_passed() -> None:
+def test_a_range_error_names_the_violated_bound() -> None:
     rule = rule_of("2..10")
     assert rule is not None
     assert rule.problem(1) == "Value must be at least 2"

@@ -16,7 +16,7 @@ def disk() -> Disk:
     return OsDisk()
 
 
-def test_what_is_written_at_a_position_is_read_from_it(disk: Disk, tmp_path: Path) -> None:
+def test_data_written_at_a_position_is_read_back(disk: Disk, tmp_path: Path) -> None:
     file = disk.open(str(tmp_path / "a"), create=True)
     file.pwrite(b"hello world", 0)
     file.pwrite(memoryview(b"WORLD"), 6)
@@ -74,7 +74,7 @@ def test_truncate_cuts_and_extends_with_zeros(disk: Disk, tmp_path: Path) -> Non
     file.close()
 
 
-def test_a_file_that_is_not_there_is_not_opened_unless_created(disk: Disk, tmp_path: Path) -> None:
+def test_a_file_that_is_missing_is_not_opened_unless_created(disk: Disk, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         disk.open(str(tmp_path / "a"))
     with pytest.raises(FileNotFoundError):
@@ -83,7 +83,7 @@ def test_a_file_that_is_not_there_is_not_opened_unless_created(disk: Disk, tmp_p
     assert disk.read(str(tmp_path / "a")) == b""
 
 
-def test_opening_with_create_keeps_what_is_there(disk: Disk, tmp_path: Path) -> None:
+def test_opening_with_create_keeps_existing_content(disk: Disk, tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"kept")
     disk.open(str(tmp_path / "a"), create=True).close()
     assert disk.read(str(tmp_path / "a")) == b"kept"
@@ -159,7 +159,7 @@ def test_rename_replaces_a_file_and_moves_a_folder(disk: Disk, tmp_path: Path) -
     assert disk.read(str(tmp_path / "moved" / "f")) == b"f"
 
 
-def test_removing_what_is_not_there_is_fine(disk: Disk, tmp_path: Path) -> None:
+def test_removing_a_missing_file_is_no_error(disk: Disk, tmp_path: Path) -> None:
     disk.remove(str(tmp_path / "missing"))
     disk.remove_tree(str(tmp_path / "missing"))
     disk.write_atomic(str(tmp_path / "f"), b"")
@@ -167,7 +167,7 @@ def test_removing_what_is_not_there_is_fine(disk: Disk, tmp_path: Path) -> None:
     assert disk.listdir(str(tmp_path)) == []
 
 
-def test_a_tree_is_removed_with_all_in_it_but_not_what_its_links_point_to(disk: Disk, tmp_path: Path) -> None:
+def test_a_tree_is_removed_without_following_links(disk: Disk, tmp_path: Path) -> None:
     (tmp_path / "tree" / "sub" / "deep").mkdir(parents=True)
     (tmp_path / "tree" / "sub" / "file").write_bytes(b"x")
     (tmp_path / "outside").mkdir()
@@ -181,7 +181,7 @@ def test_a_tree_is_removed_with_all_in_it_but_not_what_its_links_point_to(disk: 
     assert disk.listdir(str(tmp_path / "outside")) == ["kept"]
 
 
-def test_size_and_time_of_change_and_free_space_are_told(disk: Disk, tmp_path: Path) -> None:
+def test_size_and_time_of_change_and_free_space_are_reported(disk: Disk, tmp_path: Path) -> None:
     path = str(tmp_path / "f")
     disk.write_atomic(path, b"12345")
     os.utime(path, ns=(0, 1_700_000_000_123_456_789))

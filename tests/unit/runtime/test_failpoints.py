@@ -80,7 +80,9 @@ def test_a_delay_keeps_every_hit_or_the_nth_alone(monkeypatch: pytest.MonkeyPatc
     assert slept == [0.02, 0.02, 0.003, 0.02]
 
 
-def test_what_is_slow_is_so_beside_what_is_armed_which_goes_on_counting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_delay_does_not_stop_a_failpoints_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     slept: list[float] = []
     monkeypatch.setattr(failpoints.time, "sleep", slept.append)
     try:

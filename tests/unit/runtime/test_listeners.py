@@ -42,7 +42,7 @@ def test_a_listener_is_read_and_written(text: str, host: str, port: int) -> None
     assert endpoint.url.lower() == text.lower()
 
 
-def test_what_has_no_host_is_advertised_under_the_default_one() -> None:
+def test_a_listener_without_a_host_is_advertised_with_the_default_one() -> None:
     (told,) = listeners.advertised_listeners(settings(), "broker.example")
     assert told == Endpoint("PLAINTEXT", PLAINTEXT, "broker.example", 9092)
 

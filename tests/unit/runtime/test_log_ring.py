@@ -15,7 +15,7 @@ def numbers(lines: list[LogLine]) -> list[int]:
     return [int(each.seconds) for each in lines]
 
 
-def test_the_newest_are_told_last_and_those_below_the_level_are_left_out() -> None:
+def test_the_newest_are_reported_last_and_those_below_the_level_are_left_out() -> None:
     ring = LogRing()
     for number in range(10):
         ring.add(line(number, Level.ERROR if number % 3 == 0 else Level.INFO), 20)
@@ -47,7 +47,7 @@ def test_more_bytes_than_the_limit_push_the_oldest_out_but_never_the_newest() ->
     assert numbers(ring.newest(10)[0]) == [4, 5]
 
 
-def test_the_shipped_limits_are_what_may_be_asked_for_and_a_mebibyte() -> None:
+def test_the_shipped_limits_are_the_largest_request_and_a_mebibyte() -> None:
     ring = LogRing()
     for number in range(LINES_MAX + 7):
         ring.add(line(number), BYTES_MAX // (2 * LINES_MAX))
@@ -55,7 +55,7 @@ def test_the_shipped_limits_are_what_may_be_asked_for_and_a_mebibyte() -> None:
     assert (len(found), dropped) == (LINES_MAX, 7)
 
 
-def test_what_is_written_is_kept_as_it_was_then_and_what_is_not_written_is_not(tmp_path: Path) -> None:
+def test_lines_are_kept_as_logged_and_suppressed_ones_are_not(tmp_path: Path) -> None:
     fd = os.open(tmp_path / "log", os.O_WRONLY | os.O_CREAT)
     output = Output(fd, Level.INFO)
     log = Logger("broker", output)

@@ -56,7 +56,7 @@ def test_an_event_is_time_level_room_message_and_facts() -> None:
         (Level.OFF, []),
     ],
 )
-def test_only_what_reaches_the_level_is_written(level: Level, words: list[str], tmp_path: Path) -> None:
+def test_only_messages_of_the_level_are_written(level: Level, words: list[str], tmp_path: Path) -> None:
     assert [line.split()[3] for line in logged(level, tmp_path).splitlines()] == words
 
 
@@ -116,7 +116,7 @@ def test_a_long_fact_is_cut() -> None:
 
 
 @given(st.text(max_size=50), st.text(max_size=50))
-def test_whatever_is_logged_stays_one_line_and_cannot_steer_a_terminal(message: str, fact: str) -> None:
+def test_every_message_stays_one_line_without_control_characters(message: str, fact: str) -> None:
     line = line_of(0, "INFO", "room", message, {"fact": fact})
     assert line.endswith("\n")
     assert line[:-1].isprintable()
@@ -127,12 +127,12 @@ def test_levels_are_read(text: str, level: Level) -> None:
     assert level_of(text) is level
 
 
-def test_a_level_nobody_knows_is_refused() -> None:
+def test_an_unknown_level_is_refused() -> None:
     with pytest.raises(ValueError, match="'loud' is not one of trace, debug, info, warning, error, fatal, off"):
         level_of("loud")
 
 
-def test_an_event_is_a_json_object_where_that_is_asked_for() -> None:
+def test_an_event_is_a_json_object_where_that_is_requested() -> None:
     facts: dict[str, object] = {"topic": "or\nders", "partition": 3, "isr": [1, 2], "leader": None, "ok": True}
     facts |= {"ms": 0.5, "never": float("inf"), "error": OSError(5, "no"), "long": "x" * 5_000}
     line = json_line_of(1_772_360_130.1239, "INFO", "broker", "leader elected", facts)

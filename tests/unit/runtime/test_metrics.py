@@ -79,13 +79,13 @@ def test_a_removed_child_is_no_longer_shown() -> None:
     assert b"gone" not in metrics.render()
 
 
-def test_label_values_of_any_kind_come_out_as_they_are() -> None:
+def test_label_values_are_exported_unchanged() -> None:
     metrics = Metrics()
     metrics.gauge("kvorum_test", "For this test", ("client",)).labels('a"b\\c\nd é').set(1)
     assert values(metrics)["kvorum_test", (("client", 'a"b\\c\nd é'),)] == 1
 
 
-def test_too_many_label_values_are_dropped_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_excess_label_values_are_dropped_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CHILDREN_MAX", 2)
     metrics = Metrics()
     for topic in ("a", "b", "c", "d"):
@@ -112,13 +112,13 @@ def test_two_registries_know_nothing_of_each_other() -> None:
 def test_our_own_mistakes_are_caught() -> None:
     metrics = Metrics()
     metrics.gauge(names.LOG_SIZE)
-    with pytest.raises(AssertionError, match="another kind"):
+    with pytest.raises(AssertionError, match="another type"):
         metrics.histogram(names.LOG_SIZE)
     with pytest.raises(AssertionError, match="labels"):
         metrics.gauge(names.LOG_SIZE).labels("only-a-topic")
     with pytest.raises(AssertionError, match="_total"):
         metrics.counter("kvorum_things", "Things")
-    with pytest.raises(AssertionError, match="not in metric_definitions"):
+    with pytest.raises(AssertionError, match="missing in metric_definitions"):
         metrics.gauge("kvorum_things")
     with pytest.raises(AssertionError, match="has labels"):
         metrics.counter(names.BYTES_IN, labels=("partition",))
@@ -182,7 +182,7 @@ DASHBOARDS = [
 
 
 @pytest.mark.parametrize("name", DASHBOARDS)
-def test_the_names_dashboards_ask_for_are_there(name: str) -> None:
+def test_metrics_of_the_dashboards_exist(name: str) -> None:
     assert name in DEFINITIONS
 
 

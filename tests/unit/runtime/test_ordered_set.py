@@ -3,7 +3,7 @@
 from kvorum.runtime.ordered_set import OrderedSet
 
 
-def test_members_are_gone_over_in_the_order_in_which_they_came() -> None:
+def test_members_are_iterated_in_insertion_order() -> None:
     members: OrderedSet[object] = OrderedSet()
     objects = [object() for _ in range(50)]
     for each in objects:

@@ -32,7 +32,7 @@ def sleeper() -> Iterator["subprocess.Popen[bytes]"]:
         child.kill()
 
 
-def test_a_process_lives_until_it_is_dead_even_before_it_is_waited_for(sleeper: "subprocess.Popen[bytes]") -> None:
+def test_a_zombie_process_counts_as_ended(sleeper: "subprocess.Popen[bytes]") -> None:
     identity = process.identify(sleeper.pid)
     assert identity is not None and process.is_alive(identity)
     sleeper.kill()
@@ -69,7 +69,7 @@ def test_another_process_with_the_same_pid_is_not_the_same(sleeper: "subprocess.
     assert process.is_alive(identity)
 
 
-def test_a_process_whose_name_is_made_to_confuse_is_told_right(tmp_path: Path) -> None:
+def test_a_misleading_process_name_is_parsed_correctly(tmp_path: Path) -> None:
     """The name in /proc/PID/stat may hold blanks and parentheses."""
     program = tmp_path / "a) Z 1 (b"
     program.symlink_to("/bin/sleep")
@@ -81,7 +81,7 @@ def test_a_process_whose_name_is_made_to_confuse_is_told_right(tmp_path: Path) -
         child.kill()
 
 
-def test_a_stopped_process_lives_and_is_told_apart(sleeper: "subprocess.Popen[bytes]") -> None:
+def test_a_stopped_process_runs_and_is_identified(sleeper: "subprocess.Popen[bytes]") -> None:
     identity = process.identify(sleeper.pid)
     assert identity is not None and not process.is_stopped(identity)
     assert process.send(identity, signal.SIGSTOP)
@@ -91,7 +91,7 @@ def test_a_stopped_process_lives_and_is_told_apart(sleeper: "subprocess.Popen[by
     until(lambda: not process.is_stopped(identity))
 
 
-def test_a_signal_to_one_who_is_gone_says_so(sleeper: "subprocess.Popen[bytes]") -> None:
+def test_a_signal_to_an_ended_process_reports_it(sleeper: "subprocess.Popen[bytes]") -> None:
     identity = process.identify(sleeper.pid)
     assert identity is not None
     assert process.send(identity, signal.SIGKILL)
@@ -110,9 +110,7 @@ def test_a_pid_file_names_this_process_until_removed(tmp_path: Path) -> None:
     process.remove_pid_file(path)
 
 
-def test_a_pid_file_of_a_dead_process_or_a_later_owner_of_its_pid_names_nobody_living(
-    tmp_path: Path, sleeper: "subprocess.Popen[bytes]"
-) -> None:
+def test_a_stale_pid_file_names_no_running_process(tmp_path: Path, sleeper: "subprocess.Popen[bytes]") -> None:
     path = str(tmp_path / "node.pid")
     identity = process.identify(sleeper.pid)
     assert identity is not None
@@ -129,7 +127,7 @@ def test_a_pid_file_of_a_dead_process_or_a_later_owner_of_its_pid_names_nobody_l
 @pytest.mark.parametrize(
     ("pid", "start"), [("", "1 2"), ("x", "1 2"), ("1", ""), ("1", "2 3"), ("1 2", "1 2"), ("1", "1 -2")]
 )
-def test_a_pid_file_that_is_none_names_nobody(tmp_path: Path, pid: str, start: str) -> None:
+def test_an_invalid_pid_file_names_no_process(tmp_path: Path, pid: str, start: str) -> None:
     (tmp_path / "p").write_text(pid)
     (tmp_path / "p.start").write_text(start)
     assert process.read_pid_file(str(tmp_path / "p")) is None
@@ -160,7 +158,7 @@ def test_a_child_dies_with_its_killed_parent() -> None:
         until(lambda: not process.is_alive(child))
 
 
-def test_a_child_whose_parent_died_before_it_asked_ends_itself() -> None:
+def test_a_child_ends_if_its_parent_died_before_the_check() -> None:
     """It is told of a parent that is not its parent, as after a race lost."""
     script = CHILD.replace("int(sys.argv[1])", "1 << 22")
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=WAIT_SECONDS_MAX)

@@ -51,7 +51,7 @@ def test_each_property_knows_the_line_it_begins_on() -> None:
     assert parse_properties(text) == [Property("a", "1", 3), Property("b", "234", 4), Property("d", "5", 8)]
 
 
-def test_a_key_that_is_there_twice_is_given_twice() -> None:
+def test_a_key_that_exists_twice_is_given_twice() -> None:
     assert parse_properties("a=1\na=2") == [Property("a", "1", 1), Property("a", "2", 2)]
 
 
@@ -66,7 +66,7 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 
 
 @given(st.dictionaries(texts.filter(bool), texts, max_size=8))
-def test_what_is_written_is_read_back(mapping: dict[str, str]) -> None:
+def test_written_properties_are_read_back(mapping: dict[str, str]) -> None:
     assert {item.key: item.text for item in parse_properties(format_properties(mapping))} == mapping
 
 

@@ -23,7 +23,7 @@ def test_they_are_near_the_true_ones(spread: float) -> None:
     assert quantiles.count == 10_000
 
 
-def test_every_value_lies_in_its_bucket() -> None:
+def test_every_value_is_in_its_bucket() -> None:
     for exponent in range(-15, 40):
         value = 1.37 * 2.0**exponent
         assert middle_of(bucket_of(value)) == pytest.approx(value, rel=NEAR)
@@ -37,7 +37,7 @@ def test_nothing_is_nothing_and_stays_below_all_else() -> None:
     assert quantiles.collect(0)["0.95"] == pytest.approx(5.0, rel=NEAR)
 
 
-def test_a_value_that_stands_for_several_weighs_as_much() -> None:
+def test_a_value_with_a_count_has_that_weight() -> None:
     quantiles = Quantiles()
     quantiles.add(1.0, 0, 9)
     quantiles.add(100.0, 0)
@@ -46,7 +46,7 @@ def test_a_value_that_stands_for_several_weighs_as_much() -> None:
     assert quantiles.collect(0)["0.95"] == pytest.approx(100.0, rel=NEAR)
 
 
-def test_what_is_old_is_forgotten_and_counts_on() -> None:
+def test_old_values_leave_the_quantiles_and_stay_in_the_count() -> None:
     quantiles = Quantiles()
     assert quantiles.collect(0) == {}
     quantiles.add(1.0, 0)
@@ -61,7 +61,7 @@ def test_what_is_old_is_forgotten_and_counts_on() -> None:
     assert len(quantiles._windows) == WINDOWS
 
 
-def test_several_are_told_together() -> None:
+def test_several_are_reported_together() -> None:
     few, many = Quantiles(), Quantiles()
     few.add(100.0, 0)
     many.add(1.0, 0, 99)

@@ -11,7 +11,7 @@ KEYS = ("socket.send.buffer.bytes", "socket.receive.buffer.bytes", "replica.sock
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_a_size_counts_only_where_somebody_wrote_it(key: str) -> None:
+def test_a_size_counts_only_if_it_was_recorded(key: str) -> None:
     assert Settings.of({}).int(key) > 0
     assert buffer_bytes(Settings.of({}), key) == KERNELS_CHOICE
     assert buffer_bytes(Settings.of({key: 4096}), key) == 4096

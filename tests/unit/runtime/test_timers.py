@@ -70,9 +70,7 @@ def test_cancelling_a_timer_that_has_fired_changes_nothing() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.booleans()), max_size=40), st.lists(st.integers(0, 60), max_size=10))
-def test_each_wanted_timer_fires_exactly_once_when_its_time_has_come(
-    wanted: list[tuple[int, bool]], steps: list[int]
-) -> None:
+def test_each_active_timer_fires_exactly_once_at_its_time(wanted: list[tuple[int, bool]], steps: list[int]) -> None:
     timers, called = Timers(), list[int]()
     for number, (deadline, kept) in enumerate(wanted):
         timer = timers.at(deadline, partial(called.append, number))
@@ -101,7 +99,7 @@ def test_a_deadline_that_is_put_off_again_and_again_takes_bounded_room() -> None
     assert called == [-1, *range(10)]
 
 
-def test_sweeping_keeps_the_order_of_what_is_wanted() -> None:
+def test_sweeping_keeps_the_order_of_active_timers() -> None:
     rng = random.Random(3)
     timers, called, wanted = Timers(), list[tuple[int, int]](), list[tuple[int, int]]()
     for number in range(2_000):

@@ -91,7 +91,7 @@ def content(disk: SimDisk, folder: str) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("config", CONFIGS)
 @pytest.mark.parametrize("seed", range(20))
-def test_runs_leave_what_single_appends_leave(config: dict[str, Any], seed: int) -> None:
+def test_runs_have_the_same_result_as_single_appends(config: dict[str, Any], seed: int) -> None:
     chance = random.Random(seed)
     clocks = StillClock(), StillClock()
     disks = new_disk(), new_disk()

@@ -59,7 +59,7 @@ def test_assigning(
          "a tail in the place of which another came", "saved from a higher log start on", "of two histories",
          "nothing saved", "nothing left"],
 )  # fmt: skip
-def test_refining_by_what_was_saved(
+def test_refining_by_saved_entries(
     read: list[tuple[int, int]], saved: list[tuple[int, int]], after: list[tuple[int, int]]
 ) -> None:
     found = cache(*read)

@@ -36,7 +36,7 @@ def code_of(action: object, *arguments: object) -> ErrorCode:
     return raised.value.code
 
 
-def test_offsets_are_given_in_order_and_the_answer_says_which() -> None:
+def test_offsets_are_assigned_in_order_and_returned() -> None:
     log = open_test_log(new_disk())
     first = log.append_as_leader(batch(b"a", b"b", b"c"), 3)
     second = log.append_as_leader(batch(b"d", timestamp=NOW_MS + 5), 3)

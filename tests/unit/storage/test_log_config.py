@@ -71,7 +71,7 @@ def test_a_value_that_cannot_be_is_refused(name: str, value: str) -> None:
     assert name in str(raised.value)
 
 
-def test_what_concerns_no_log_is_passed_over() -> None:
+def test_configs_of_no_log_are_ignored() -> None:
     assert LogConfig.from_overrides({"leader.replication.throttled.replicas": "*"}) == LogConfig()
 
 

@@ -26,7 +26,7 @@ from tests.unit.storage.kit import (
 )
 
 
-def test_flush_messages_asks_for_a_sync_with_the_append_that_fills_it() -> None:
+def test_flush_messages_requests_a_sync_with_the_append_that_fills_it() -> None:
     """The append itself touches no disk but for its write: who answers has the sync done first."""
     disk = new_disk()
     log = open_test_log(disk, small_config(flush_messages=3, segment_bytes=10_000))
@@ -42,7 +42,7 @@ def test_flush_messages_asks_for_a_sync_with_the_append_that_fills_it() -> None:
     assert open_test_log(disk).log_end_offset >= 6
 
 
-def test_a_follower_is_asked_to_sync_what_it_fetched() -> None:
+def test_a_follower_must_sync_fetched_records() -> None:
     log = open_test_log(new_disk(), small_config(flush_messages=2))
     log.append_as_follower(batch(partition_leader_epoch=0))
     assert not log.is_sync_due
@@ -50,7 +50,7 @@ def test_a_follower_is_asked_to_sync_what_it_fetched() -> None:
     assert log.is_sync_due
 
 
-def test_the_high_watermark_may_not_pass_what_a_due_sync_has_not_reached() -> None:
+def test_the_high_watermark_stays_below_records_of_a_due_sync() -> None:
     log = open_test_log(new_disk(), small_config(flush_messages=3))
     log.append_as_leader(batch(b"a", b"b"), 0)
     assert log.committable_end_offset == 2, "no sync is due: as far as the log"

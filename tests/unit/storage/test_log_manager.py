@@ -113,7 +113,7 @@ def test_a_start_after_a_clean_shutdown_changes_no_file() -> None:
     run(work())
 
 
-def test_everything_is_there_after_a_clean_shutdown() -> None:
+def test_everything_exists_after_a_clean_shutdown() -> None:
     async def work() -> None:
         world = World()
         manager = await world.started()
@@ -159,7 +159,7 @@ def test_the_files_of_a_directory_are_kafkas() -> None:
     run(work())
 
 
-def test_a_kill_costs_nothing_and_a_power_cut_only_what_was_not_synced() -> None:
+def test_a_kill_loses_nothing_and_a_power_failure_only_unsynced_data() -> None:
     async def work() -> None:
         world = World()
         manager = await world.started()

@@ -402,7 +402,7 @@ LogMachine.TestCase.settings = settings(
 TestLog = LogMachine.TestCase
 
 
-def test_producers_of_before_a_restart_of_the_log_do_not_come_back_with_a_power_loss() -> None:
+def test_producers_from_before_a_log_restart_do_not_return_after_a_power_failure() -> None:
     """The clean stop writes a snapshot at the offset where the log starts again, empty, before the power goes."""
     for seed in range(12):  # what a power loss takes is drawn
         machine = LogMachine()

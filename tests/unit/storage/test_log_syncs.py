@@ -39,7 +39,7 @@ class Synced(World):
         return manager, [manager.get_or_create(partition, TOPIC_ID) for partition in partitions(count)]
 
 
-def test_what_was_synced_is_there_after_a_power_cut() -> None:
+def test_synced_data_exists_after_a_power_failure() -> None:
     async def work() -> None:
         world = Synced()
         manager, logs = await world.with_logs(3)
@@ -55,7 +55,7 @@ def test_what_was_synced_is_there_after_a_power_cut() -> None:
     run(work())
 
 
-def test_those_who_wait_at_once_share_one_sync_a_log() -> None:
+def test_concurrent_waiters_share_one_sync_per_log() -> None:
     async def work() -> None:
         world = Synced()
         manager, logs = await world.with_logs(4)
@@ -73,7 +73,7 @@ def test_those_who_wait_at_once_share_one_sync_a_log() -> None:
     run(work())
 
 
-def test_what_is_appended_during_a_sync_waits_for_the_next() -> None:
+def test_records_appended_during_a_sync_wait_for_the_next_one() -> None:
     async def work() -> None:
         world = Synced()
         manager, [log] = await world.with_logs(1)
@@ -91,7 +91,7 @@ def test_what_is_appended_during_a_sync_waits_for_the_next() -> None:
     run(work())
 
 
-def test_who_finds_its_records_synced_does_not_wait_for_those_that_came_later() -> None:
+def test_a_waiter_with_synced_records_does_not_wait_for_later_ones() -> None:
     async def work() -> None:
         world = Synced()
         manager, logs = await world.with_logs(2)
@@ -122,7 +122,7 @@ def test_a_caller_that_is_cancelled_leaves_the_sync_to_the_others() -> None:
     run(work())
 
 
-def test_a_disk_that_fails_under_a_sync_is_told_to_all_who_wait() -> None:
+def test_a_disk_failure_during_a_sync_is_reported_to_all_waiters() -> None:
     async def work() -> None:
         world = Synced()
         manager, logs = await world.with_logs(4)
@@ -144,7 +144,7 @@ def test_a_disk_that_fails_under_a_sync_is_told_to_all_who_wait() -> None:
     run(work())
 
 
-def test_a_log_that_goes_meanwhile_is_not_said_to_be_synced() -> None:
+def test_a_log_removed_meanwhile_is_not_reported_as_synced() -> None:
     async def work() -> None:
         world = Synced()
         manager, [log] = await world.with_logs(1)
@@ -159,7 +159,7 @@ def test_a_log_that_goes_meanwhile_is_not_said_to_be_synced() -> None:
     run(work())
 
 
-def test_the_shutdown_syncs_for_those_who_come_too_late() -> None:
+def test_the_shutdown_syncs_late_appends() -> None:
     async def work() -> None:
         world = Synced()
         manager, [log] = await world.with_logs(1)
@@ -175,7 +175,7 @@ def test_the_shutdown_syncs_for_those_who_come_too_late() -> None:
     run(work())
 
 
-def test_a_sync_nobody_waits_for_is_done_by_the_duty() -> None:
+def test_a_sync_without_waiters_runs_in_the_background() -> None:
     """A smaller flush.messages than before: what is there already is due, and the high watermark waits for it."""
 
     async def work() -> None:

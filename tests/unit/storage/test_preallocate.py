@@ -54,7 +54,7 @@ def test_a_clean_shutdown_trims_the_active_segment_and_the_next_start_trusts_it(
     assert again.append_as_leader(batch(), 0).first_offset == 12
 
 
-def test_a_recovery_trims_what_a_kill_left() -> None:
+def test_a_recovery_trims_preallocated_files() -> None:
     disk = new_disk()
     data = read_all(filled(disk))
     again = open_test_log(disk, CONFIG)

@@ -164,7 +164,7 @@ def test_a_segment_below_the_recovery_point_is_read_at_its_end_only() -> None:
 @pytest.mark.parametrize("is_clean", [True, False])
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".snapshot"])
 @pytest.mark.parametrize("kind", ["missing", "empty", "zeros", "cut", "bit"])
-def test_missing_and_damaged_side_files_are_made_anew(is_clean: bool, suffix: str, kind: str) -> None:
+def test_missing_and_damaged_side_files_are_recreated(is_clean: bool, suffix: str, kind: str) -> None:
     disk = new_disk()
     batches = written(disk, close=True)
     for name in [name for name in disk.listdir(FOLDER) if name.endswith(suffix)]:
@@ -245,7 +245,7 @@ def test_a_broken_chain_after_a_clean_shutdown_is_recovered_as_after_a_crash() -
     assert [each.lack for each in found] == [Lack.NOTHING, Lack.END]
 
 
-def test_a_log_that_ends_before_its_start_begins_anew_there() -> None:
+def test_a_log_that_ends_before_its_start_starts_again_there() -> None:
     disk = new_disk()
     written(disk)
     log = open_test_log(disk, options=OpenOptions(log_start_offset=50))
@@ -271,7 +271,7 @@ def test_leftovers_of_a_dead_process_are_removed() -> None:
     ]
 
 
-def test_a_stale_checkpoint_does_not_hide_what_was_written_after_a_truncation() -> None:
+def test_a_stale_checkpoint_does_not_hide_records_after_a_truncation() -> None:
     """The directory's checkpoint still says 20; behind the truncation other batches came, and were torn."""
     disk = new_disk()
     batches = written(disk, flushed=COUNT)
@@ -295,7 +295,7 @@ def test_a_torn_durable_length_makes_recovery_check_everything() -> None:
     check(open_test_log(disk, options=OpenOptions(recovery_point=COUNT)), batches)
 
 
-def test_the_durable_length_says_what_may_be_cut_and_no_more() -> None:
+def test_only_bytes_beyond_the_durable_length_may_be_truncated() -> None:
     """A test that cuts exactly what was not synced finds everything that was."""
     disk = new_disk()
     batches = written(disk, flushed=13)
@@ -379,7 +379,7 @@ def test_segments_that_retention_dropped_are_not_missing(ends: str, restarts: in
     assert not [name for name in disk.listdir(FOLDER) if name.endswith(".deleted")]
 
 
-def test_a_gap_in_what_was_not_synced_is_a_loss_in_a_compacted_log_too() -> None:
+def test_a_gap_in_unsynced_records_is_also_a_loss_in_a_compacted_log() -> None:
     disk = new_disk()
     config = small_config(cleanup_policy=frozenset({"compact"}))
     log = open_test_log(disk, config)
@@ -391,7 +391,7 @@ def test_a_gap_in_what_was_not_synced_is_a_loss_in_a_compacted_log_too() -> None
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_what_was_truncated_away_never_comes_back(seed: int) -> None:
+def test_truncated_records_never_return(seed: int) -> None:
     """Also where gaps between segments are no sign of loss: the names are gone for good before the call returns."""
     disk = new_disk(seed)
     config = small_config(segment_bytes=300, cleanup_policy=frozenset({"compact"}))
@@ -404,7 +404,7 @@ def test_what_was_truncated_away_never_comes_back(seed: int) -> None:
     assert open_test_log(disk, config, options=OpenOptions(recovery_point=COUNT)).log_end_offset == 7
 
 
-def test_snapshots_behind_a_truncation_are_gone() -> None:
+def test_snapshots_beyond_a_truncation_are_deleted() -> None:
     """Later batches may get the same offsets: their producers are others."""
     disk = new_disk()
     written(disk, flushed=COUNT)

@@ -40,7 +40,7 @@ def fill_new(manager: LogManager) -> Log:
 
 
 @pytest.mark.parametrize("way", ["deleted", "stray"])
-def test_a_kill_after_a_topic_was_made_anew_costs_none_of_its_records(way: str) -> None:
+def test_a_kill_after_a_topic_was_recreated_costs_none_of_its_records(way: str) -> None:
     async def work() -> None:
         world = World(dirs=[A])
         manager = await with_an_old_log(world)
@@ -68,7 +68,7 @@ def test_a_kill_between_the_renaming_and_the_checkpoints_costs_none_either() -> 
     run(work())
 
 
-def test_the_checkpoints_keep_what_they_say_of_the_other_logs() -> None:
+def test_checkpoints_keep_the_entries_of_other_logs() -> None:
     async def work() -> None:
         world = World(dirs=[A])
         manager = await with_an_old_log(world)
@@ -152,7 +152,7 @@ def test_a_snapshot_of_before_a_truncation_is_not_written_behind_it() -> None:
     assert not disk.exists(snapshot), "it holds a state that this log never comes to have"
 
 
-def test_a_disk_that_fails_in_a_thread_is_told_on_the_event_loop() -> None:
+def test_a_disk_that_fails_in_a_thread_is_reported_on_the_event_loop() -> None:
     async def work() -> None:
         world = World(dirs=[A])
         world.config = small_config(retention_ms=1000)
@@ -173,7 +173,7 @@ def test_a_disk_that_fails_in_a_thread_is_told_on_the_event_loop() -> None:
     run(work())
 
 
-def test_a_power_cut_leaves_no_log_whose_topic_nobody_can_tell() -> None:
+def test_after_a_power_failure_every_log_has_a_topic_id() -> None:
     """Whatever it takes: where records are, there is the id, or a topic made anew would be given them."""
 
     async def work() -> None:

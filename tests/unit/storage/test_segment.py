@@ -149,7 +149,7 @@ def test_a_look_up_reads_no_more_than_an_index_interval() -> None:
     ],
     ids=["no index", "no time index", "empty", "zeros", "position far off", "position a bit off", "offset off"],
 )
-def test_a_missing_or_damaged_index_misleads_nobody(damage: object) -> None:
+def test_a_missing_or_damaged_index_causes_no_error(damage: object) -> None:
     disk = new_disk()
     segment, headers = filled(disk)
     segment.save_indexes(with_last_timestamp=True)

@@ -53,7 +53,7 @@ def test_a_read_gets_whole_batches_within_its_limits() -> None:
     assert offsets(tail, 2, bound=2) == []
 
 
-def test_what_is_not_held_is_left_to_the_file() -> None:
+def test_data_outside_the_buffer_is_read_from_the_file() -> None:
     tail = Tail(TailBudget())
     assert offsets(tail, 0) is None
     add(tail, 7)
@@ -73,7 +73,7 @@ def test_a_ring_is_bounded_by_count_and_bytes() -> None:
     assert offsets(tail, 1009) == [1009] and offsets(tail, 1000) is None
 
 
-def test_what_is_too_large_empties_the_ring() -> None:
+def test_an_oversized_batch_empties_the_ring() -> None:
     tail = Tail(TailBudget())
     add(tail, 0)
     add(tail, 1, LOG_BYTES_MAX + 1)

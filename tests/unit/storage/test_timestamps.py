@@ -81,7 +81,7 @@ def test_the_greatest_timestamp_of_records_without_any_is_that_of_the_first() ->
     assert log.offset_of_max_timestamp() == (NO_TIMESTAMP, 0, 0)
 
 
-def test_a_batch_from_before_1970_says_that_it_has_no_timestamp() -> None:
+def test_a_batch_from_before_1970_has_no_timestamp() -> None:
     """Kafka's validator begins with -1 when it looks for the greatest timestamp of a batch."""
     log = open_test_log(new_disk())
     info = log.append_as_leader(batch(timestamp=GO_ZERO_TIME_MS), 0)

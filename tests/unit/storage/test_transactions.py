@@ -41,7 +41,7 @@ def reopened(disk: SimDisk, **options: object) -> Log:
     return log
 
 
-def test_what_was_aborted_stays_hidden_after_kill_9_and_after_a_clean_restart() -> None:
+def test_aborted_records_stay_hidden_after_kill_9_and_after_a_clean_restart() -> None:
     """Redpanda #5107: the list of aborted transactions was lost with the process."""
     disk = new_disk()
     assert read_committed_all(with_aborted(disk)) == SHOWN
@@ -53,7 +53,7 @@ def test_what_was_aborted_stays_hidden_after_kill_9_and_after_a_clean_restart() 
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_what_was_aborted_stays_hidden_when_power_goes_behind_a_clean_shutdown(seed: int) -> None:
+def test_aborted_records_stay_hidden_after_a_power_failure_following_a_clean_shutdown(seed: int) -> None:
     """The index was made by the shutdown itself: its bytes and its name must be as durable as the batches."""
     disk = new_disk(seed)
     log = with_aborted(disk)
@@ -64,7 +64,7 @@ def test_what_was_aborted_stays_hidden_when_power_goes_behind_a_clean_shutdown(s
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_what_was_aborted_stays_hidden_when_power_goes_behind_a_roll_and_a_flush(seed: int) -> None:
+def test_aborted_records_stay_hidden_after_a_power_failure_following_a_roll_and_a_flush(seed: int) -> None:
     """Below the recovery point the indexes are trusted as they are."""
     disk = new_disk(seed)
     log = with_aborted(disk)
@@ -77,7 +77,7 @@ def test_what_was_aborted_stays_hidden_when_power_goes_behind_a_roll_and_a_flush
 
 
 @pytest.mark.parametrize("is_clean", [False, True])
-def test_a_damaged_index_is_made_anew(is_clean: bool) -> None:
+def test_a_damaged_index_is_recreated(is_clean: bool) -> None:
     disk = new_disk()
     log = with_aborted(disk)
     log.roll()
@@ -140,7 +140,7 @@ def test_a_cut_forgets_no_marker_that_waits_to_be_replicated() -> None:
     assert log.last_stable_offset == 2
 
 
-def test_a_log_begun_anew_has_no_transactions() -> None:
+def test_a_log_started_again_has_no_transactions() -> None:
     log = open_test_log(new_disk())
     append_verified(log, transactional(b"a"))
     log.truncate_fully_and_start_at(5)
@@ -232,7 +232,7 @@ def test_a_marker_ends_the_verification_of_a_transaction_that_wrote_nothing_here
     assert refused(log, transactional(b"late"), guard) is ErrorCode.INVALID_TXN_STATE
 
 
-def test_what_was_appended_is_known_again_without_a_guard() -> None:
+def test_appended_transactions_are_recognised_without_a_guard() -> None:
     """A retry whose answer was lost, behind the end of its transaction: the original offset."""
     log = open_test_log(new_disk())
     append_verified(log, transactional(b"a"))
@@ -241,7 +241,7 @@ def test_what_was_appended_is_known_again_without_a_guard() -> None:
     assert (again.first_offset, again.is_duplicate) == (0, True)
 
 
-def test_an_older_epoch_is_told_so_rather_than_of_its_transaction() -> None:
+def test_an_older_epoch_gets_its_error_before_that_of_its_transaction() -> None:
     log = open_test_log(new_disk())
     append_verified(log, transactional(b"a", epoch=3), epoch=3)
     end(log, commit=True, epoch=4, version=2)
@@ -261,7 +261,7 @@ def test_a_new_producer_of_version_2_begins_at_sequence_0_an_older_one_anywhere(
     assert log.append_as_leader(data, 0, guard=guard).first_offset == 0
 
 
-def test_the_lowest_sequence_verified_comes_first_and_a_new_epoch_counts_anew() -> None:
+def test_the_lowest_sequence_verified_comes_first_and_a_new_epoch_counts_again() -> None:
     log = open_test_log(new_disk())
     guard = log.begin_verification(7, 0, 4)
     assert log.begin_verification(7, 0, 6) is log.begin_verification(7, 0, 2) is guard
@@ -271,7 +271,7 @@ def test_the_lowest_sequence_verified_comes_first_and_a_new_epoch_counts_anew() 
     assert log.append_as_leader(data, 0, guard=guard).first_offset == 0
 
 
-def test_a_verification_that_comes_to_nothing_expires() -> None:
+def test_an_unused_verification_expires() -> None:
     clock = StillClock()
     log = open_test_log(new_disk(), clock=clock)
     guard = log.begin_verification(7, 0, 0)

@@ -58,7 +58,7 @@ def test_there_is_no_file_without_an_entry_and_none_is_left_behind_in_one() -> N
     assert disk.read(PATH) == b""
 
 
-def test_what_is_saved_is_loaded_and_only_news_is_written() -> None:
+def test_saved_entries_are_loaded_and_only_new_ones_are_written() -> None:
     disk = new_disk()
     disk.mkdir(FOLDER)
     index = an_index()
@@ -93,7 +93,7 @@ def test_what_is_saved_is_loaded_and_only_news_is_written() -> None:
         (0, 10, [], True),
     ],
 )
-def test_a_read_is_told_what_reaches_into_it(
+def test_a_read_gets_the_transactions_that_overlap_it(
     fetch_offset: int, bound: int, producers: list[int], is_complete: bool
 ) -> None:
     found, complete = an_index().collect_aborted(fetch_offset, bound)

@@ -274,7 +274,7 @@ def test_replicated_batches_need_only_crc_and_order() -> None:
     assert validate_replicated(memoryview(b""), 5, 1) == []
 
 
-def test_batches_of_a_later_epoch_end_what_is_taken() -> None:
+def test_a_batch_of_a_later_epoch_ends_the_appended_part() -> None:
     fetched = memoryview(bytes(replicated(5, epoch=1)) + bytes(replicated(6, epoch=2)) + bytes(replicated(7, epoch=1)))
     assert [each.base_offset for each in validate_replicated(fetched, 5, 1)] == [5]
     assert len(validate_replicated(fetched, 5, 2)) == 3
@@ -291,7 +291,7 @@ def test_batches_of_a_later_epoch_end_what_is_taken() -> None:
     ],
     ids=["below the log end", "descending", "twice", "wrong crc", "old format"],
 )
-def test_what_a_follower_refuses(make: Callable[[], memoryview], code: ErrorCode) -> None:
+def test_batches_that_a_follower_refuses(make: Callable[[], memoryview], code: ErrorCode) -> None:
     with pytest.raises(KafkaError) as raised:
         validate_replicated(make(), 5, None)
     assert raised.value.code is code

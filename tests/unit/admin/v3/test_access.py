@@ -44,7 +44,7 @@ def test_each_role_may_do_what_it_may_do_elsewhere(method: str, path: str, body:
 
 
 @pytest.mark.parametrize("said", [None, "Basic !", "Basic a2V5", basic(""), basic("other"), "Bearer x", "Digest ADMIN"])
-def test_who_says_no_token_is_told_so_in_confluents_shape(said: str | None) -> None:
+def test_a_missing_token_is_an_error_in_confluents_format(said: str | None) -> None:
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
         headers = {} if said is None else {"Authorization": said}
         async with client.get(f"{BASE}/topics", headers=headers) as answer:

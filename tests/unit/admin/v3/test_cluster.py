@@ -33,7 +33,7 @@ def test_there_is_one_cluster_and_it_leads_to_all_the_rest() -> None:
     with_cluster(test)
 
 
-def test_links_lead_back_the_way_the_caller_came() -> None:
+def test_links_use_the_callers_host() -> None:
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
         body = (await call(client, "GET", f"/kafka{BASE}"))[1]
         assert body["topics"]["related"] == str(client.make_url(f"/kafka{BASE}/topics"))
@@ -71,7 +71,7 @@ def test_brokers_are_listed_with_their_replicas() -> None:
     with_cluster(test)
 
 
-def test_a_partition_tells_its_leader_replicas_and_offsets() -> None:
+def test_a_partition_reports_its_leader_replicas_and_offsets() -> None:
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
         logs = cluster.add("t", 2)
         for _ in range(3):
@@ -119,7 +119,7 @@ def test_a_partition_tells_its_leader_replicas_and_offsets() -> None:
     with_cluster(test)
 
 
-def test_reassignments_are_told_for_all_for_a_topic_and_for_a_partition() -> None:
+def test_reassignments_are_reported_for_all_for_a_topic_and_for_a_partition() -> None:
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
         for name in ("a", "b"):
             cluster.add(name, 2)
@@ -162,7 +162,7 @@ def test_reassignments_are_told_for_all_for_a_topic_and_for_a_partition() -> Non
         (f"{BASE}/acls", (400, 40002, "No Authorizer is configured.")),
     ],
 )
-def test_what_is_not_there_is_told_in_confluents_words(path: str, refusal: tuple[int, int, str]) -> None:
+def test_missing_resources_have_confluents_error_format(path: str, refusal: tuple[int, int, str]) -> None:
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
         cluster.add("t")
         status, told = await call(client, "GET", path)

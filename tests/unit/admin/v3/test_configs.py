@@ -38,7 +38,7 @@ def compacted(source: str, *more: dict[str, str]) -> dict[str, Any]:
     return {"value": "compact", "is_default": False, "source": source, "synonyms": [own, *more]}
 
 
-def test_a_topics_configs_are_told_with_where_they_come_from() -> None:
+def test_a_topics_configs_are_reported_with_their_source() -> None:
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
         cluster.add("t")
         me = url(client, "/topics/t/configs")
@@ -56,7 +56,7 @@ def test_a_topics_configs_are_told_with_where_they_come_from() -> None:
     with_cluster(test)
 
 
-def test_no_secret_is_told() -> None:
+def test_no_secret_is_reported() -> None:
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
         cluster.add("t")
         row = (await call(client, "GET", f"{TOPIC}/ssl.key.password"))[1]
@@ -148,7 +148,7 @@ def test_all_topics_and_all_brokers_are_listed_at_once() -> None:
     with_cluster(test)
 
 
-def test_what_holds_for_all_brokers_is_what_was_set_for_them() -> None:
+def test_cluster_wide_configs_are_the_dynamic_defaults() -> None:
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
         assert (await call(client, "GET", ALL))[1]["data"] == []
         one = f"{ALL}/cleanup.policy"
@@ -165,7 +165,7 @@ def test_what_holds_for_all_brokers_is_what_was_set_for_them() -> None:
     with_cluster(test)
 
 
-def test_the_defaults_of_a_topic_are_told_whether_it_is_there_or_not() -> None:
+def test_the_defaults_of_a_topic_are_reported_whether_it_exists_or_not() -> None:
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
         cluster.add("t")
         cluster.set[ResourceType.TOPIC, "t"] = {"cleanup.policy": "compact"}
@@ -191,7 +191,7 @@ def test_the_defaults_of_a_topic_are_told_whether_it_is_there_or_not() -> None:
         ("POST", f"{TOPIC}:alter", {}, (400, 400)),
     ],
 )
-def test_what_is_not_there_or_not_meant_is_refused(method: str, path: str, body: Any, refusal: tuple[int, int]) -> None:
+def test_missing_or_wrong_resources_are_refused(method: str, path: str, body: Any, refusal: tuple[int, int]) -> None:
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
         cluster.add("t")
         status, told = await call(client, method, path, body)

@@ -49,7 +49,7 @@ def test_groups_of_both_protocols_are_listed() -> None:
     with_cluster(test)
 
 
-def test_a_state_of_two_words_and_members_of_the_other_protocol_are_told() -> None:
+def test_a_state_of_two_words_and_members_of_the_other_protocol_are_reported() -> None:
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
         fill(cluster)
         cluster.classics["k"].group_state = "PreparingRebalance"
@@ -104,7 +104,7 @@ def test_members_lead_to_their_partitions() -> None:
     with_cluster(test)
 
 
-def test_lags_name_who_has_the_partition_and_the_summary_the_worst() -> None:
+def test_lags_name_the_partitions_owner_and_the_summary_the_largest_lag() -> None:
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
         fill(cluster)
         cluster.consumers["c"].members[0].assignment = cgd.Assignment(
@@ -157,7 +157,7 @@ def test_lags_name_who_has_the_partition_and_the_summary_the_worst() -> None:
     with_cluster(test)
 
 
-def test_a_place_beyond_the_end_is_no_lag_and_a_sum_is_whole_or_not_told() -> None:
+def test_an_offset_beyond_the_end_is_no_lag_and_a_partial_sum_is_not_reported() -> None:
     """The list leaves out a partition whose leader tells no end; a sum without it would look like progress."""
 
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
@@ -188,7 +188,7 @@ def test_a_place_beyond_the_end_is_no_lag_and_a_sum_is_whole_or_not_told() -> No
         ("k/lag-summary", "Consumer group offsets could not be found."),
     ],
 )
-def test_what_is_not_there_is_told(path: str, message: str) -> None:
+def test_missing_resources_are_reported(path: str, message: str) -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         fill(cluster)
         assert await call(client, "GET", f"{GROUPS}/{path}") == (404, {"error_code": 404, "message": message})

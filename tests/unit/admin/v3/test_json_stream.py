@@ -28,7 +28,7 @@ def cut(splitter: Splitter, pieces: list[bytes]) -> list[bytes]:
 
 
 @given(OBJECTS, st.sampled_from([b"", b"\n", b" \r\n\t "]), st.booleans(), st.integers(1, 40))
-def test_objects_come_out_as_they_went_in_however_they_are_cut(
+def test_objects_are_parsed_for_any_division_into_chunks(
     objects: list[object], between: bytes, plain: bool, size: int
 ) -> None:
     data = between.join(json.dumps(each, ensure_ascii=plain).encode() for each in objects) + between
@@ -37,12 +37,12 @@ def test_objects_come_out_as_they_went_in_however_they_are_cut(
 
 
 @pytest.mark.parametrize("data", [b"[1]", b"1", b'"a"', b"}", b"x", b'{"a": 1}, {"b": 2}'])
-def test_what_is_no_object_breaks_it(data: bytes) -> None:
+def test_a_value_that_is_no_object_is_an_error(data: bytes) -> None:
     with pytest.raises(Broken, match="a JSON object was expected"):
         cut(Splitter(100), [data])
 
 
-def test_what_came_before_it_broke_is_there() -> None:
+def test_data_before_the_failure_is_available() -> None:
     splitter = Splitter(100)
     splitter.feed(b'{"a": 1} x')
     assert splitter.next() == b'{"a": 1}'
@@ -51,7 +51,7 @@ def test_what_came_before_it_broke_is_there() -> None:
 
 
 @pytest.mark.parametrize("data", [b"{", b'{"a": "}', b'{"a": "\\', b'{"a": {}'])
-def test_half_an_object_at_the_end_is_told(data: bytes) -> None:
+def test_an_incomplete_object_at_the_end_is_reported(data: bytes) -> None:
     with pytest.raises(Broken, match="in the middle"):
         cut(Splitter(100), [data])
 

@@ -44,7 +44,7 @@ def value(data: Any, kind: str = "STRING") -> dict[str, Any]:
     return {"value": {"type": kind, "data": data}}
 
 
-def test_a_record_is_written_as_it_says_and_its_place_is_told() -> None:
+def test_a_record_is_written_as_given_and_its_offset_is_returned() -> None:
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
         logs = cluster.add("t", 3)
         body = {
@@ -129,7 +129,7 @@ def test_a_record_is_refused_by_itself() -> None:
     with_cluster(test)
 
 
-def test_what_cannot_be_read_ends_the_body_and_what_came_before_is_written() -> None:
+def test_an_unreadable_record_ends_the_body_and_earlier_ones_are_written() -> None:
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
         (log,) = cluster.add("t")
         good = json.dumps(value("v")).encode()
@@ -155,7 +155,7 @@ def test_a_body_is_needed_and_it_has_to_say_that_it_is_json() -> None:
     with_cluster(test)
 
 
-def test_a_topic_or_a_cluster_that_is_not_there_is_told() -> None:
+def test_a_topic_or_a_cluster_that_is_missing_is_reported() -> None:
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
         status, (answer,) = await post(client, value("v"))
         assert (status, answer) == (200, {"error_code": 40401, "message": "Topic t not present in metadata."})
@@ -206,7 +206,7 @@ def test_records_too_large_together_are_written_one_by_one() -> None:
         (ErrorCode.INVALID_RECORD, 40002),
     ],
 )
-def test_what_the_leader_refuses_is_told_and_not_tried_again(code: ErrorCode, error_code: int) -> None:
+def test_an_error_of_the_leader_is_reported_without_a_retry(code: ErrorCode, error_code: int) -> None:
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
         cluster.add("t")
         counts = refuse_large(cluster, code)
@@ -216,7 +216,7 @@ def test_what_the_leader_refuses_is_told_and_not_tried_again(code: ErrorCode, er
     with_cluster(test)
 
 
-def test_a_body_that_goes_on_is_answered_record_by_record() -> None:
+def test_a_body_that_continues_is_answered_record_by_record() -> None:
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
         (log,) = cluster.add("t")
         sent: asyncio.Queue[bytes | None] = asyncio.Queue()
@@ -289,7 +289,7 @@ def entry(id_: str, **fields: Any) -> dict[str, Any]:
     return {"id": id_, **value("v"), **fields}
 
 
-def test_a_batch_tells_by_id_what_became_of_each() -> None:
+def test_a_batch_reports_the_result_of_each_id() -> None:
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
         (log,) = cluster.add("t")
         body = {"entries": [entry("a"), entry("b", partition_id=7), entry("c")]}

@@ -63,7 +63,7 @@ def test_a_topic_is_created_where_the_answer_says() -> None:
     with_cluster(test)
 
 
-def test_what_is_only_validated_is_not_created() -> None:
+def test_a_validated_topic_is_not_created() -> None:
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
         body = {"topic_name": "new", "validate_only": True}
         assert await call(client, "POST", f"{BASE}/topics", body) == (200, topic(client, "new", 2))
@@ -72,7 +72,7 @@ def test_what_is_only_validated_is_not_created() -> None:
     with_cluster(test)
 
 
-def test_assignments_stand_instead_of_the_two_numbers() -> None:
+def test_assignments_replace_partition_count_and_replication_factor() -> None:
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
         body = {
             "topic_name": "new",
@@ -131,7 +131,7 @@ def test_a_topic_that_is_deleted_is_gone() -> None:
     with_cluster(test)
 
 
-def test_what_kafka_says_may_be_tried_again_is_said_so_here() -> None:
+def test_kafkas_retriable_errors_are_marked_retriable() -> None:
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
         for code, refusal in (
             (ErrorCode.NOT_CONTROLLER, (500, 50003)),

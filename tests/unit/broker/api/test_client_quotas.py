@@ -66,14 +66,14 @@ def describe(*components: tuple[str, int, str | None], strict: bool = False, ver
     ],
     ids=str,
 )
-def test_entities_are_found_by_what_is_asked_for(version: int, components: Any, loose: Any, strict: Any) -> None:
+def test_entities_are_found_by_the_filter(version: int, components: Any, loose: Any, strict: Any) -> None:
     for is_strict, expected in ((False, loose), (True, strict)):
         answer = describe(*components, strict=is_strict, version=version)
         assert answer.error_code == 0
         assert sorted(entry.values[0].value for entry in answer.entries) == expected
 
 
-def test_an_entity_is_told_with_its_types_and_names() -> None:
+def test_an_entity_is_reported_with_its_types_and_names() -> None:
     (entry,) = describe(("user", DEFAULT, None), ("client-id", ANY, None)).entries
     assert [(part.entity_type, part.entity_name) for part in entry.entity] == [("client-id", "app"), ("user", None)]
     assert [(value.key, value.value) for value in entry.values] == [("producer_byte_rate", 4.0)]
@@ -99,7 +99,7 @@ def test_a_filter_that_cannot_be_is_refused(components: Any, code: ErrorCode) ->
     assert answer.error_code == code and answer.error_message and answer.entries is None
 
 
-def test_who_may_not_describe_configs_of_the_cluster_is_told_so() -> None:
+def test_describing_cluster_configs_without_permission_is_an_error() -> None:
     rules = Rules({(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME)})
     answer = describe(authorizer=rules)
     assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED and answer.entries is None
@@ -158,7 +158,7 @@ def test_the_first_requests_of_a_node_on_a_connection_are_exempt_from_quotas(sof
     assert ask(broker, DescribeClusterRequest(), 1, software_name=software).throttle_time == throttle_ms
 
 
-def test_without_a_controller_each_entity_is_told() -> None:
+def test_without_a_controller_each_entity_is_reported() -> None:
     entity = RequestEntityData(entity_type="user", entity_name=None)
     entry = RequestEntryData(entity=[entity], ops=[OpData(key="k", value=1.0)])
     broker = a_broker(controller=Forwarded(KafkaError(ErrorCode.REQUEST_TIMED_OUT, "nobody")))
@@ -187,7 +187,7 @@ def test_a_consumer_over_its_quota_gets_an_empty_answer_and_everything_later() -
     assert len(rows_of(ask(broker, again, 12))) == 2, "nothing was told before, all of it is now"
 
 
-def test_a_consumer_never_reads_more_than_its_quota_lets_through_and_a_follower_has_none() -> None:
+def test_a_consumer_is_limited_by_its_quota_and_a_follower_is_not() -> None:
     replicas = Replicas()
     broker = a_fetching_broker(replicas, quotas=Held(0, bytes_max=300))
     ask(broker, request(0), 12)

@@ -65,7 +65,7 @@ def test_every_version_joins_and_describes(version: int) -> None:
     ("refused", "code"),
     [(READ_GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED), (DESCRIBE_T, ErrorCode.TOPIC_AUTHORIZATION_FAILED)],
 )
-def test_who_joins_may_read_the_group_and_see_its_topics(
+def test_a_join_requires_group_and_topic_permissions(
     refused: tuple[Operation, ResourceType, str], code: ErrorCode
 ) -> None:
     async def work() -> None:
@@ -76,7 +76,7 @@ def test_who_joins_may_read_the_group_and_see_its_topics(
     running(work())
 
 
-def test_a_group_is_described_to_those_who_may_see_it_and_its_topics() -> None:
+def test_describing_a_group_requires_group_and_topic_permissions() -> None:
     async def work() -> None:
         groups = await groups_of()
         await groups.ask(a_join(), 1)
@@ -103,7 +103,7 @@ def test_without_the_feature_there_is_no_such_protocol() -> None:
     running(work())
 
 
-def test_errors_are_said_with_their_message() -> None:
+def test_errors_have_their_message() -> None:
     async def work() -> None:
         groups = await groups_of()
         answer = await groups.ask(a_join(server_assignor="sticky"), 1)

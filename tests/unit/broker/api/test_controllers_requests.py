@@ -89,7 +89,7 @@ def codes_in(value: Any) -> set[int]:
 
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=NAMES)
-def test_a_controller_that_is_not_reached_is_told_for_everything_asked(request_: Any) -> None:
+def test_a_controller_that_is_not_reached_is_reported_for_everything_queried(request_: Any) -> None:
     first, last = BROKER_APIS[ApiKey(request_.API_KEY)]
     for version in range(first, last + 1):
         controller = Forwarded(KafkaError(ErrorCode.REQUEST_TIMED_OUT, "no controller"))
@@ -183,12 +183,12 @@ def test_a_secret_goes_nowhere_and_is_not_repeated_in_the_refusal(make) -> None:
     request = make((BROKER, "1", [("listener.name.plaintext.ssl.key.password", SET, "hush")]))
     (told,) = ask(a_broker(controller=controller), request, 1).responses
     assert told.error_code == ErrorCode.INVALID_CONFIG
-    assert "ssl.key.password" in told.error_message and "in clear" in told.error_message
+    assert "ssl.key.password" in told.error_message and "unencrypted" in told.error_message
     assert "hush" not in told.error_message and not controller.seen
 
 
 @pytest.mark.parametrize("make", [incremental, replacing])
-def test_a_resource_named_twice_is_refused_and_the_others_go_on(make) -> None:
+def test_a_resource_named_twice_is_refused_and_the_others_continue(make) -> None:
     controller = Forwarded(echo)
     answer = ask(a_broker(controller=controller), make((TOPIC, "a", []), (TOPIC, "b", []), (TOPIC, "a", [])), 1)
     assert sorted((each.resource_name, each.error_code) for each in answer.responses) == [
@@ -258,7 +258,7 @@ def test_a_refused_change_of_log_levels_changes_none(
     assert word in told.error_message
 
 
-def test_log_levels_are_changed_by_those_who_may() -> None:
+def test_log_levels_require_permission() -> None:
     rules = Rules({(Operation.ALTER_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME)})
     sent = incremental((LOGGER, "1", []))
     (told,) = ask(a_broker(authorizer=rules), sent, 1).responses

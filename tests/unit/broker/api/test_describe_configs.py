@@ -81,7 +81,7 @@ def test_every_config_of_kafka_is_described_as_kafka_describes_it() -> None:
     assert [row for row in rows if told.get((row.pop("resource"), row["name"])) != row] == []
 
 
-def test_where_a_topics_value_comes_from() -> None:
+def test_sources_of_a_topics_config() -> None:
     configs = [
         set_config(TOPIC, "orders", "retention.bytes", "7"),
         set_config(BROKER, "1", "log.retention.bytes", "6"),
@@ -106,13 +106,13 @@ def test_where_a_topics_value_comes_from() -> None:
     assert (roll.value, roll.config_source, roll.synonyms) == ("7200000", ConfigSource.DEFAULT_CONFIG, [])
 
 
-def test_only_the_keys_asked_for_are_described_and_synonyms_only_when_asked() -> None:
+def test_only_the_keys_requested_are_described_and_synonyms_only_on_request() -> None:
     broker = a_broker(*orders())
     told = describe(broker, TOPIC, "orders", ["retention.ms", "min.insync.replicas", "nonsense"]).configs
     assert {each.name: each.synonyms for each in told} == {"retention.ms": [], "min.insync.replicas": []}
 
 
-def test_documentation_is_told_from_v3_on_when_asked_for() -> None:
+def test_documentation_is_reported_from_v3_on_when_requested() -> None:
     broker = a_broker(*orders())
     (told,) = describe(broker, BROKER, "1", ["admin.listeners"], 3, include_documentation=True).configs
     assert "admin" in told.documentation
@@ -120,7 +120,7 @@ def test_documentation_is_told_from_v3_on_when_asked_for() -> None:
     assert untold.documentation is None
 
 
-def test_a_secrets_value_is_never_told() -> None:
+def test_a_secrets_value_is_never_reported() -> None:
     broker = a_broker(
         *orders(), settings={"ssl.key.password": "hush", "listener.name.internal.ssl.key.password": "psst"}
     )
@@ -146,7 +146,7 @@ def test_the_cluster_wide_configs_are_those_that_were_set() -> None:
     )
 
 
-def test_what_is_asked_of_another_broker_is_told_where_nothing_else_is_asked_for() -> None:
+def test_requests_to_another_broker_are_reported_by_default() -> None:
     state = "kvorum.broker.state"
     broker = a_broker(*orders(set_config(BROKER, "2", state, "maintenance")))
     (told,) = describe(broker, BROKER, "2", [state]).configs
@@ -157,14 +157,14 @@ def test_what_is_asked_of_another_broker_is_told_where_nothing_else_is_asked_for
 
 
 @pytest.mark.parametrize(("name", "source"), [("", "DYNAMIC_DEFAULT_BROKER_CONFIG"), ("1", "DYNAMIC_BROKER_CONFIG")])
-def test_a_dynamic_broker_config_that_nobody_knows_is_told_as_a_secret(name: str, source: str) -> None:
+def test_a_dynamic_broker_config_that_is_unknown_is_reported_as_a_secret(name: str, source: str) -> None:
     broker = a_broker(*orders(set_config(BROKER, name, "my.plugins.key", "hush")))
     (told,) = describe(broker, BROKER, name, ["my.plugins.key"], include_synonyms=True).configs
     assert (told.value, told.is_sensitive, told.read_only, told.config_type) == (None, True, True, ConfigType.UNKNOWN)
     assert [(each.value, ConfigSource(each.source).name) for each in told.synonyms] == [(None, source)]
 
 
-def test_a_brokers_id_is_told_under_both_of_its_names() -> None:
+def test_a_brokers_id_is_reported_under_both_of_its_names() -> None:
     broker = a_broker(*orders())
     told = describe(broker, BROKER, "1", ["broker.id", "node.id"], include_synonyms=True).configs
     assert {each.name: (each.value, each.config_source) for each in told} == dict.fromkeys(
@@ -187,20 +187,20 @@ def test_a_brokers_id_is_told_under_both_of_its_names() -> None:
         (3, "x", ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_cannot_be_described_is_refused(kind: int, name: str, code: ErrorCode) -> None:
+def test_invalid_resources_are_refused(kind: int, name: str, code: ErrorCode) -> None:
     rules = Rules({(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, "secret")})
     result = describe(a_broker(*orders(), authorizer=rules), kind, name)
     assert (result.error_code, result.resource_type, result.resource_name, result.configs) == (code, kind, name, [])
 
 
 @pytest.mark.parametrize("kind", [BROKER, LOGGER, METRICS])
-def test_a_broker_is_described_to_those_who_may(kind: int) -> None:
+def test_describing_a_broker_requires_permission(kind: int) -> None:
     rules = Rules({(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME)})
     result = describe(a_broker(*orders(), authorizer=rules), kind, "1")
     assert result.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
-def test_a_brokers_loggers_are_told_with_their_levels() -> None:
+def test_a_brokers_loggers_are_reported_with_their_levels() -> None:
     broker = a_broker(*orders())
     told = {each.name: each for each in describe(broker, LOGGER, "1", include_documentation=True).configs}
     assert {"root", "broker", "network"} <= told.keys()

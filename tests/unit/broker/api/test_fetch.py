@@ -89,7 +89,7 @@ def test_an_empty_answer_has_empty_records_never_null() -> None:
         assert bytes(row.records) == b""
 
 
-def test_what_a_fetch_asks_is_handed_on_within_the_brokers_limits() -> None:
+def test_a_fetchs_limits_are_capped_by_the_brokers() -> None:
     replicas = Replicas()
     broker = a_fetching_broker(replicas, settings={"fetch.max.bytes": 1024})
     ask(broker, request(0, max_bytes=5000, min_bytes=3000, isolation_level=1), 10)
@@ -115,7 +115,7 @@ def test_what_a_fetch_asks_is_handed_on_within_the_brokers_limits() -> None:
         (request(0, replica_id=2), 12, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
     ],
 )
-def test_what_may_not_be_read_is_told_at_once(sent: FetchRequest, version: int, code: ErrorCode) -> None:
+def test_an_unreadable_file_is_reported_at_once(sent: FetchRequest, version: int, code: ErrorCode) -> None:
     refused = Rules(
         {
             (Operation.READ, ResourceType.TOPIC, "secret"),
@@ -128,7 +128,7 @@ def test_what_may_not_be_read_is_told_at_once(sent: FetchRequest, version: int, 
     assert replicas.parked == []
 
 
-def test_a_fetch_waits_and_is_answered_when_it_is_due_or_forgotten_when_nobody_waits() -> None:
+def test_a_fetch_waits_and_is_answered_when_it_is_due_or_forgotten_when_none_waits() -> None:
     replicas = Replicas(parks=True)
 
     async def run() -> Any:
@@ -144,7 +144,7 @@ def test_a_fetch_waits_and_is_answered_when_it_is_due_or_forgotten_when_nobody_w
     assert replicas.cancelled == 1
 
 
-def test_a_session_tells_only_what_changed_and_bad_epochs_are_refused() -> None:
+def test_a_session_reports_only_what_changed_and_bad_epochs_are_refused() -> None:
     replicas = Replicas(b"")
     broker = a_fetching_broker(replicas)
     first = ask(broker, request(0, 1, session_epoch=0), 12)
@@ -160,7 +160,7 @@ def test_a_session_tells_only_what_changed_and_bad_epochs_are_refused() -> None:
 
 @pytest.mark.parametrize(("version", "hinted"), [(15, False), (16, True)])
 @pytest.mark.parametrize("code", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH])
-def test_the_wrong_broker_says_who_leads(code: ErrorCode, version: int, hinted: bool) -> None:
+def test_a_broker_that_does_not_lead_returns_the_leader(code: ErrorCode, version: int, hinted: bool) -> None:
     answer = ask(a_fetching_broker(Replicas(code=code)), request(1), version)
     row = rows_of(answer)[1]
     assert (row.current_leader.leader_id, row.current_leader.leader_epoch) == ((2, 5) if hinted else (-1, -1))
@@ -246,7 +246,7 @@ def test_a_fetch_of_the_metadata_log_is_answered_when_its_patience_is_over() -> 
     assert (row.error_code, bytes(row.records)) == (0, b"")
 
 
-def test_a_copy_that_cannot_be_read_now_is_a_reason_to_come_again() -> None:
+def test_an_unreadable_copy_is_a_retriable_error() -> None:
     """Java's consumer fails on LEADER_NOT_AVAILABLE in a Fetch; OFFSET_NOT_AVAILABLE has it come again."""
     broker = a_fetching_broker(Replicas(), metadata_log=MetadataLogReader(lambda: None))
     assert rows_of(ask(broker, metadata_request(14), 12))[0].error_code == ErrorCode.OFFSET_NOT_AVAILABLE

@@ -71,13 +71,13 @@ def test_several_keys_are_answered_each_by_itself() -> None:
 
 @pytest.mark.parametrize("partition", [LED_BY_FENCED, UNLED])
 @pytest.mark.parametrize("version", [0, 3, 6])
-def test_a_coordinator_that_cannot_be_reached_is_none(version: int, partition: Any) -> None:
+def test_an_unreachable_coordinator_is_not_returned(version: int, partition: Any) -> None:
     answer = ask(a_cluster(partition), FindCoordinatorRequest(key="g", coordinator_keys=["g"]), version)
     told = answer.coordinators[0] if version >= 4 else answer
     assert (told.error_code, told.node_id, told.port) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, -1)
 
 
-def test_a_topic_that_is_not_there_yet_is_a_reason_to_come_again() -> None:
+def test_a_missing_topic_is_a_retriable_error() -> None:
     topics = Topics(KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "not yet"))
     answer = ask(a_broker(internal_topics=topics), FindCoordinatorRequest(key="g", key_type=1), 3)
     assert (answer.error_code, answer.error_message) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, "not yet")
@@ -97,7 +97,7 @@ def test_a_topic_that_is_not_there_yet_is_a_reason_to_come_again() -> None:
         (7, "x", 3, ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_cannot_be_found_makes_no_topic(key_type: int, key: str, version: int, code: ErrorCode) -> None:
+def test_an_invalid_lookup_creates_no_topic(key_type: int, key: str, version: int, code: ErrorCode) -> None:
     rules = Rules(
         {
             (Operation.DESCRIBE, ResourceType.GROUP, "secret"),

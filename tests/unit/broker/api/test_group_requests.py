@@ -112,7 +112,7 @@ def test_members_leave_one_by_one_and_from_v3_on_together(version: int) -> None:
     running(work())
 
 
-def test_whoever_may_not_read_the_group_takes_no_part_in_it() -> None:
+def test_a_join_without_read_permission_on_the_group_is_rejected() -> None:
     async def work() -> None:
         groups = Groups(Rules({READ_GROUP}))
         await groups.world.lead()
@@ -133,7 +133,7 @@ def test_whoever_may_not_read_the_group_takes_no_part_in_it() -> None:
 
 
 @pytest.mark.parametrize("code", NOT_LED)
-def test_elsewhere_or_loading_is_told_with_every_request(code: ErrorCode) -> None:
+def test_elsewhere_or_loading_is_reported_with_every_request(code: ErrorCode) -> None:
     async def work() -> None:
         groups = Groups()
         await groups.world.lead()
@@ -160,7 +160,7 @@ def test_before_there_is_an_offsets_topic_this_is_no_coordinator() -> None:
     running(work())
 
 
-def test_a_parked_join_is_told_when_its_coordinator_moves_away() -> None:
+def test_a_parked_join_is_reported_when_its_coordinator_moves_away() -> None:
     async def work() -> None:
         groups = Groups()
         await groups.world.lead()
@@ -232,7 +232,7 @@ def test_groups_are_listed_by_state_and_type(version: int) -> None:
     running(work())
 
 
-def test_what_may_not_be_described_is_not_listed_unless_the_cluster_may_be() -> None:
+def test_groups_without_describe_permission_are_listed_only_with_cluster_permission() -> None:
     async def work() -> None:
         cluster = (Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
         for refused, count in (({DESCRIBE_GROUP}, 1), ({DESCRIBE_GROUP, cluster}, 0), ({cluster}, 1)):
@@ -244,7 +244,7 @@ def test_what_may_not_be_described_is_not_listed_unless_the_cluster_may_be() -> 
     running(work())
 
 
-def test_a_list_is_whole_or_none() -> None:
+def test_a_list_is_complete_or_an_error() -> None:
     async def work() -> None:
         groups = Groups()
         await groups.world.lead()
@@ -277,7 +277,7 @@ def test_groups_without_members_are_deleted(version: int) -> None:
     running(work())
 
 
-def test_a_heartbeat_is_answered_within_the_call_unless_it_rests_on_what_is_not_committed() -> None:
+def test_a_heartbeat_is_answered_synchronously_unless_it_depends_on_uncommitted_records() -> None:
     async def work() -> None:
         groups = Groups()
         await groups.world.lead()

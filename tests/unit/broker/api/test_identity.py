@@ -21,7 +21,7 @@ SOFTWARE = {"client_software_name": "a-client", "client_software_version": "1.0"
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_what_is_served_is_what_is_registered(version: int) -> None:
+def test_served_apis_are_the_registered_ones(version: int) -> None:
     answer = ask(a_broker(), ApiVersionsRequest(**SOFTWARE), version)
     told = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
     assert told == registry.advertised()
@@ -42,7 +42,7 @@ def test_what_is_served_is_what_is_registered(version: int) -> None:
         ),
     ],
 )
-def test_features_are_told_with_their_epoch(version: int, supported: list[str]) -> None:
+def test_features_are_reported_with_their_epoch(version: int, supported: list[str]) -> None:
     answer = ask(a_broker(), ApiVersionsRequest(**SOFTWARE), version)
     assert [each.name for each in answer.supported_features] == supported
     assert [(each.name, each.min_version_level, each.max_version_level) for each in answer.finalized_features] == [
@@ -102,7 +102,7 @@ def test_identities_that_cannot_be_given_are_refused(values: dict[str, Any], cod
     assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (code, -1, -1)
 
 
-def test_no_block_of_ids_is_a_reason_to_come_again() -> None:
+def test_a_missing_id_block_is_a_retriable_error() -> None:
     request = InitProducerIdRequest(transactional_id=None, producer_id=-1, producer_epoch=-1)
     answer = ask(a_broker(producer_ids=Ids(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)), request, 4)
     assert answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -193,7 +193,7 @@ def test_log_directories_are_described(version: int) -> None:
         assert (good.is_cordoned, bad.is_cordoned) == (True, False)
 
 
-def test_a_future_replica_is_described_with_what_it_misses() -> None:
+def test_a_future_replica_is_described_with_its_lag() -> None:
     broker = a_storing_broker()
     copies = broker.log_manager.copies
     copies += [
@@ -205,14 +205,14 @@ def test_a_future_replica_is_described_with_what_it_misses() -> None:
     assert rows == {("orders", False): 0, ("bills", False): 0, ("orders", True): 4, ("gone", True): -1}
 
 
-def test_only_the_partitions_asked_for_are_described() -> None:
+def test_only_the_partitions_requested_are_described() -> None:
     request = DescribeLogDirsRequest(topics=[DescribableLogDirTopic(topic="orders", partitions=[0, 1])])
     good, _ = ask(a_storing_broker(), request, 4).results
     assert [each.name for each in good.topics] == ["orders"]
 
 
 @pytest.mark.parametrize(("version", "code"), [(2, 0), (3, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)])
-def test_log_directories_are_described_to_those_who_may(version: int, code: int) -> None:
+def test_describing_log_directories_requires_permission(version: int, code: int) -> None:
     rules = Rules({(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)})
     answer = ask(a_storing_broker(authorizer=rules), DescribeLogDirsRequest(topics=None), version)
     assert (answer.error_code, answer.results) == (code, [])

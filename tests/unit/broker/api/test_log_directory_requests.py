@@ -57,7 +57,7 @@ def test_each_replica_has_its_own_answer(version: int) -> None:
     assert moves.asked[0] == (TopicPartition("orders", 0), "/a")
 
 
-def test_who_may_not_alter_the_cluster_moves_nothing() -> None:
+def test_moves_require_alter_permission_on_the_cluster() -> None:
     moves = Moves()
     nobody = SimpleNamespace(authorize=lambda *asked: False)
     answer = ask(a_broker(replica_manager=SimpleNamespace(moves=moves), authorizer=nobody), REQUEST, 2)

@@ -71,7 +71,7 @@ def test_every_version_answers_brokers_and_topics(version: int) -> None:
         assert told.topic_id == TOPIC_ID
 
 
-def test_endpoints_are_those_of_the_listener_the_request_came_in_on() -> None:
+def test_endpoints_are_those_of_the_requests_listener() -> None:
     broker = a_broker(*three_brokers())
     assert [each.port for each in ask(broker, MetadataRequest(topics=None), 9, listener="INTERNAL").brokers] == [
         9501,
@@ -85,7 +85,7 @@ def test_endpoints_are_those_of_the_listener_the_request_came_in_on() -> None:
 
 
 @pytest.mark.parametrize(("version", "code"), [(5, ErrorCode.LEADER_NOT_AVAILABLE), (6, ErrorCode.LISTENER_NOT_FOUND)])
-def test_a_leader_without_the_listener_is_told_apart_from_v6_on(version: int, code: ErrorCode) -> None:
+def test_a_leader_without_the_listener_is_distinguished_from_v6_on(version: int, code: ErrorCode) -> None:
     made = [register(1, listeners={"INTERNAL": 1}), register(2), *topic("orders", TOPIC_ID, ((1, 2), (1, 2), 1))]
     (told,) = ask(a_broker(*made), MetadataRequest(topics=named("orders")), version).topics
     assert (told.partitions[0].error_code, told.partitions[0].leader_id) == (code, -1)
@@ -99,7 +99,7 @@ def test_null_is_all_topics_and_an_empty_list_is_none_but_in_v0() -> None:
     assert len(ask(broker, MetadataRequest(topics=[]), 0).topics) == 2
 
 
-def test_the_metadata_log_is_shown_only_by_name_and_is_read_from_the_asked_broker() -> None:
+def test_the_metadata_log_is_shown_only_by_name_and_is_read_from_the_queried_broker() -> None:
     broker = a_broker(*orders(), broker_id=2)
     assert [each.name for each in ask(broker, MetadataRequest(topics=None), 12).topics] == ["orders"]
     (told,) = ask(broker, MetadataRequest(topics=named("__cluster_metadata")), 12).topics
@@ -143,7 +143,7 @@ def test_a_topic_that_may_not_be_described_is_hidden_from_all_and_refused_by_nam
     assert (by_id.error_code, by_id.name, by_id.partitions) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, None, [])
 
 
-def test_missing_topics_are_told_by_what_is_wrong_with_them() -> None:
+def test_missing_topics_have_the_error_of_their_cause() -> None:
     broker = a_broker(*orders(), settings={"auto.create.topics.enable": False})
     answers = ask(broker, MetadataRequest(topics=named("nowhere", "not a name", "..", "x" * 250)), 9).topics
     assert [each.error_code for each in answers] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] + [
@@ -211,7 +211,7 @@ def test_the_controller_is_the_active_one_where_it_is_a_broker_else_a_live_broke
     assert ask(a_broker(register(1, fenced=True)), MetadataRequest(topics=[]), 12).controller_id == -1
 
 
-def test_authorised_operations_are_told_only_when_asked_for() -> None:
+def test_authorised_operations_are_reported_only_when_requested() -> None:
     broker = a_broker(*orders(), authorizer=Rules({(Operation.WRITE, ResourceType.TOPIC, "orders")}))
     plain = ask(broker, MetadataRequest(topics=named("orders")), 8)
     assert plain.topics[0].topic_authorized_operations == -(1 << 31)
@@ -260,7 +260,7 @@ def test_partitions_are_described_page_by_page() -> None:
     assert pages(limited, 2000) == [[("a", [0, 1, 2]), ("b", [0])], [("b", [1]), ("c", [0])]]
 
 
-def test_a_cursor_must_name_a_topic_that_is_asked_for_and_a_partition() -> None:
+def test_a_cursor_must_name_a_topic_that_is_requested_and_a_partition() -> None:
     wrong = (
         ([TopicRequest(name="a")], RequestCursor(topic_name="b", partition_index=0)),
         ([TopicRequest(name="a")], RequestCursor(topic_name="a", partition_index=-1)),
@@ -287,7 +287,7 @@ def test_unknown_and_forbidden_topics_are_described_as_such() -> None:
     }
 
 
-def test_the_cluster_is_described_with_fenced_brokers_only_when_asked() -> None:
+def test_the_cluster_is_described_with_fenced_brokers_only_on_request() -> None:
     broker = a_broker(*orders(), active_controller=2)
     answer = ask(broker, DescribeClusterRequest(endpoint_type=1), 2, listener="INTERNAL")
     assert (answer.cluster_id, answer.controller_id) == (CLUSTER_ID, 2)

@@ -41,7 +41,7 @@ def called(name: str, version: int) -> str | Uuid:
 
 
 @pytest.mark.parametrize("version", range(2, 11))
-def test_every_version_commits_what_every_version_fetches(version: int) -> None:
+def test_commits_of_every_version_are_fetched_by_every_version(version: int) -> None:
     async def work() -> None:
         groups = Groups()
         await groups.world.lead()
@@ -72,7 +72,7 @@ def test_commits_of_one_turn_of_the_loop_are_one_batch() -> None:
     running(work())
 
 
-def test_what_is_refused_comes_beside_what_is_committed_and_the_answer_is_throttled() -> None:
+def test_rejected_and_committed_offsets_are_in_one_throttled_response() -> None:
     async def work() -> None:
         groups = Groups()
         groups.broker.quotas = Held(120)
@@ -102,7 +102,7 @@ def test_a_commit_is_answered_when_it_is_committed() -> None:
     running(work())
 
 
-def test_a_commit_that_is_not_replicated_in_time_may_yet_be() -> None:
+def test_a_commit_that_timed_out_may_still_succeed() -> None:
     async def work() -> None:
         groups = Groups()
         await groups.world.lead()
@@ -138,7 +138,7 @@ def test_each_partition_of_a_commit_has_a_code_of_its_own(version: int) -> None:
     running(work())
 
 
-def test_a_commit_of_nothing_that_is_there_asks_no_coordinator() -> None:
+def test_a_commit_without_existing_partitions_sends_no_request() -> None:
     async def work() -> None:
         groups = Groups()
         answer = await groups.ask(a_commit(9, ("none", 0, 1)), 9)
@@ -147,7 +147,7 @@ def test_a_commit_of_nothing_that_is_there_asks_no_coordinator() -> None:
     running(work())
 
 
-def test_whoever_may_not_read_the_group_commits_nothing() -> None:
+def test_a_commit_without_read_permission_on_the_group_is_rejected() -> None:
     async def work() -> None:
         groups = Groups(Rules({(Operation.READ, ResourceType.GROUP, GROUP)}))
         await groups.world.lead()
@@ -180,7 +180,7 @@ def test_offsets_are_kept_with_the_topics_id() -> None:
 
 
 @pytest.mark.parametrize("version", range(1, 11))
-def test_who_may_see_offsets(version: int) -> None:
+def test_offset_fetch_permissions(version: int) -> None:
     async def work() -> None:
         groups = Groups(Rules({(Operation.DESCRIBE, ResourceType.TOPIC, "other")}))
         await groups.world.lead()
@@ -201,7 +201,7 @@ def test_who_may_see_offsets(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(1, 11))
-def test_a_refused_group_is_told_where_the_version_has_a_place_for_it(version: int) -> None:
+def test_a_refused_group_is_reported_where_the_version_has_a_place_for_it(version: int) -> None:
     async def work() -> None:
         refused = ErrorCode.GROUP_AUTHORIZATION_FAILED
         groups = Groups(Rules({(Operation.DESCRIBE, ResourceType.GROUP, GROUP)}))
@@ -217,7 +217,7 @@ def test_a_refused_group_is_told_where_the_version_has_a_place_for_it(version: i
 
 
 @pytest.mark.parametrize("version", range(1, 11))
-def test_a_coordinator_that_is_not_there_is_told_in_the_rows_too_up_to_v7(version: int) -> None:
+def test_a_missing_coordinator_is_also_reported_in_the_rows_up_to_v7(version: int) -> None:
     """aiokafka reads the rows alone, and takes none for a group that never committed."""
 
     async def work() -> None:
@@ -249,7 +249,7 @@ def test_several_groups_at_once_each_with_its_own_outcome() -> None:
     running(work())
 
 
-def test_an_unknown_topic_id_is_told_by_itself() -> None:
+def test_an_unknown_topic_id_is_reported_by_itself() -> None:
     async def work() -> None:
         groups = Groups()
         await groups.world.lead()
@@ -263,7 +263,7 @@ def test_an_unknown_topic_id_is_told_by_itself() -> None:
 
 
 @pytest.mark.parametrize("version", range(7, 11))
-def test_what_a_transaction_may_still_change_is_unstable(version: int) -> None:
+def test_offsets_pending_in_a_transaction_are_unstable(version: int) -> None:
     async def work() -> None:
         groups = Groups()
         await groups.world.lead()
@@ -286,7 +286,7 @@ def a_delete(*rows: tuple[str, int]) -> OffsetDeleteRequest:
     return OffsetDeleteRequest(group_id=GROUP, topics=topics)
 
 
-def test_offsets_are_deleted_of_topics_that_nobody_reads() -> None:
+def test_offsets_of_unread_topics_are_deleted() -> None:
     async def work() -> None:
         groups = Groups(Rules({(Operation.READ, ResourceType.TOPIC, "secret")}))
         await groups.world.lead()
@@ -307,7 +307,7 @@ def test_offsets_are_deleted_of_topics_that_nobody_reads() -> None:
     running(work())
 
 
-def test_an_offset_delete_of_a_group_that_may_not_be_or_is_not_there() -> None:
+def test_an_offset_delete_of_a_group_that_may_not_be_or_does_not_exist() -> None:
     async def work() -> None:
         refused = Groups(Rules({(Operation.DELETE, ResourceType.GROUP, GROUP)}))
         answer = await refused.ask(a_delete(("t", 0)), 0)

@@ -126,7 +126,7 @@ def test_an_offset_that_is_not_known_yet_has_its_own_code_from_v5_on(version: in
     assert (row.error_code, row.offset, row.timestamp) == (code, -1, -1)
 
 
-def test_a_partition_asked_for_twice_is_refused_once() -> None:
+def test_a_partition_requested_twice_is_refused_once() -> None:
     offsets = Offsets()
     assert [row.error_code for row in rows_of(ask(a_reading_broker(offsets), asked_for(LATEST, EARLIEST), 5))] == [
         ErrorCode.INVALID_REQUEST

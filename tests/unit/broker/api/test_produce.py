@@ -148,7 +148,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("sent", "version", "code"), REFUSED)
-def test_what_cannot_be_appended_is_refused_by_partition(sent: ProduceRequest, version: int, code: ErrorCode) -> None:
+def test_invalid_appends_are_refused_per_partition(sent: ProduceRequest, version: int, code: ErrorCode) -> None:
     replicas = Replicas()
     rules = Rules(
         {
@@ -172,7 +172,7 @@ def test_the_admin_client_may_write_to_internal_topics() -> None:
     ("version", "support"),
     [(3, Support.DEFAULT_ERROR), (11, Support.GENERIC_ERROR), (12, Support.ADD_PARTITION), (13, Support.ADD_PARTITION)],
 )
-def test_transactional_batches_are_verified_with_all_that_comes_with_them(version: int, support: Support) -> None:
+def test_transactional_batches_are_verified_together(version: int, support: Support) -> None:
     replicas = Replicas()
     sent = request((0, PLAIN), (1, TRANSACTIONAL), acks=1, transactional_id="mine")
     answer = ask(a_broker(*orders(), replica_manager=replicas), sent, version)
@@ -197,7 +197,7 @@ def test_without_the_right_to_the_transactional_id_the_whole_request_is_refused(
 
 
 @pytest.mark.parametrize("timestamp", [0, 1 << 28], ids=["no-bit", "the-bit-of-transactions"])
-def test_a_message_of_magic_1_is_of_no_transaction_whatever_its_timestamp(timestamp: int) -> None:
+def test_a_message_of_magic_1_is_never_transactional(timestamp: int) -> None:
     """Its timestamp lies where a batch says whether it is of a transaction."""
     body = struct.pack(">bbqii", 1, 0, timestamp, -1, -1)
     message = struct.pack(">qiI", 0, len(body) + 4, zlib.crc32(body)) + body
@@ -249,7 +249,7 @@ def test_one_bad_partition_does_not_keep_the_others_from_being_appended() -> Non
 
 
 @pytest.mark.parametrize(("version", "hinted"), [(9, False), (10, True), (13, True)])
-def test_the_wrong_broker_says_who_leads(version: int, hinted: bool) -> None:
+def test_a_broker_that_does_not_lead_returns_the_leader(version: int, hinted: bool) -> None:
     broker = a_broker(*orders(), replica_manager=Replicas(ErrorCode.NOT_LEADER_OR_FOLLOWER))
     answer = ask(broker, request((1, PLAIN), acks=1), version, listener="INTERNAL")
     row = rows_of(answer)[1]

@@ -70,7 +70,7 @@ class SlowTopics:
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"there is no topic {name} yet")
 
 
-def test_many_keys_wait_for_a_topic_that_is_not_there_as_long_as_one() -> None:
+def test_many_keys_wait_for_a_topic_that_is_missing_as_long_as_one() -> None:
     async def work() -> None:
         request = FindCoordinatorRequest(coordinator_keys=[f"g{number}" for number in range(100)])
         began = asyncio.get_running_loop().time()

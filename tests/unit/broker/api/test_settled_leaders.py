@@ -102,7 +102,7 @@ def test_an_answer_waits_for_the_new_leader_and_names_it(request_: Any) -> None:
     world.run(story())
 
 
-def test_who_asks_in_the_same_moment_as_the_connection_closes_waits_too() -> None:
+def test_a_request_at_the_time_of_the_close_also_waits() -> None:
     """The request was read first, and the loop tells of the lost connection a round later."""
     world = World()
 
@@ -117,7 +117,7 @@ def test_who_asks_in_the_same_moment_as_the_connection_closes_waits_too() -> Non
     world.run(story())
 
 
-def test_answers_that_do_not_name_it_and_those_while_nobody_is_suspected_do_not_wait() -> None:
+def test_responses_without_a_suspected_broker_do_not_wait() -> None:
     world = World()
 
     async def story() -> None:
@@ -145,7 +145,7 @@ def test_a_broker_that_answers_is_named_again_at_once() -> None:
     world.run(story())
 
 
-def test_nobody_waits_longer_than_the_hold_time_nor_twice_for_the_same_silence() -> None:
+def test_a_request_waits_at_most_once_for_the_hold_time() -> None:
     world = World()
 
     async def story() -> None:
@@ -225,7 +225,7 @@ def test_nothing_waits_when_it_is_turned_off() -> None:
     world.run(story())
 
 
-def test_the_end_of_the_broker_lets_everybody_go() -> None:
+def test_the_end_of_the_broker_releases_all_waiters() -> None:
     world = World()
 
     async def story() -> None:
@@ -257,7 +257,7 @@ def test_a_fenced_broker_stays_in_the_list_for_a_while_and_leads_nothing() -> No
     world.run(story())
 
 
-def test_a_broker_that_registers_anew_is_listed_when_it_is_unfenced() -> None:
+def test_a_broker_that_registers_again_is_listed_when_it_is_unfenced() -> None:
     world = World()
 
     async def story() -> None:
@@ -291,7 +291,7 @@ def test_a_fenced_broker_goes_at_once_when_lingering_is_turned_off() -> None:
     world.run(story())
 
 
-def test_while_nobody_is_alive_an_answer_waits_for_the_first_broker_and_names_it() -> None:
+def test_without_live_brokers_a_response_waits_for_the_first_one() -> None:
     """As with a cluster that starts: the listeners are open, and nobody is unfenced yet."""
     world = World(linger_ms=0)
 
@@ -307,7 +307,7 @@ def test_while_nobody_is_alive_an_answer_waits_for_the_first_broker_and_names_it
     world.run(story())
 
 
-def test_who_asks_while_nobody_is_alive_is_answered_after_the_hold_time_and_at_once_beyond_the_bound() -> None:
+def test_without_live_brokers_requests_wait_for_the_hold_time_up_to_a_bound() -> None:
     world = World(linger_ms=0)
 
     async def story() -> None:

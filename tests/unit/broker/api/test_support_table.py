@@ -34,7 +34,7 @@ def test_the_table_of_versions_is_kafkas(section, table) -> None:
         assert name.lower() == ApiKey(key).name.lower().replace("_", ""), name
 
 
-def test_what_is_advertised_is_in_the_table_with_exactly_its_versions() -> None:
+def test_advertised_apis_and_versions_equal_the_table() -> None:
     kafka = listed("broker")
     for key, (first, last) in registry.advertised().items():
         assert (first, last) == kafka[key][1:], kafka[key][0]
@@ -47,7 +47,7 @@ def test_produce_is_advertised_from_0_and_served_from_3() -> None:
     assert registry.SERVED_FROM == {ApiKey.PRODUCE: 3}
 
 
-def test_each_api_has_one_handler_that_says_which_it_is() -> None:
+def test_each_api_has_one_handler() -> None:
     assert len({api.api_key for api in registry.APIS}) == len(registry.APIS)
     assert [api.api_key for api in registry.APIS] == sorted(api.api_key for api in registry.APIS)
     for api in registry.APIS:

@@ -36,7 +36,7 @@ def test_it_is_offered_where_it_is_received_only() -> None:
     assert keys <= offered(a_receiving_broker()[0])
 
 
-def test_a_client_asks_and_pushes() -> None:
+def test_a_client_gets_its_subscriptions_and_pushes() -> None:
     broker, clock = a_receiving_broker()
     told = ask(broker, GetTelemetrySubscriptionsRequest(), 0, client_id="orders")
     assert (told.client_instance_id, told.push_interval, told.telemetry_max_bytes) == (ME, 300_000, 1_000_000)
@@ -45,7 +45,7 @@ def test_a_client_asks_and_pushes() -> None:
     assert broker.telemetry.count(clock.now_ms) == 1
 
 
-def test_a_client_is_chosen_by_what_its_connection_and_request_say() -> None:
+def test_a_client_is_selected_by_connection_and_request_data() -> None:
     ctx = RequestContext(
         client_id="orders",
         client_address="10.0.0.9",
@@ -63,7 +63,7 @@ def test_a_client_is_chosen_by_what_its_connection_and_request_say() -> None:
     assert "client_id" not in attributes_of(RequestContext())
 
 
-def test_how_it_goes_is_told_on_metrics() -> None:
+def test_progress_is_reported_by_metrics() -> None:
     broker, clock = a_receiving_broker()
     metrics = Metrics()
     follow_client_metrics(metrics, broker.telemetry, clock.monotonic_ms)

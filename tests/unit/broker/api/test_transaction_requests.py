@@ -96,7 +96,7 @@ def broker_of(coordinator: Coordinator, *refused: Any, **parts: Any) -> Any:
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_a_transactional_id_gets_what_its_coordinator_says(version: int) -> None:
+def test_a_transactional_id_gets_its_coordinators_result(version: int) -> None:
     coordinator = Coordinator(Answer(ErrorCode.NONE, 70, 3))
     request = InitProducerIdRequest(transactional_id="t", transaction_timeout=60_000, producer_id=7, producer_epoch=2)
     answer = ask(broker_of(coordinator), request, version)
@@ -106,14 +106,14 @@ def test_a_transactional_id_gets_what_its_coordinator_says(version: int) -> None
 
 
 @pytest.mark.parametrize(("version", "code"), [(3, ErrorCode.INVALID_PRODUCER_EPOCH), (4, ErrorCode.PRODUCER_FENCED)])
-def test_older_clients_are_not_told_that_they_are_fenced_but_of_their_epoch(version: int, code: ErrorCode) -> None:
+def test_older_clients_get_an_epoch_error_instead_of_fenced(version: int, code: ErrorCode) -> None:
     coordinator = Coordinator(Answer(ErrorCode.PRODUCER_FENCED))
     request = InitProducerIdRequest(transactional_id="t", transaction_timeout=1, producer_id=7, producer_epoch=2)
     answer = ask(broker_of(coordinator), request, version)
     assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (code, -1, -1)
 
 
-def test_a_coordinator_that_is_elsewhere_says_so() -> None:
+def test_a_coordinator_that_is_elsewhere_reports_it() -> None:
     request = InitProducerIdRequest(transactional_id="t", transaction_timeout=1)
     answer = ask(broker_of(Coordinator(refusal=ErrorCode.NOT_COORDINATOR)), request, 5)
     assert answer.error_code == ErrorCode.NOT_COORDINATOR
@@ -195,13 +195,13 @@ def test_one_partition_that_is_refused_keeps_all_out(
 
 
 @pytest.mark.parametrize(("version", "code"), [(1, ErrorCode.INVALID_PRODUCER_EPOCH), (2, ErrorCode.PRODUCER_FENCED)])
-def test_a_fenced_client_is_told_in_its_words(version: int, code: ErrorCode) -> None:
+def test_a_fenced_client_gets_the_error_of_its_version(version: int, code: ErrorCode) -> None:
     answer = ask(broker_of(Coordinator(Answer(ErrorCode.PRODUCER_FENCED))), of_client(ORDERS), version)
     assert codes(answer.results_by_topic_v3_and_below) == {ORDERS: code}
 
 
 @pytest.mark.parametrize("version", [4, 5])
-def test_brokers_ask_for_several_transactions_at_once(version: int) -> None:
+def test_brokers_send_several_transactions_at_once(version: int) -> None:
     """Added for producers of version 2, or only verified; topics are not authorised again."""
     coordinator = Coordinator()
     broker = broker_of(coordinator, (Operation.WRITE, ResourceType.TOPIC, "orders"), WRITE_ID)
@@ -217,7 +217,7 @@ def test_brokers_ask_for_several_transactions_at_once(version: int) -> None:
     assert [each[1].transactional_id for each in coordinator.asked if isinstance(each, tuple)] == ["u"]
 
 
-def test_only_brokers_ask_for_several_transactions() -> None:
+def test_only_brokers_send_several_transactions() -> None:
     refused = (Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
     request = AddPartitionsToTxnRequest(transactions=[of_broker(ORDERS)])
     answer = ask(broker_of(Coordinator(), refused), request, 4)
@@ -225,7 +225,7 @@ def test_only_brokers_ask_for_several_transactions() -> None:
 
 
 @pytest.mark.parametrize("verify_only", [True, False])
-def test_this_broker_asks_itself_without_a_connection(verify_only: bool) -> None:
+def test_this_broker_queries_itself_without_a_connection(verify_only: bool) -> None:
     import asyncio
 
     coordinator = Coordinator(refusal=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -408,7 +408,7 @@ def test_offsets_of_no_group_are_refused() -> None:
     ("version", "code"),
     [(1, ErrorCode.COORDINATOR_NOT_AVAILABLE), (2, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)],
 )
-def test_old_producers_are_not_told_of_a_coordinator_that_loads(version: int, code: ErrorCode) -> None:
+def test_old_producers_get_no_error_of_a_loading_coordinator(version: int, code: ErrorCode) -> None:
     groups = Groups(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     broker = broker_of(Coordinator(), groups=groups, replica_manager=Replicas())
     assert rows(ask(broker, offsets(ORDERS), version)) == {ORDERS: code}
@@ -429,7 +429,7 @@ def test_a_transaction_is_described_without_the_topics_that_one_may_not_see() ->
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_a_list_has_what_passes_the_filters_and_may_be_seen(version: int) -> None:
+def test_a_list_has_filtered_and_permitted_transactions(version: int) -> None:
     coordinator = Coordinator()
     broker = broker_of(coordinator, (Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, "theirs"))
     request = listed.ListTransactionsRequest(state_filters=["Ongoing"], producer_id_filters=[5])
@@ -445,7 +445,7 @@ def test_a_list_has_what_passes_the_filters_and_may_be_seen(version: int) -> Non
     assert wanted.matches is None if version < 2 else (wanted.matches("their") and not wanted.matches("a t"))
 
 
-def test_a_pattern_that_is_none_is_refused() -> None:
+def test_an_invalid_pattern_is_refused() -> None:
     request = listed.ListTransactionsRequest(transactional_id_pattern="(")
     assert ask(broker_of(Coordinator()), request, 2).error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
     empty = listed.ListTransactionsRequest(transactional_id_pattern="")

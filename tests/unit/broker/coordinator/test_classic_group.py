@@ -58,7 +58,7 @@ def test_members_that_join_together_are_one_generation(run: Run, count: int) -> 
     run(scenario())
 
 
-def test_the_first_rebalance_waits_as_long_as_members_come_but_one_rebalance_timeout_at_most(run: Run) -> None:
+def test_the_first_rebalance_waits_for_joins_up_to_one_rebalance_timeout(run: Run) -> None:
     async def scenario() -> None:
         world = World()
         await world.lead()
@@ -166,7 +166,7 @@ def test_when_the_leader_dies_another_leads(run: Run) -> None:
     run(scenario())
 
 
-def test_who_leaves_is_gone_at_once_and_the_last_leaves_an_empty_generation(run: Run) -> None:
+def test_a_leaving_member_is_removed_at_once_and_the_last_one_leaves_an_empty_generation(run: Run) -> None:
     async def scenario() -> None:
         world = World(settings=NO_DELAY)
         await world.lead()
@@ -244,7 +244,7 @@ def test_a_join_is_refused(run: Run, change: dict[str, object], code: ErrorCode)
         ({"member_id": "x", "instance_id": "i0"}, ErrorCode.FENCED_INSTANCE_ID),
     ],
 )
-def test_a_member_that_is_wrong_about_itself_is_told(run: Run, change: dict[str, object], code: ErrorCode) -> None:
+def test_a_member_with_a_wrong_epoch_gets_an_error(run: Run, change: dict[str, object], code: ErrorCode) -> None:
     async def scenario() -> None:
         world = World(settings=NO_DELAY)
         await world.lead()
@@ -297,7 +297,7 @@ def test_a_join_again_with_nothing_new_is_answered_from_the_current_generation(r
 # --- assignments ------------------------------------------------------------------------------------------------------
 
 
-def test_assignments_are_told_when_they_are_committed_and_not_before(run: Run) -> None:
+def test_assignments_are_reported_when_they_are_committed_and_not_before(run: Run) -> None:
     async def scenario() -> None:
         world = World(settings=NO_DELAY)
         await world.lead()
@@ -356,7 +356,7 @@ def test_a_rebalance_overtakes_assignments_that_are_being_written(run: Run) -> N
     run(scenario())
 
 
-def test_who_does_not_ask_for_its_assignment_is_dropped(run: Run) -> None:
+def test_a_member_without_a_sync_is_removed(run: Run) -> None:
     async def scenario() -> None:
         world = World(settings=NO_DELAY)
         await world.lead()
@@ -374,7 +374,7 @@ def test_who_does_not_ask_for_its_assignment_is_dropped(run: Run) -> None:
     run(scenario())
 
 
-def test_a_new_group_that_cannot_be_written_is_none(run: Run) -> None:
+def test_a_new_group_that_cannot_be_written_does_not_exist(run: Run) -> None:
     async def scenario() -> None:
         world = World()
         await world.lead()

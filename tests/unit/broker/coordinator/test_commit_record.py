@@ -73,7 +73,7 @@ def test_the_bytes_are_those_of_the_general_codec(said: Said) -> None:
 
 
 @given(COMMITS)
-def test_the_content_is_what_reading_the_bytes_gives(said: Said) -> None:
+def test_the_content_equals_the_decoded_bytes(said: Said) -> None:
     record = commit_record(*said)
     if said[3].expire_timestamp != NO_EXPIRY:
         assert record.content is None, "version 1 has no leader epoch and no topic id: only its bytes say what is kept"
@@ -85,9 +85,7 @@ def test_the_content_is_what_reading_the_bytes_gives(said: Said) -> None:
 
 
 @given(st.lists(COMMITS, max_size=5), st.sampled_from(PRODUCERS))
-def test_replaying_what_was_decided_gives_the_state_that_replaying_the_log_gives(
-    commits: list[Said], producer: Producer
-) -> None:
+def test_replaying_decisions_and_replaying_the_log_give_the_same_state(commits: list[Said], producer: Producer) -> None:
     decided = from_log = GroupsState()
     for offset, said in enumerate(commits):
         record = commit_record(*said)

@@ -39,7 +39,7 @@ def an_end(is_commit: bool) -> EndedTransaction:
 
 
 @pytest.mark.parametrize(("is_commit", "offset"), [(True, 42), (False, -1)])
-def test_a_marker_ends_what_a_transaction_would_commit(run: Run, is_commit: bool, offset: int) -> None:
+def test_a_marker_completes_pending_offset_commits(run: Run, is_commit: bool, offset: int) -> None:
     async def work() -> None:
         world = World(settings=NO_DELAY)
         await world.lead()
@@ -53,7 +53,7 @@ def test_a_marker_ends_what_a_transaction_would_commit(run: Run, is_commit: bool
     run(work())
 
 
-def test_a_marker_that_is_not_replicated_in_time_is_asked_for_again(run: Run) -> None:
+def test_a_marker_that_is_not_replicated_in_time_is_requested_again(run: Run) -> None:
     async def work() -> None:
         world = World(settings=NO_DELAY)
         await world.lead()
@@ -113,7 +113,7 @@ def following(world: World, metrics: Metrics, local: dict[TopicPartition, int]) 
     return elsewhere
 
 
-def test_groups_their_offsets_and_their_lag_are_told(run: Run) -> None:
+def test_groups_their_offsets_and_their_lag_are_reported(run: Run) -> None:
     async def work() -> None:
         metrics = Metrics()
         world = World(settings=NO_DELAY)
@@ -151,7 +151,7 @@ def test_groups_their_offsets_and_their_lag_are_told(run: Run) -> None:
     run(work())
 
 
-def test_a_sum_of_lags_is_told_when_all_of_it_is_known(run: Run) -> None:
+def test_a_sum_of_lags_is_reported_when_all_of_it_is_known(run: Run) -> None:
     async def work() -> None:
         metrics = Metrics()
         world = World(settings=NO_DELAY)
@@ -172,7 +172,7 @@ def test_a_sum_of_lags_is_told_when_all_of_it_is_known(run: Run) -> None:
     run(work())
 
 
-def test_of_too_many_offsets_groups_are_told_whole(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_too_many_offsets_groups_are_reported_whole(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(figures, "OFFSETS_EXPOSED_MAX", 3)
 
     async def work() -> None:

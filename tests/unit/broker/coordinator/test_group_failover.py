@@ -28,7 +28,7 @@ from tests.unit.broker.coordinator.group_kit import (
 OK = ErrorCode.NONE
 
 
-def test_in_the_first_rebalance_joins_are_told_and_begin_anew(run: Run) -> None:
+def test_in_the_first_rebalance_joins_complete_and_start_again(run: Run) -> None:
     async def scenario() -> None:
         world = World()
         await world.lead()
@@ -109,7 +109,7 @@ def test_an_assignment_that_was_written_and_not_committed_counts_with_the_next_l
     run(scenario())
 
 
-def test_stable_members_do_not_notice_and_sessions_begin_anew(run: Run) -> None:
+def test_stable_members_do_not_notice_and_sessions_start_again(run: Run) -> None:
     async def scenario() -> None:
         world = World(settings=NO_DELAY)
         await world.lead()
@@ -142,7 +142,7 @@ def test_a_static_member_is_known_to_the_next_leader(run: Run) -> None:
     run(scenario())
 
 
-def test_an_empty_group_goes_on_from_its_generation(run: Run) -> None:
+def test_an_empty_group_continues_from_its_generation(run: Run) -> None:
     async def scenario() -> None:
         world = World(settings=NO_DELAY)
         await world.lead()
@@ -188,7 +188,7 @@ def test_timers_of_a_leadership_that_is_over_do_nothing(run: Run) -> None:
 # --- what is told of groups -------------------------------------------------------------------------------------------
 
 
-def test_describe_tells_of_members_and_of_their_metadata_once_they_are_stable(run: Run) -> None:
+def test_describe_reports_members_and_of_their_metadata_once_they_are_stable(run: Run) -> None:
     async def scenario() -> None:
         world = World(settings=NO_DELAY)
         partition = await world.lead()
@@ -208,7 +208,7 @@ def test_describe_tells_of_members_and_of_their_metadata_once_they_are_stable(ru
     run(scenario())
 
 
-def test_a_group_that_is_not_there_is_dead_and_an_error_to_newer_clients(run: Run) -> None:
+def test_a_group_that_is_missing_is_dead_and_an_error_to_newer_clients(run: Run) -> None:
     async def scenario() -> None:
         partition = await World().lead()
         for version, code in ((5, 0), (6, ErrorCode.GROUP_ID_NOT_FOUND)):
@@ -268,7 +268,7 @@ def wall_ms() -> int:
     return 1
 
 
-def test_a_generation_in_the_log_is_the_group_as_it_was() -> None:
+def test_a_group_is_restored_from_its_generation_record() -> None:
     row = MemberMetadata(
         member_id="m", client_id="c", client_host="/h", session_timeout=10, subscription=subscription("t", "u")
     )

@@ -180,7 +180,7 @@ STEPS = st.lists(
 
 @settings(max_examples=150, deadline=None)
 @given(STEPS)
-def test_after_whatever_happened_the_living_members_are_the_group(steps: list[tuple[str, int, float]]) -> None:
+def test_after_any_history_the_group_has_exactly_the_live_members(steps: list[tuple[str, int, float]]) -> None:
     async def scenario() -> None:
         story = Story()
         await story.world.lead()

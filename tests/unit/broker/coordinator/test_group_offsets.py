@@ -82,7 +82,7 @@ def test_a_commit_of_a_generation_of_no_group_is_refused(run: Run, version: int,
     run(scenario())
 
 
-def test_who_is_no_member_cannot_commit_while_there_are_some(run: Run) -> None:
+def test_a_non_member_cannot_commit_to_a_group_with_members(run: Run) -> None:
     async def scenario() -> None:
         world = World(settings=NO_DELAY)
         partition = await world.lead()
@@ -145,7 +145,7 @@ def test_offsets_of_a_transaction_are_pending_until_it_ends(run: Run) -> None:
     run(scenario())
 
 
-def test_an_aborted_transaction_leaves_the_offset_as_it_was(run: Run) -> None:
+def test_an_aborted_transaction_does_not_change_the_offset(run: Run) -> None:
     async def scenario() -> None:
         partition = await World().lead()
         await commit(partition, 1)
@@ -187,7 +187,7 @@ def test_a_fetch_without_topics_finds_all(run: Run) -> None:
     run(scenario())
 
 
-def test_an_offset_of_a_topic_that_was_made_anew_is_none(run: Run) -> None:
+def test_an_offset_of_a_topic_that_was_recreated_is_none(run: Run) -> None:
     async def scenario() -> None:
         partition = await World().lead()
         await commit(partition, 4, topic_id=TOPIC_ID)
@@ -208,7 +208,7 @@ def code_of(answer: OffsetDeleteResponse) -> int:
     return answer.topics[0].partitions[0].error_code
 
 
-def test_offsets_are_deleted_but_of_topics_somebody_subscribes_to(run: Run) -> None:
+def test_offsets_are_deleted_except_of_subscribed_topics(run: Run) -> None:
     async def scenario() -> None:
         world = World(settings=NO_DELAY)
         partition = await world.lead()
@@ -417,11 +417,11 @@ def test_a_consumer_group_takes_commits_of_partitions_a_member_had_in_that_epoch
         assert decide(consumer_group(), is_transactional=True) is None
 
 
-def test_a_consumer_groups_topics_are_those_it_names_and_those_its_patterns_stand_for() -> None:
+def test_a_consumer_groups_topics_are_named_ones_and_pattern_matches() -> None:
     assert [is_subscribed(consumer_group(), topic) for topic in ("t", "xy", "z")] == [True, True, False]
 
 
-def test_a_member_fetches_in_its_own_epoch_or_as_nobody() -> None:
+def test_a_member_fetches_with_its_own_epoch_or_without_a_member_id() -> None:
     group = consumer_group()
     state = GroupsState(groups=GroupsState().groups.insert(GROUP, group))
     for member_id, epoch, code in (

@@ -15,7 +15,7 @@ from tests.unit.broker.coordinator.group_kit import GROUP, NO_DELAY, REBALANCE_M
 OK = ErrorCode.NONE
 
 
-def test_a_group_that_was_let_go_of_writes_nothing_more(run: Run) -> None:
+def test_a_group_that_was_released_writes_nothing_more(run: Run) -> None:
     async def scenario() -> None:
         world = World(settings=NO_DELAY)
         await world.lead()

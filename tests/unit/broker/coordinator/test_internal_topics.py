@@ -123,7 +123,7 @@ def test_the_configuration_decides(run: Run) -> None:
     run(work())
 
 
-def test_many_callers_share_one_attempt_and_a_topic_that_is_there_needs_none(run: Run) -> None:
+def test_many_callers_share_one_attempt_and_an_existing_topic_needs_none(run: Run) -> None:
     async def work() -> None:
         cluster = Cluster()
         cluster.register(1, 2, 3)
@@ -181,7 +181,7 @@ def test_no_caller_waits_long_and_the_next_finds_the_topic(run: Run) -> None:
 
 
 @pytest.mark.parametrize("failure", [KafkaError(ErrorCode.REQUEST_TIMED_OUT, "no controller"), None])
-def test_what_the_controller_refuses_is_asked_for_again_by_the_next(run: Run, failure: KafkaError | None) -> None:
+def test_a_rejected_request_is_repeated_with_the_next_controller(run: Run, failure: KafkaError | None) -> None:
     async def work() -> None:
         cluster = Cluster(failure=failure, code=ErrorCode.INVALID_REPLICATION_FACTOR)
         cluster.register(1, 2, 3)
@@ -206,7 +206,7 @@ def test_another_broker_may_have_been_first(run: Run) -> None:
     run(work())
 
 
-def test_closing_tells_whoever_waits(run: Run) -> None:
+def test_closing_fails_all_waiters(run: Run) -> None:
     async def work() -> None:
         cluster = Cluster(delay_s=100.0)
         cluster.register(1, 2, 3)

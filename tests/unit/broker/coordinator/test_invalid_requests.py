@@ -133,7 +133,7 @@ class Nonsense:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_whatever_clients_send_is_answered(seed: int) -> None:
+def test_every_client_request_gets_a_response(seed: int) -> None:
     async def scenario() -> None:
         rng = random.Random(seed)
         settings = replace(rng.choice([NO_DELAY, SETTINGS]), group_size_max=rng.choice([2, 3, 2**31 - 1]))

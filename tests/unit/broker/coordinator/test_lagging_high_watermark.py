@@ -32,7 +32,7 @@ def code_of(future: "asyncio.Future[str]") -> ErrorCode:
     return error.code
 
 
-def test_what_was_decided_on_a_batch_that_is_refused_is_refused_with_it(run: Run) -> None:
+def test_decisions_based_on_a_failed_batch_fail_with_it(run: Run) -> None:
     async def scenario() -> None:
         log = Refusing(commits_at_once=True, bytes_max=1_000)
         partition = await loaded(log)
@@ -83,7 +83,7 @@ def test_an_acknowledged_commit_is_seen_after_a_failover_though_the_high_waterma
     run(scenario())
 
 
-def test_a_fetch_is_refused_where_what_was_acknowledged_does_not_become_certain(run: Run) -> None:
+def test_a_fetch_fails_if_acknowledged_records_do_not_become_committed(run: Run) -> None:
     async def scenario() -> None:
         world = World(settings=NO_DELAY)
         await world.lead()

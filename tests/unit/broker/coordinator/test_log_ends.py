@@ -89,7 +89,7 @@ async def pass_ms(duration_ms: float) -> None:
     await asyncio.sleep(duration_ms / 1000)
 
 
-def test_leaders_are_asked_once_a_round_each_for_its_own(run: Run) -> None:
+def test_leaders_are_queried_once_a_round_each_for_its_own(run: Run) -> None:
     async def work() -> None:
         world = Brokers({A: 1, B: 2}, {A: 10, B: 20})
         ends = ends_on(world)
@@ -108,7 +108,7 @@ def test_leaders_are_asked_once_a_round_each_for_its_own(run: Run) -> None:
     run(work())
 
 
-def test_of_many_partitions_so_many_are_asked_for_at_a_time(run: Run) -> None:
+def test_partitions_are_requested_in_batches(run: Run) -> None:
     async def work() -> None:
         keys = [TopicPartition("many", index) for index in range(PARTITIONS_MAX + 1)]
         world = Brokers(dict.fromkeys(keys, 3), {key: key.partition for key in keys})
@@ -123,7 +123,7 @@ def test_of_many_partitions_so_many_are_asked_for_at_a_time(run: Run) -> None:
 
 
 @pytest.mark.parametrize("how", ["unreachable", "refused", "leaderless"])
-def test_an_end_that_is_not_told_any_more_is_soon_not_known(run: Run, how: str) -> None:
+def test_an_end_that_is_not_reported_any_more_is_soon_not_known(run: Run, how: str) -> None:
     async def work() -> None:
         world = Brokers({A: 1, B: 2}, {A: 10, B: 20})
         ends = ends_on(world)
@@ -149,7 +149,7 @@ def test_an_end_that_is_not_told_any_more_is_soon_not_known(run: Run, how: str) 
     run(work())
 
 
-def test_who_leads_nothing_any_more_is_left(run: Run) -> None:
+def test_former_leaders_are_removed(run: Run) -> None:
     async def work() -> None:
         world = Brokers({A: 1, B: 2}, {A: 10, B: 20})
         ends = ends_on(world)
@@ -164,7 +164,7 @@ def test_who_leads_nothing_any_more_is_left(run: Run) -> None:
     run(work())
 
 
-def test_nobody_is_asked_while_nobody_scrapes(run: Run) -> None:
+def test_no_requests_are_sent_without_scrapes(run: Run) -> None:
     async def work() -> None:
         world = Brokers({A: 1}, {A: 10})
         ends = ends_on(world)

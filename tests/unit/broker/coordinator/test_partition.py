@@ -48,7 +48,7 @@ def test_it_answers_when_the_high_watermark_has_passed_and_not_before(run: Run) 
     run(scenario())
 
 
-def test_the_next_decision_sees_what_is_not_committed_yet(run: Run) -> None:
+def test_the_next_decision_sees_uncommitted_records(run: Run) -> None:
     async def scenario() -> None:
         log = ModelLog()
         partition = await loaded(log)
@@ -89,7 +89,7 @@ def test_a_batch_that_is_full_makes_room_for_the_next(run: Run) -> None:
     run(scenario())
 
 
-def test_what_rests_on_nothing_is_answered_within_the_call(run: Run) -> None:
+def test_a_decision_without_pending_records_is_answered_synchronously(run: Run) -> None:
     async def scenario() -> None:
         log = ModelLog()
         partition = await loaded(log)
@@ -100,7 +100,7 @@ def test_what_rests_on_nothing_is_answered_within_the_call(run: Run) -> None:
     run(scenario())
 
 
-def test_who_says_how_to_refuse_is_given_that_and_no_exception(run: Run) -> None:
+def test_a_given_refusal_result_replaces_the_exception(run: Run) -> None:
     async def scenario() -> None:
         log = ModelLog()
         partition = await loaded(log, timeout_ms=1_000)
@@ -125,7 +125,7 @@ def test_who_says_how_to_refuse_is_given_that_and_no_exception(run: Run) -> None
     run(scenario())
 
 
-def test_a_decision_without_records_is_answered_with_what_it_rests_on(run: Run) -> None:
+def test_a_decision_without_records_waits_for_earlier_records(run: Run) -> None:
     async def scenario() -> None:
         log = ModelLog()
         partition = await loaded(log)
@@ -178,7 +178,7 @@ def test_a_refused_append_is_as_if_nothing_of_its_batch_had_been_decided(
     run(scenario())
 
 
-def test_what_a_decision_refuses_changes_nothing_and_is_passed_on(run: Run) -> None:
+def test_a_rejected_decision_changes_nothing_and_its_error_is_returned(run: Run) -> None:
     async def scenario() -> None:
         log = ModelLog(commits_at_once=True)
         partition = await loaded(log)
@@ -209,7 +209,7 @@ def test_a_fault_in_a_decision_ends_the_process(run: Run) -> None:
     run(scenario())
 
 
-def test_losing_leadership_fails_who_waits_and_a_later_watermark_completes_nothing(run: Run) -> None:
+def test_losing_leadership_fails_waiters_and_a_later_high_watermark_completes_none(run: Run) -> None:
     """KAFKA-20634: what a follower learns of another leader's log says nothing of what was appended here."""
 
     async def scenario() -> None:
@@ -310,7 +310,7 @@ def test_a_record_that_cannot_be_replayed_leaves_the_coordinator_failed_and_the_
     run(scenario())
 
 
-def test_a_partition_that_somebody_else_wrote_to_is_loaded_anew(run: Run) -> None:
+def test_a_partition_written_by_another_coordinator_is_reloaded(run: Run) -> None:
     async def scenario() -> None:
         log = ModelLog(commits_at_once=True)
         partition = await loaded(log)
@@ -324,7 +324,7 @@ def test_a_partition_that_somebody_else_wrote_to_is_loaded_anew(run: Run) -> Non
     run(scenario())
 
 
-def test_who_waits_too_long_is_told_and_the_change_may_still_come(run: Run) -> None:
+def test_a_timed_out_request_gets_an_error_and_its_change_may_still_happen(run: Run) -> None:
     async def scenario() -> None:
         log = ModelLog()
         partition = await loaded(log, timeout_ms=1_000)
@@ -343,7 +343,7 @@ def test_who_waits_too_long_is_told_and_the_change_may_still_come(run: Run) -> N
     run(scenario())
 
 
-def test_transactional_writes_stand_in_batches_of_their_own_and_count_when_the_marker_says_so(run: Run) -> None:
+def test_transactional_writes_are_in_separate_batches_and_count_after_the_marker(run: Run) -> None:
     async def scenario() -> None:
         log = ModelLog(commits_at_once=True)
         partition = await loaded(log)

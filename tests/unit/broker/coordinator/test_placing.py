@@ -26,7 +26,7 @@ def test_the_one_number_without_a_positive_is_zero() -> None:
 
 
 @pytest.mark.parametrize("length", [1, KEPT_CHARS_MAX, KEPT_CHARS_MAX + 1])
-def test_a_key_that_is_asked_for_again_lives_where_it_did(length: int) -> None:
+def test_a_key_is_found_again_at_its_coordinator(length: int) -> None:
     key = "k" * length
     assert {partition_for(key, 50) for _ in range(3)} == {abs(java_hash(key)) % 50}
     assert partition_for(key, 7) == abs(java_hash(key)) % 7, "the count is not remembered with it"

@@ -176,7 +176,7 @@ def test_transactions_are_kafkas(value: TransactionLogValue, version: int, kafka
     assert decode_record(TRANSACTION_SHAPES, record).value == value
 
 
-def test_a_type_of_another_release_is_told_from_bytes_that_make_no_sense() -> None:
+def test_a_type_of_another_release_is_distinguished_from_invalid_bytes() -> None:
     with pytest.raises(UnknownRecordType, match="type 17"):
         decode_record(GROUP_SHAPES, CoordinatorRecord(b"\0\x11\0\0", b""))
     key = encode_key(Type.GROUP_METADATA, GroupMetadataKey(group="g"))

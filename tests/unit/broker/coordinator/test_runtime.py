@@ -42,7 +42,7 @@ def made(topic_id: Uuid, partitions: int) -> list[MetadataRecord]:
     return [Topic(name=NAME, topic_id=topic_id), *replicas]
 
 
-def test_where_a_key_lives_follows_the_number_of_partitions() -> None:
+def test_a_keys_partition_depends_on_the_number_of_partitions() -> None:
     """The internal topic is made, deleted, and made again with another number; asked twice each time."""
     image = MetadataImage()
 

@@ -34,7 +34,7 @@ class Desk:
         return Session(self, timeout_ms, lambda: self.ended.append(self.now))
 
 
-def test_it_ends_when_nothing_was_heard_for_its_time() -> None:
+def test_it_expires_without_requests() -> None:
     desk = Desk()
     desk.session(500)
     desk.until(1_499)
@@ -56,7 +56,7 @@ def test_each_heartbeat_puts_the_end_off_and_adds_no_timer() -> None:
 
 
 @pytest.mark.parametrize(("timeout_ms", "end"), [(200, 1_300), (400, 1_500), (700, 1_800)])
-def test_it_begins_anew_with_another_time(timeout_ms: int, end: int) -> None:
+def test_it_starts_again_with_another_time(timeout_ms: int, end: int) -> None:
     desk = Desk()
     session = desk.session(500)
     desk.until(1_100)
@@ -65,7 +65,7 @@ def test_it_begins_anew_with_another_time(timeout_ms: int, end: int) -> None:
     assert desk.ended == [end]
 
 
-def test_one_that_ended_and_was_kept_begins_anew() -> None:
+def test_one_that_ended_and_was_kept_starts_again() -> None:
     desk = Desk()
     session = desk.session(500)
     desk.until(1_600)

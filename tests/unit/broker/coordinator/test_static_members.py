@@ -12,7 +12,7 @@ from tests.unit.broker.coordinator.group_kit import NO_DELAY, Member, World, sta
 OK = ErrorCode.NONE
 
 
-def test_a_static_member_that_comes_back_has_its_assignment_without_a_rebalance(run: Run) -> None:
+def test_a_returning_static_member_gets_its_assignment_without_a_rebalance(run: Run) -> None:
     async def scenario() -> None:
         world = World(settings=NO_DELAY)
         await world.lead()
@@ -31,7 +31,7 @@ def test_a_static_member_that_comes_back_has_its_assignment_without_a_rebalance(
 
 
 @pytest.mark.parametrize(("version", "skips"), [(9, True), (8, False)])
-def test_a_static_leader_that_comes_back_does_not_assign_anew(run: Run, version: int, skips: bool) -> None:
+def test_a_returning_static_leader_does_not_reassign(run: Run, version: int, skips: bool) -> None:
     async def scenario() -> None:
         world = World(settings=NO_DELAY)
         await world.lead()
@@ -105,7 +105,7 @@ def test_a_static_return_that_cannot_be_written_leaves_the_former_member(run: Ru
     run(scenario())
 
 
-def test_a_static_member_that_comes_back_before_it_is_assigned_has_all_join_again(run: Run) -> None:
+def test_a_static_member_that_returns_before_its_assignment_causes_a_rebalance(run: Run) -> None:
     async def scenario() -> None:
         world = World(settings=NO_DELAY)
         await world.lead()

@@ -30,7 +30,7 @@ def waiter(waiting: Waiting, now_ms: int) -> tuple["asyncio.Future[Response]", A
     return future, waiting.answer_of(future, Response(), now_ms)
 
 
-def test_one_timer_is_armed_for_the_oldest_who_is_not_answered(run: Run) -> None:
+def test_one_timer_is_set_for_the_oldest_waiter(run: Run) -> None:
     async def scenario() -> None:
         timers, now = Timers(), [0]
         waiting = Waiting(1_000, lambda: now[0])
@@ -60,7 +60,7 @@ def test_one_timer_is_armed_for_the_oldest_who_is_not_answered(run: Run) -> None
 
 
 @pytest.mark.parametrize("error", [None, KafkaError(ErrorCode.NOT_COORDINATOR, "no")])
-def test_who_was_answered_is_not_kept_until_the_timer_goes_off(run: Run, error: KafkaError | None) -> None:
+def test_answered_waiters_are_released_before_the_timer_fires(run: Run, error: KafkaError | None) -> None:
     async def scenario() -> None:
         timers = Timers()
         waiting = Waiting(1_000, lambda: 0)
@@ -79,7 +79,7 @@ def test_who_was_answered_is_not_kept_until_the_timer_goes_off(run: Run, error: 
     run(scenario())
 
 
-def test_who_is_refused_at_once_is_not_kept(run: Run) -> None:
+def test_immediately_rejected_requests_are_not_stored(run: Run) -> None:
     async def scenario() -> None:
         partition = await loaded(ModelLog(bytes_max=200))
         made: weakref.WeakSet[Response] = weakref.WeakSet()

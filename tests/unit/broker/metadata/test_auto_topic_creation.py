@@ -40,7 +40,7 @@ class Controller:
 
 
 @pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.INVALID_REPLICATION_FACTOR, ErrorCode.REQUEST_TIMED_OUT])
-def test_a_topic_is_asked_for_once_at_a_time(code: ErrorCode) -> None:
+def test_a_topic_is_requested_once_at_a_time(code: ErrorCode) -> None:
     async def story() -> None:
         controller = Controller()
         controller.code = code
@@ -63,7 +63,7 @@ def test_a_topic_is_asked_for_once_at_a_time(code: ErrorCode) -> None:
     asyncio.run(story())
 
 
-def test_no_more_than_so_many_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_requested_topics_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auto_topic_creation, "IN_FLIGHT_MAX", 2)
 
     async def story() -> None:

@@ -53,7 +53,7 @@ def test_names_and_ids_lead_to_each_other_and_nowhere_else() -> None:
     assert cache.topic_names() == ["a"]
 
 
-def test_leaders_are_hinted_at_even_when_they_are_gone() -> None:
+def test_leaders_are_returned_even_if_they_are_fenced() -> None:
     cache = a_cache(a_broker(1), *a_topic(leader=2))
     assert cache.leader_and_epoch("a", 0) == (2, 7)
     assert cache.leader_and_epoch("a", 1) == (-1, -1)
@@ -80,6 +80,6 @@ def test_a_replica_is_offline_where_its_log_directory_is(directory: Uuid, offlin
     assert (view.error, view.offline_replicas, view.leader_id) == (ErrorCode.NONE, offline, 1)
 
 
-def test_a_random_live_broker_stands_for_a_controller_that_is_none() -> None:
+def test_a_random_live_broker_is_returned_as_the_controller() -> None:
     cache = a_cache(*(a_broker(each) for each in range(1, 9)), active=3000)
     assert len({cache.controller_id() for _ in range(50)}) > 1

@@ -70,7 +70,7 @@ def test_a_new_topic_is_made_with_the_configs_of_its_own_image() -> None:
         ("", "listeners", "PLAINTEXT://:1"),
     ],
 )
-def test_what_cannot_be_is_left_out_and_the_rest_holds(resource: str, key: str, value: str) -> None:
+def test_invalid_dynamic_configs_are_ignored_and_the_others_apply(resource: str, key: str, value: str) -> None:
     configs = DynamicConfig(Settings.of({"node.id": 4}), 4)
     in_force(configs, (BROKER, resource, key, value), (BROKER, "", "message.max.bytes", "999"))
     assert configs.settings.int("message.max.bytes") == 999
@@ -85,7 +85,7 @@ def test_an_unreadable_topic_config_does_not_keep_a_log_from_being_made() -> Non
     assert (made.retention_ms, made.retention_bytes) == (604_800_000, 7)
 
 
-def test_subscribers_are_told_what_changed_and_only_then() -> None:
+def test_subscribers_get_changes_only() -> None:
     told: list[Any] = []
     configs = DynamicConfig(Settings.of({}), 4)
     configs.subscribe(lambda settings, keys: told.append((settings.int("max.connections"), sorted(keys))))

@@ -220,7 +220,7 @@ def test_a_registration_that_is_not_taken_in_time_ends_the_broker() -> None:
     run(story)
 
 
-def test_a_controlled_shutdown_goes_on_as_soon_as_the_metadata_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_controlled_shutdown_continues_as_soon_as_the_metadata_moved(monkeypatch: pytest.MonkeyPatch) -> None:
     """What held it back may be over: others left, or joined an ISR."""
     monkeypatch.setattr(lifecycle, "SHUTDOWN_BEAT_MS_MAX", 60_000)
 
@@ -266,7 +266,7 @@ def test_a_broker_whose_epoch_is_not_known_any_more_registers_again(code: ErrorC
     run(story)
 
 
-def test_a_controlled_shutdown_waits_for_the_controllers_word() -> None:
+def test_a_controlled_shutdown_waits_for_the_controllers_response() -> None:
     async def story() -> None:
         setting = await Setting().started()
         setting.controller.shutdown_allowed = False
@@ -303,7 +303,7 @@ def test_a_broker_that_was_never_unfenced_or_registered_just_goes() -> None:
     run(story)
 
 
-def test_cordoned_log_directories_are_told_at_once_but_not_before_the_metadata_are_there() -> None:
+def test_cordoned_log_directories_are_reported_at_once_but_not_before_the_metadata_exist() -> None:
     async def story() -> None:
         setting = await Setting().started()
         told = [beat.cordoned_log_dirs for beat in setting.controller.beats]
@@ -316,7 +316,7 @@ def test_cordoned_log_directories_are_told_at_once_but_not_before_the_metadata_a
     run(story)
 
 
-def test_a_failed_log_directory_is_told_at_once() -> None:
+def test_a_failed_log_directory_is_reported_at_once() -> None:
     async def story() -> None:
         setting = await Setting().started()
         setting.manager.log_dir_failed(FAILED_DIRECTORY)

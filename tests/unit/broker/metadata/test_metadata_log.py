@@ -184,7 +184,7 @@ def test_a_read_in_the_middle_of_a_change_of_the_copy_is_answered_and_harms_noth
     World().run(story)
 
 
-def test_who_stops_following_in_the_middle_of_a_change_closes_the_copy_behind_it() -> None:
+def test_a_stop_in_the_middle_of_a_change_closes_the_copy_after_it() -> None:
     async def story(world: World) -> None:
         copy = await world.filled()
         world.reader.wake()

@@ -45,7 +45,7 @@ def test_ids_come_in_order_from_one_block_after_the_other() -> None:
     asyncio.run(story())
 
 
-def test_the_next_block_is_asked_for_before_the_last_id_is_gone() -> None:
+def test_the_next_block_is_requested_before_the_last_id_is_gone() -> None:
     async def story() -> None:
         controller = Controller()
         manager = ProducerIdManager(3, lambda: 77, controller)
@@ -60,7 +60,7 @@ def test_the_next_block_is_asked_for_before_the_last_id_is_gone() -> None:
     asyncio.run(story())
 
 
-def test_producers_that_ask_at_once_share_one_request_and_get_different_ids() -> None:
+def test_concurrent_producers_share_one_request_and_get_different_ids() -> None:
     async def story() -> None:
         controller = Controller()
         controller.held = asyncio.Event()

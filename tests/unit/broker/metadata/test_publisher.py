@@ -81,7 +81,7 @@ class Story:
         return self.told
 
 
-def test_new_logs_come_first_then_the_cache_replicas_followers_configs_and_quotas() -> None:
+def test_publishing_order_is_logs_cache_replicas_followers_configs_quotas() -> None:
     story = Story()
     made = [*a_topic("a", A_ID), set_config(ResourceType.TOPIC, "a", "retention.ms", "5")]
     assert story.publish(*made) == [
@@ -95,7 +95,7 @@ def test_new_logs_come_first_then_the_cache_replicas_followers_configs_and_quota
     ]
 
 
-def test_who_has_nothing_to_do_is_not_asked() -> None:
+def test_nodes_without_work_are_not_queried() -> None:
     story = Story()
     assert story.publish(records.NoOp()) == ["follower", "quotas", "moved"]
     story.publish(*a_topic("a", A_ID))

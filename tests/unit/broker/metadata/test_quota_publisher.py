@@ -53,7 +53,7 @@ def test_a_quota_holds_from_its_update_on_and_until_it_is_removed() -> None:
     run(journey)
 
 
-def test_what_changes_nothing_for_clients_leaves_their_quotas_alone() -> None:
+def test_unrelated_changes_do_not_touch_quotas() -> None:
     async def journey(story: Story) -> None:
         story.publish("client-id", None, "producer_byte_rate", 10)
         meter = story.quotas.produce.meter(RequestContext(client_id="app"))

@@ -69,7 +69,7 @@ def test_a_topics_lists_go_with_the_topic() -> None:
     assert not broker.quotas.follower.throttled
 
 
-def test_what_cannot_be_read_throttles_nothing() -> None:
+def test_invalid_throttle_configs_throttle_nothing() -> None:
     broker = Broker()
     broker.hear(records.Topic(name="orders", topic_id=TOPIC_ID), of_topic(LEADERS, "zero"), of_broker(LEADER_RATE, "x"))
     assert not broker.quotas.leader.throttled and broker.bounds == (None, None)

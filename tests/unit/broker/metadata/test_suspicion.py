@@ -54,7 +54,7 @@ def test_an_incarnation_is_suspected_once_until_it_has_answered(events: list[tup
         assert suspicions.among([1, 2]) == suspicions.suspected.keys() & {1, 2}
 
 
-def test_the_sign_of_life_of_an_older_incarnation_says_nothing() -> None:
+def test_a_heartbeat_of_an_older_incarnation_does_not_count() -> None:
     suspicions = Suspicions()
     assert suspicions.closed(1, 7)
     suspicions.answered(1, 6)

@@ -136,7 +136,7 @@ def test_a_request_holds_a_limited_number(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize(
     "answer", [KafkaError(ErrorCode.REQUEST_TIMED_OUT, "nobody"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 )
-def test_what_was_refused_is_told_again(answer: KafkaError | ErrorCode) -> None:
+def test_rejected_assignments_are_sent_again(answer: KafkaError | ErrorCode) -> None:
     async def test(world: World) -> None:
         world.controller.answers.append(answer)
         world.submit(0, A)
@@ -145,7 +145,7 @@ def test_what_was_refused_is_told_again(answer: KafkaError | ErrorCode) -> None:
     run(test)
 
 
-def test_what_is_outdated_is_not_told() -> None:
+def test_outdated_values_are_not_reported() -> None:
     async def test(world: World) -> None:
         known = records.PartitionChange(topic_id=TOPIC_ID, partition_id=0, directories=(A, B))
         moved = records.PartitionChange(topic_id=TOPIC_ID, partition_id=1, replicas=(2,), directories=(B,), isr=(2,))
@@ -163,7 +163,7 @@ def test_what_is_outdated_is_not_told() -> None:
     ("registered", "lies_in", "told"),
     [(A, A, []), (A, B, [B]), (A, Uuid(16), [])],
 )
-def test_a_replica_is_told_of_where_the_metadata_say_something_else(
+def test_a_replicas_directory_is_reported_if_it_differs_from_the_metadata(
     registered: Uuid, lies_in: Uuid, told: list[Uuid]
 ) -> None:
     """One in a directory without an id, which is not formatted, is not."""

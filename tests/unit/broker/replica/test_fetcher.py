@@ -97,7 +97,7 @@ def test_a_follower_gets_the_records_and_the_high_watermark(tmp_path: Path) -> N
     run(test)
 
 
-def test_requests_say_only_what_changed(tmp_path: Path) -> None:
+def test_requests_contain_only_changes(tmp_path: Path) -> None:
     async def test() -> None:
         pair = Pair(tmp_path)
         leader, _ = await pair.start(*topic(replicas=(1, 2), partitions=3))
@@ -128,7 +128,7 @@ def test_a_partition_added_during_a_long_poll_does_not_wait_for_its_end(tmp_path
     run(test)
 
 
-def test_a_throttle_does_not_hold_back_who_is_in_the_isr_though_its_new_leader_has_said_nothing_yet(
+def test_a_throttle_does_not_delay_an_isr_member_before_its_new_leaders_first_response(
     tmp_path: Path,
 ) -> None:
     """It would fall out of the ISR by the election: the leader waits for its first fetch."""
@@ -148,7 +148,7 @@ def test_a_throttle_does_not_hold_back_who_is_in_the_isr_though_its_new_leader_h
     run(test)
 
 
-def test_a_cut_link_is_mended_after_the_back_off_by_a_full_request(tmp_path: Path) -> None:
+def test_a_cut_link_is_repaired_after_the_back_off_by_a_full_request(tmp_path: Path) -> None:
     async def test() -> None:
         pair = Pair(tmp_path)
         leader, follower = await pair.start(*topic(replicas=(1, 2)))
@@ -169,7 +169,7 @@ def test_a_cut_link_is_mended_after_the_back_off_by_a_full_request(tmp_path: Pat
     run(test)
 
 
-def test_a_leader_that_forgot_the_session_is_asked_in_full(tmp_path: Path) -> None:
+def test_a_leader_that_forgot_the_session_is_queried_in_full(tmp_path: Path) -> None:
     async def test() -> None:
         pair = Pair(tmp_path)
         leader, _ = await pair.start(*topic(replicas=(1, 2)))
@@ -181,7 +181,7 @@ def test_a_leader_that_forgot_the_session_is_asked_in_full(tmp_path: Path) -> No
     run(test)
 
 
-def test_a_follower_whose_records_nobody_else_has_cuts_them_when_it_comes_back(tmp_path: Path) -> None:
+def test_a_follower_whose_records_no_other_has_cuts_them_when_it_comes_back(tmp_path: Path) -> None:
     """Broker 1 led and wrote what never reached 2; 2 is elected, writes its own; 1 comes to agree with it."""
 
     async def test() -> None:
@@ -207,7 +207,7 @@ def test_a_follower_whose_records_nobody_else_has_cuts_them_when_it_comes_back(t
     run(test)
 
 
-def test_a_follower_that_missed_what_was_deleted_starts_anew_where_the_leader_does(tmp_path: Path) -> None:
+def test_a_follower_that_missed_what_was_deleted_starts_again_where_the_leader_does(tmp_path: Path) -> None:
     async def test() -> None:
         pair = Pair(tmp_path)
         leader, follower = await pair.start()
@@ -305,7 +305,7 @@ def test_many_partitions_share_one_connection(tmp_path: Path, count: int) -> Non
     run(test)
 
 
-def test_a_log_start_that_rises_by_itself_is_told_by_both_sides(tmp_path: Path) -> None:
+def test_a_log_start_that_rises_by_itself_is_reported_by_both_sides(tmp_path: Path) -> None:
     """Retention moves it while nobody fetches anything else of the partition, on the leader or on the follower."""
 
     async def test() -> None:
@@ -326,7 +326,7 @@ def test_a_log_start_that_rises_by_itself_is_told_by_both_sides(tmp_path: Path) 
     run(test)
 
 
-def test_what_rests_is_neither_asked_for_nor_answered(tmp_path: Path) -> None:
+def test_an_idle_partition_is_neither_requested_nor_returned(tmp_path: Path) -> None:
     async def test() -> None:
         pair = Pair(tmp_path)
         leader, follower = await pair.start(*topic(replicas=(1, 2), partitions=50))

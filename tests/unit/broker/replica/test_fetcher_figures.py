@@ -63,7 +63,7 @@ def of_all(world: World) -> tuple[float, float, float]:
     return lag, failed, dead
 
 
-def test_the_lag_is_what_was_committed_at_the_last_answer_and_is_not_here(tmp_path: Path) -> None:
+def test_the_lag_is_the_number_of_missing_committed_records_at_the_last_response(tmp_path: Path) -> None:
     async def test() -> None:
         pair = SteppedPair(tmp_path)
         leader, follower = await pair.written()
@@ -82,7 +82,7 @@ def test_the_lag_is_what_was_committed_at_the_last_answer_and_is_not_here(tmp_pa
     run(test)
 
 
-def test_what_is_followed_no_more_is_told_of_no_more_also_within_a_scrape(tmp_path: Path) -> None:
+def test_a_replica_that_is_no_longer_followed_has_no_metrics(tmp_path: Path) -> None:
     async def test() -> None:
         pair = SteppedPair(tmp_path)
         _, follower = await pair.written()

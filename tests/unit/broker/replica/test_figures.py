@@ -20,7 +20,7 @@ def target(topic: str) -> PartitionFetch:
     return PartitionFetch(topic=topic, partition=0, topic_id=ZERO_UUID, fetch_offset=0, partition_max_bytes=1)
 
 
-def test_what_is_counted_by_topic_is_counted_over_all_topics_too() -> None:
+def test_metrics_by_topic_are_also_summed() -> None:
     metrics = Metrics()
     figures = Figures(metrics)
     figures.appended("a", 100, 3)
@@ -43,7 +43,7 @@ def test_a_topic_that_is_not_here_counts_over_all_topics_only() -> None:
     assert values(metrics, names.FAILED_FETCH_REQUESTS) == {ALL: 1}
 
 
-def test_what_consumers_read_and_what_followers_fetch_are_counted_apart() -> None:
+def test_bytes_to_consumers_and_followers_are_separate_metrics() -> None:
     metrics = Metrics()
     figures = Figures(metrics)
     rows = [(target("a"), PartitionData(records=(b"12345", b"678"))), (target("b"), PartitionData(records=(b"9",)))]
@@ -54,7 +54,7 @@ def test_what_consumers_read_and_what_followers_fetch_are_counted_apart() -> Non
     assert metrics.counter(names.REPLICATION_BYTES_OUT).labels().value == 9
 
 
-def test_a_deleted_topic_is_told_of_no_longer_and_the_sum_stays() -> None:
+def test_a_deleted_topic_is_reported_no_longer_and_the_sum_stays() -> None:
     metrics = Metrics()
     figures = Figures(metrics)
     figures.appended("a", 100, 3)

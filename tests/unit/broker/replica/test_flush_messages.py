@@ -63,7 +63,7 @@ def test_the_answer_and_the_high_watermark_wait_for_the_sync(tmp_path: Path, ack
     run(test)
 
 
-def test_nobody_waits_for_acks_0_but_the_sync_is_done(tmp_path: Path) -> None:
+def test_acks_0_waits_for_no_sync_but_it_is_executed(tmp_path: Path) -> None:
     async def test() -> None:
         async with a_world(tmp_path, *topic(), **EVERY) as world:
             async with slow_disk(world):
@@ -172,7 +172,7 @@ def test_a_shutdown_waits_for_the_answers(tmp_path: Path) -> None:
     run(test)
 
 
-def test_a_follower_tells_its_leader_only_what_it_has_synced(tmp_path: Path) -> None:
+def test_a_follower_reports_only_synced_offsets_to_its_leader(tmp_path: Path) -> None:
     async def test() -> None:
         pair = Pair(tmp_path, **EVERY)
         leader, follower = await pair.start(*topic(replicas=(1, 2)))

@@ -99,7 +99,7 @@ def test_divergence(name: str) -> None:
     assert all(offset >= common for offset in log.truncations), "never cut below what was shared"
 
 
-def test_a_follower_is_in_sync_by_what_its_leader_said_to_be_committed_and_before_that_by_the_isr() -> None:
+def test_a_followers_sync_state_follows_the_leaders_high_watermark_and_before_that_the_isr() -> None:
     leader, follower = leading(log_of([(0, 3)]), 1), following(log_of([(0, 1)]), 1)
     assert not follower.is_in_sync, "the ISR is its leader alone"
     one_fetch(follower, leader, max_bytes=1)
@@ -193,7 +193,7 @@ def test_any_two_histories_with_a_shared_prefix_agree_after_as_many_cuts_as_ther
 
 
 class TestOutOfRange:
-    def test_a_leader_that_deleted_what_is_missing_makes_it_start_anew(self) -> None:
+    def test_a_leader_that_deleted_what_is_missing_makes_it_start_again(self) -> None:
         leader_log = log_of([(0, 10)])
         leader_log.high_watermark = 10
         leader_log.maybe_increment_log_start_offset(6)
@@ -215,21 +215,21 @@ class TestOutOfRange:
         follower.on_leader_range(0, 0, 5)
         assert log.log_end_offset == 5
 
-    def test_a_leader_whose_log_lies_wholly_below_ours_makes_it_start_anew(self) -> None:
+    def test_a_leader_whose_log_is_wholly_below_ours_makes_it_start_again(self) -> None:
         log = emptied(20, epoch=0)
         follower = following(log, 1)
         follower.on_fetched(20, PartitionData(error_code=ErrorCode.OFFSET_OUT_OF_RANGE), 0)
         follower.on_leader_range(3, 0, 5)
         assert (log.log_start_offset, log.log_end_offset, log.latest_epoch) == (3, 3, 0)
 
-    def test_one_that_is_in_range_after_all_goes_on_where_it_was(self) -> None:
+    def test_one_that_is_in_range_after_all_continues_where_it_was(self) -> None:
         log = log_of([(0, 5)])
         follower = following(log, 1)
         follower.on_fetched(5, PartitionData(error_code=ErrorCode.OFFSET_OUT_OF_RANGE), 0)
         follower.on_leader_range(0, 0, 9)
         assert log.truncations == [] and follower.phase is FollowerPhase.FETCHING
 
-    def test_a_leader_that_cannot_tell_its_range_is_asked_again_later(self) -> None:
+    def test_a_leader_that_cannot_determine_its_range_gets_a_retry_later(self) -> None:
         follower = following(log_of([(0, 5)]), 1)
         follower.on_fetched(5, PartitionData(error_code=ErrorCode.OFFSET_OUT_OF_RANGE), 0)
         follower.on_leader_range_error(ErrorCode.NOT_LEADER_OR_FOLLOWER, 50)
@@ -247,13 +247,13 @@ class TestEmptiedLog:
             catch_up(following(log, 4), leading(leader_log, 4))
             assert log.log_start_offset == 0 and log.history == leader_log.history
 
-    def test_without_a_known_epoch_it_tells_the_leader_of_no_position_before_it_has_begun_again(self) -> None:
+    def test_without_a_known_epoch_no_position_is_reported_before_the_restart(self) -> None:
         """The leader would take its start for the end of a replica that has all before it, and add it to the ISR."""
         follower = following(emptied(13, epoch=None), 4)
         assert follower.phase is FollowerPhase.RESETTING
         assert not follower.is_ready(FollowerPhase.FETCHING, 0)
 
-    def test_in_one_history_it_goes_on_at_its_end(self) -> None:
+    def test_in_one_history_it_continues_at_its_end(self) -> None:
         leader_log = log_of([(2, 15), (4, 2)])
         log = emptied(13, epoch=2)
         catch_up(following(log, 4), leading(leader_log, 4))
@@ -291,7 +291,7 @@ def emptied(end_offset: int, epoch: int | None) -> ModelLog:
 
 @settings(max_examples=400, deadline=None)
 @given(histories(), st.integers(0, 8), st.integers(0, 8), st.booleans())
-def test_whatever_was_deleted_a_follower_comes_to_have_all_that_the_leader_wrote_after_the_shared_prefix(
+def test_a_follower_gets_all_records_after_the_common_prefix_despite_deletions(
     made: tuple[History, History, History], leader_start: int, start: int, forgets: bool
 ) -> None:
     """Both logs may begin anywhere, the follower's where the leader's is another history (an unclean election), too."""
@@ -343,12 +343,12 @@ class TestAnswers:
         follower.on_fetched(2, PartitionData(error_code=ErrorCode.UNKNOWN_LEADER_EPOCH), 0)
         assert follower.not_before_ms == FIRST_BACKOFF_MS
 
-    def test_a_leader_of_a_newer_epoch_ends_it_until_the_metadata_tells(self) -> None:
+    def test_a_newer_leader_epoch_stops_the_fetch_until_the_metadata_arrive(self) -> None:
         follower = following(log_of([(0, 2)]), 1)
         assert follower.on_fetched(2, PartitionData(error_code=ErrorCode.FENCED_LEADER_EPOCH), 0) is Outcome.FENCED
         assert not follower.is_ready(FollowerPhase.FETCHING, 10**9)
 
-    def test_its_lag_is_what_is_committed_and_not_here(self) -> None:
+    def test_its_lag_is_the_number_of_missing_committed_records(self) -> None:
         follower = following(log_of([(0, 2)]), 1)
         assert follower.lag is None, "no answer yet"
         for high_watermark, lag in ((1, 0), (2, 0), (5, 3)):
@@ -389,7 +389,7 @@ class TestAnswers:
             follower.on_fetched(0, PartitionData(records=memoryview(source.batches[0])[:30]), 0)
         assert info.value.code is ErrorCode.CORRUPT_MESSAGE
 
-    def test_batches_of_a_later_epoch_than_it_asked_in_are_left(self) -> None:
+    def test_batches_of_an_epoch_after_the_fetch_are_ignored(self) -> None:
         """KAFKA-18723: what a leader of the next epoch wrote must be checked against that epoch first."""
         source = log_of([(1, 1), (2, 1)])
         log = ModelLog()

@@ -66,7 +66,7 @@ class TestJoining:
         follower_fetch(partition, 2, 3)
         assert members(proposal_of(partition)) == [1, 2, 3]
 
-    def test_what_it_told_in_an_earlier_epoch_does_not_count(self) -> None:
+    def test_positions_of_an_earlier_epoch_do_not_count(self) -> None:
         """Removed and added again in one change of the metadata, with an empty disk: the leader epoch has grown."""
         partition, log = leader_alone()
         follower_fetch(partition, 2, 3)
@@ -85,7 +85,7 @@ class TestJoining:
         follower_fetch(partition, 2, 4)
         assert members(proposal_of(partition)) == [1, 2]
 
-    def test_an_epoch_of_another_leader_that_was_missed_does_not_commit_by_old_words(self) -> None:
+    def test_fetch_state_from_before_a_missed_leader_epoch_does_not_commit(self) -> None:
         """Epochs 5 and 7 are this broker's; in 6 another leader, of whom it never heard, cut the follower's log."""
         log = ModelLog()
         partition = a_partition()
@@ -281,7 +281,7 @@ class TestAnswers:
         assert effects is not None and effects.high_watermark_moved
 
     @pytest.mark.parametrize("code", AWAITED)
-    def test_news_we_have_not_heard_keep_the_maximal_isr_until_metadata_comes(self, code: ErrorCode) -> None:
+    def test_an_unknown_isr_change_keeps_the_maximal_isr_until_the_metadata_arrive(self, code: ErrorCode) -> None:
         partition, log = leader_alone()
         follower_fetch(partition, 2, 3)
         proposal = proposal_of(partition)
@@ -292,7 +292,7 @@ class TestAnswers:
         assert log.high_watermark == 4
 
     @pytest.mark.parametrize("code", RETRIED)
-    def test_anything_else_asks_for_the_same_again(self, code: ErrorCode) -> None:
+    def test_anything_else_requests_the_same_again(self, code: ErrorCode) -> None:
         partition, _ = leader_alone()
         follower_fetch(partition, 2, 3)
         proposal = proposal_of(partition)

@@ -111,7 +111,7 @@ def test_each_version_carries_the_members() -> None:
     run(test)
 
 
-def test_what_was_not_answered_is_sent_again() -> None:
+def test_unanswered_proposals_are_sent_again() -> None:
     async def test() -> None:
         sending = Sending()
         sending.controller.answers = [
@@ -142,7 +142,7 @@ def test_a_refusal_for_good_is_not_sent_again() -> None:
     run(test)
 
 
-def test_a_refusal_is_no_last_word_while_an_unanswered_copy_may_yet_be_applied() -> None:
+def test_a_rejection_is_not_final_while_an_unanswered_copy_may_be_applied() -> None:
     async def test() -> None:
         sending = Sending()
         refuse = lambda request: grant(request, ErrorCode.INELIGIBLE_REPLICA)  # noqa: E731

@@ -67,7 +67,7 @@ def test_the_controller_knows_before_the_copy_takes_over(tmp_path: Path) -> None
     run(test, tmp_path)
 
 
-def test_a_move_back_to_where_the_log_lies_gives_it_up(tmp_path: Path) -> None:
+def test_a_move_back_to_the_logs_directory_cancels_the_move(tmp_path: Path) -> None:
     """Also after the controller was told: it hears of the old place again."""
 
     async def test(broker: Broker) -> None:
@@ -84,7 +84,7 @@ def test_a_move_back_to_where_the_log_lies_gives_it_up(tmp_path: Path) -> None:
     run(test, tmp_path)
 
 
-def test_a_move_goes_on_after_a_restart(tmp_path: Path) -> None:
+def test_a_move_continues_after_a_restart(tmp_path: Path) -> None:
     async def test(broker: Broker) -> None:
         for _ in range(50):
             produce(broker.world, b"x" * 100)
@@ -99,7 +99,7 @@ def test_a_move_goes_on_after_a_restart(tmp_path: Path) -> None:
     run(test, tmp_path)
 
 
-def test_a_log_that_is_cut_and_written_anew_is_copied_as_it_is(tmp_path: Path) -> None:
+def test_a_log_that_is_cut_and_rewritten_is_copied_as_it_is(tmp_path: Path) -> None:
     """A new leader's truncation takes what the copy has already."""
 
     async def test(broker: Broker) -> None:
@@ -153,7 +153,7 @@ def test_a_copy_goes_with_its_partition(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("failed", ["a", "b"])
-def test_a_directory_that_fails_takes_only_what_lies_there(tmp_path: Path, failed: str) -> None:
+def test_a_failed_directory_affects_only_its_own_replicas(tmp_path: Path, failed: str) -> None:
     """The copy's costs the move alone. The log's costs the replica: the controller is told of a again."""
 
     async def test(broker: Broker) -> None:
@@ -176,7 +176,7 @@ def test_a_directory_that_fails_takes_only_what_lies_there(tmp_path: Path, faile
     run(test, tmp_path)
 
 
-def test_a_copy_whose_log_is_lost_is_no_replica(tmp_path: Path) -> None:
+def test_a_copy_of_a_lost_log_is_no_replica(tmp_path: Path) -> None:
     """Its directory is offline after a restart, and the metadata name the copy's: the controller hears of the loss."""
 
     async def test(broker: Broker) -> None:
@@ -200,7 +200,7 @@ def test_a_copy_whose_log_is_lost_is_no_replica(tmp_path: Path) -> None:
     run(test, tmp_path)
 
 
-def test_a_replica_whose_move_was_given_up_is_lost_with_its_directory(tmp_path: Path) -> None:
+def test_a_replica_with_a_cancelled_move_is_lost_with_its_directory(tmp_path: Path) -> None:
     """The metadata still name the directory that it was to lie in, which works: nothing of the replica is there."""
 
     async def test(broker: Broker) -> None:
@@ -288,7 +288,7 @@ def told(broker: Broker) -> tuple[float, float]:
     return lag, failed
 
 
-def test_the_metrics_tell_how_far_a_copy_is_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_metrics_report_how_far_a_copy_is_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_dir_moves, "CHUNK_BYTES", 4096)
 
     async def test(broker: Broker) -> None:
@@ -346,7 +346,7 @@ def test_a_move_that_met_an_error_counts_as_failed(
     run(test, tmp_path)
 
 
-def test_a_copy_whose_logs_directory_was_taken_away_is_the_log(tmp_path: Path) -> None:
+def test_a_copy_becomes_the_log_if_the_logs_directory_was_removed(tmp_path: Path) -> None:
     """As in Kafka: the metadata name the copy's directory, and all directories that are configured work."""
 
     async def test(broker: Broker) -> None:
@@ -483,7 +483,7 @@ def test_nothing_is_copied_while_a_directory_is_offline(tmp_path: Path) -> None:
     run(test, tmp_path)
 
 
-def test_a_place_that_was_asked_for_is_heeded_once(tmp_path: Path) -> None:
+def test_a_requested_offset_is_used_once(tmp_path: Path) -> None:
     """A topic made anew lies wherever there is room, not where its predecessor was moved to."""
 
     async def test(broker: Broker) -> None:
@@ -509,7 +509,7 @@ def hold_sync(monkeypatch: pytest.MonkeyPatch) -> tuple[asyncio.Event, threading
     return began, release
 
 
-def test_a_move_goes_on_though_its_client_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_move_continues_though_its_client_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its connection is lost while the copy is made: nobody else would begin to copy."""
 
     async def test(broker: Broker) -> None:
@@ -545,7 +545,7 @@ def test_a_copy_is_not_promoted_before_its_topic_id_is_synced(tmp_path: Path, mo
     run(test, tmp_path)
 
 
-def test_records_that_wait_for_a_sync_are_synced_where_the_log_lies_now(tmp_path: Path) -> None:
+def test_records_that_wait_for_a_sync_are_synced_where_the_log_is_now(tmp_path: Path) -> None:
     """A promotion comes between: whoever waits is not answered by the log that has given up its place."""
 
     async def test(broker: Broker) -> None:
@@ -568,7 +568,7 @@ def test_records_that_wait_for_a_sync_are_synced_where_the_log_lies_now(tmp_path
     run(test, tmp_path, log_flush_interval_messages=1)
 
 
-def test_a_log_that_ends_behind_its_last_batch_is_copied_when_it_goes_on(
+def test_a_log_that_ends_behind_its_last_batch_is_copied_when_it_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was cut where compaction had left a gap. A copy cannot end there, and nobody asks again and again."""

@@ -50,7 +50,7 @@ def run(test: Callable[[], Coroutine[None, None, None]]) -> None:
 
 
 @pytest.mark.parametrize("acks", [-1, 0, 1])
-def test_what_is_produced_is_read_back(tmp_path: Path, acks: int) -> None:
+def test_produced_records_are_read_back(tmp_path: Path, acks: int) -> None:
     async def test() -> None:
         async with a_world(tmp_path, *topic()) as world:
             row = produce(world, b"a", b"b", acks=acks).result()
@@ -196,7 +196,7 @@ class Silent:
 
 
 class TestWaitingFetches:
-    def test_a_consumer_is_woken_by_what_is_committed(self, tmp_path: Path) -> None:
+    def test_committed_records_wake_a_consumer(self, tmp_path: Path) -> None:
         async def test() -> None:
             async with a_world(tmp_path, *topic(replicas=(1, 2))) as world:
                 done = fetch(world, params=FetchParams(max_wait_ms=1000))
@@ -232,7 +232,7 @@ class TestWaitingFetches:
 
         run(test)
 
-    def test_when_time_is_up_what_is_there_is_answered(self, tmp_path: Path) -> None:
+    def test_at_the_timeout_the_available_data_is_returned(self, tmp_path: Path) -> None:
         async def test() -> None:
             async with a_world(tmp_path, *topic()) as world:
                 done = fetch(world, params=FetchParams(max_wait_ms=20, min_bytes=10_000))
@@ -287,7 +287,7 @@ class TestWaitingFetches:
 
 
 class TestSizes:
-    def test_the_first_batch_goes_out_whatever_its_size_and_the_rest_by_the_limit(self, tmp_path: Path) -> None:
+    def test_the_first_batch_is_returned_at_any_size_and_others_up_to_the_limit(self, tmp_path: Path) -> None:
         async def test() -> None:
             async with a_world(tmp_path, *topic(partitions=2)) as world:
                 for index in (0, 1):
@@ -308,7 +308,7 @@ class TestSizes:
         run(test)
 
 
-def test_a_topic_id_that_is_not_the_replicas_is_told(tmp_path: Path) -> None:
+def test_a_topic_id_that_is_not_the_replicas_is_reported(tmp_path: Path) -> None:
     async def test() -> None:
         async with a_world(tmp_path, *topic()) as world:
             assert fetch(world, target(topic_id=OTHER)).result()[0].error_code == ErrorCode.INCONSISTENT_TOPIC_ID
@@ -318,7 +318,7 @@ def test_a_topic_id_that_is_not_the_replicas_is_told(tmp_path: Path) -> None:
 
 
 class TestMetadata:
-    def test_a_topic_made_anew_under_its_name_starts_empty(self, tmp_path: Path) -> None:
+    def test_a_topic_recreated_under_its_name_starts_empty(self, tmp_path: Path) -> None:
         async def test() -> None:
             async with a_world(tmp_path, *topic()) as world:
                 produce(world, b"old")
@@ -340,7 +340,7 @@ class TestMetadata:
 
         run(test)
 
-    def test_a_restarted_broker_goes_on_where_it_was(self, tmp_path: Path) -> None:
+    def test_a_restarted_broker_continues_where_it_was(self, tmp_path: Path) -> None:
         async def test() -> None:
             async with a_world(tmp_path, *topic()) as world:
                 produce(world, b"a")
@@ -393,7 +393,7 @@ def step(world: World) -> int:
 
 
 class TestFailedDisk:
-    def test_its_replicas_are_offline_and_everybody_who_waits_is_told(self, tmp_path: Path) -> None:
+    def test_its_replicas_are_offline_and_all_waiters_get_an_error(self, tmp_path: Path) -> None:
         async def test() -> None:
             async with a_world(tmp_path, *topic(replicas=(1, 2))) as world:
                 noted = Noted()

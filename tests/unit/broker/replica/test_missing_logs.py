@@ -52,7 +52,7 @@ NOBODY: dict[str, tuple[int, ...]] = {"isr": (2,)}
         (LOST_DIRECTORY, True, NOBODY, {}, MissingLogAction.CREATE),
     ],
 )
-def test_what_becomes_of_it(
+def test_decision_for_each_missing_log(
     named: Uuid, all_work: bool, others: dict[str, tuple[int, ...]], facts: dict[str, bool], fate: MissingLogAction
 ) -> None:
     registration = PartitionRegistration(
@@ -86,9 +86,7 @@ def test_a_replica_that_is_being_added_waits_for_its_directory(tmp_path: Path) -
 
 @pytest.mark.parametrize("named", [UNASSIGNED_DIRECTORY, B], ids=["nothing named", "named"])
 @pytest.mark.parametrize("leader", [1, 2])
-def test_a_new_partition_that_is_heard_of_late_has_its_log_though_a_directory_is_offline(
-    tmp_path: Path, named: Uuid, leader: int
-) -> None:
+def test_a_new_partition_gets_a_log_although_a_directory_is_offline(tmp_path: Path, named: Uuid, leader: int) -> None:
     """It has changed since it was made, all in one delta."""
 
     async def test(broker: Broker) -> None:
@@ -104,7 +102,7 @@ def test_a_new_partition_that_is_heard_of_late_has_its_log_though_a_directory_is
     run(test, tmp_path)
 
 
-def test_a_new_log_lies_where_the_metadata_say(tmp_path: Path) -> None:
+def test_a_new_log_is_where_the_metadata_say(tmp_path: Path) -> None:
     async def test(broker: Broker) -> None:
         for index, (name, directory) in enumerate([("b", B), ("a", A), ("a", A)]):
             key, topic_id = TopicPartition(f"new-{index}", 0), Uuid(bytes([0x70 + index]) * 16)
@@ -117,7 +115,7 @@ def test_a_new_log_lies_where_the_metadata_say(tmp_path: Path) -> None:
     run(test, tmp_path)
 
 
-def test_who_may_have_its_log_in_a_directory_that_is_offline_is_not_elected_without_it(tmp_path: Path) -> None:
+def test_a_replica_whose_log_may_be_offline_is_not_elected(tmp_path: Path) -> None:
     """The controller was not told yet in which directory it lies: told now that it is lost, before all else."""
 
     async def test(broker: Broker) -> None:
@@ -165,7 +163,7 @@ def test_a_copy_takes_the_place_of_a_log_that_others_count_on_once_that_is_known
     run(test, tmp_path)
 
 
-def test_nobody_waits_where_nothing_is_lost(tmp_path: Path) -> None:
+def test_no_request_waits_without_a_suspected_broker(tmp_path: Path) -> None:
     async def test(broker: Broker) -> None:
         await broker.again()
         await asyncio.wait_for(broker.world.manager.wait_lost_reported(), 30)

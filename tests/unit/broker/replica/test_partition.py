@@ -70,7 +70,7 @@ def test_metadata_already_known_from_an_answer_does_not_undo_a_newer_proposal() 
     assert partition.isr_state.maximal_isr == {1, 2, 3}
 
 
-def test_a_change_of_the_isr_within_an_epoch_keeps_what_followers_told() -> None:
+def test_a_change_of_the_isr_within_an_epoch_keeps_what_followers_reported() -> None:
     log = ModelLog()
     partition = a_partition()
     partition.make_leader(registration(), log, 0)
@@ -81,7 +81,7 @@ def test_a_change_of_the_isr_within_an_epoch_keeps_what_followers_told() -> None
     assert log.high_watermark == 1, "3 no longer holds it back"
 
 
-def test_a_broker_that_leads_again_forgets_what_its_followers_told_before() -> None:
+def test_a_broker_that_leads_again_forgets_what_its_followers_reported_before() -> None:
     log = ModelLog()
     partition = a_partition()
     partition.make_leader(registration(), log, 0)
@@ -96,7 +96,7 @@ def test_a_broker_that_leads_again_forgets_what_its_followers_told_before() -> N
 @pytest.mark.parametrize(
     ("epoch", "code"), [(4, ErrorCode.FENCED_LEADER_EPOCH), (6, ErrorCode.UNKNOWN_LEADER_EPOCH), (5, None), (-1, None)]
 )
-def test_requests_of_another_leader_epoch_are_told_so(epoch: int, code: ErrorCode | None) -> None:
+def test_requests_of_another_leader_epoch_get_an_error(epoch: int, code: ErrorCode | None) -> None:
     partition = a_partition()
     partition.make_leader(registration(leader_epoch=5), ModelLog(), 0)
     if code is None:
@@ -115,7 +115,7 @@ def test_a_follower_takes_no_produce() -> None:
     assert code_of(info) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_an_offline_replica_says_it_is_a_storage_error() -> None:
+def test_an_offline_replica_is_a_storage_error() -> None:
     partition = a_partition()
     partition.make_leader(registration(), ModelLog(), 0)
     partition.mark_offline()
@@ -143,7 +143,7 @@ class TestMinInsyncReplicas:
         assert log.high_watermark == 1
         assert not is_under_min_isr(partition)
 
-    def test_the_high_watermark_stands_still_below_the_minimum_even_for_acks_1(self) -> None:
+    def test_the_high_watermark_does_not_advance_below_min_isr_even_for_acks_1(self) -> None:
         log = ModelLog(config(2))
         partition = a_partition()
         partition.make_leader(registration(isr=(1,)), log, 0)
@@ -151,7 +151,7 @@ class TestMinInsyncReplicas:
         assert log.high_watermark == 0
         assert is_under_min_isr(partition)
 
-    def test_records_committed_before_the_isr_shrank_below_it_are_told_of(self) -> None:
+    def test_records_committed_before_the_isr_shrank_below_it_are_reported(self) -> None:
         log = ModelLog(config(2))
         partition = a_partition()
         partition.make_leader(registration(), log, 0)
@@ -235,7 +235,7 @@ class TestHighWatermark:
         partition.append_records_to_leader(batch(b"a"), 1, 11)
         assert log.high_watermark == 1
 
-    def test_a_followers_is_what_the_leader_says_within_its_log_and_may_go_back(self) -> None:
+    def test_a_followers_high_watermark_is_the_leaders_within_its_log_and_may_decrease(self) -> None:
         log = ModelLog()
         partition = a_partition(broker_id=2)
         partition.make_follower(registration(), log)
@@ -277,7 +277,7 @@ class TestListeners:
         partition.delete()
         assert noted.heard == [("failed", KEY)]
 
-    def test_a_removed_one_hears_nothing(self) -> None:
+    def test_a_removed_listener_is_not_called(self) -> None:
         partition = a_partition()
         partition.make_leader(registration(isr=(1,), replicas=(1,)), ModelLog(), 0)
         noted = Noted()

@@ -341,7 +341,7 @@ def test_the_first_request_goes_the_ordinary_way_and_its_like_do_not(tmp_path: P
     with_lane(tmp_path, journey)
 
 
-def test_who_may_write_no_longer_is_refused_at_once(tmp_path: Path) -> None:
+def test_a_revoked_write_permission_is_effective_at_once(tmp_path: Path) -> None:
     async def journey(broker: Broker, connection: ServerConnection, wire: Wire) -> None:
         feed(connection, orders(0))
         broker.refused = True
@@ -355,7 +355,7 @@ def test_who_may_write_no_longer_is_refused_at_once(tmp_path: Path) -> None:
     with_lane(tmp_path, journey)
 
 
-def test_another_principal_is_asked_for_again(tmp_path: Path) -> None:
+def test_another_principal_is_authorized_again(tmp_path: Path) -> None:
     async def journey(broker: Broker, connection: ServerConnection, wire: Wire) -> None:
         feed(connection, orders(0))
         connection.peer.principal = Principal("User", "alice")
@@ -367,7 +367,7 @@ def test_another_principal_is_asked_for_again(tmp_path: Path) -> None:
     with_lane(tmp_path, journey)
 
 
-def test_a_topic_that_is_gone_or_made_anew_is_found_so(tmp_path: Path) -> None:
+def test_a_deleted_or_recreated_topic_is_detected(tmp_path: Path) -> None:
     async def journey(broker: Broker, connection: ServerConnection, wire: Wire) -> None:
         feed(connection, orders(0, 13) + orders(1, 13))
         await settled()
@@ -382,7 +382,7 @@ def test_a_topic_that_is_gone_or_made_anew_is_found_so(tmp_path: Path) -> None:
     with_lane(tmp_path, journey)
 
 
-def test_a_leader_that_is_none_any_more_says_so_and_where_to_go(tmp_path: Path) -> None:
+def test_a_former_leader_reports_the_new_one(tmp_path: Path) -> None:
     async def journey(broker: Broker, connection: ServerConnection, wire: Wire) -> None:
         frame = request(0, 10, ("pairs", 0, batch(b"v")))
         feed(connection, frame)
@@ -400,7 +400,7 @@ def test_a_leader_that_is_none_any_more_says_so_and_where_to_go(tmp_path: Path) 
     with_lane(tmp_path, journey)
 
 
-def test_a_throttled_client_is_told_and_not_read(tmp_path: Path) -> None:
+def test_a_throttled_client_gets_its_throttle_time_and_is_not_read(tmp_path: Path) -> None:
     async def journey(broker: Broker, connection: ServerConnection, wire: Wire) -> None:
         feed(connection, orders(0))
         broker.throttle_ms = 60_000
@@ -415,7 +415,7 @@ def test_a_throttled_client_is_told_and_not_read(tmp_path: Path) -> None:
     with_lane(tmp_path, journey)
 
 
-def test_what_waits_for_a_follower_is_told_as_remote_and_what_does_not_as_local(tmp_path: Path) -> None:
+def test_waits_for_followers_are_remote_time_and_others_local_time(tmp_path: Path) -> None:
     async def journey(broker: Broker, connection: ServerConnection, wire: Wire) -> None:
         loop, told = asyncio.get_running_loop(), Metrics()
         broker.shared.metrics = network = RegistryMetrics(told, loop.time)
@@ -544,7 +544,7 @@ def large(number: int, *partitions: int) -> bytes:
     return request(number, 9, *data)
 
 
-def test_a_small_record_is_answered_before_what_is_large_and_came_first(tmp_path: Path) -> None:
+def test_a_small_record_is_answered_before_an_earlier_large_batch(tmp_path: Path) -> None:
     async def journey(broker: Broker, connection: ServerConnection, wire: Wire) -> None:
         small, own = broker.connection()
         feed(connection, large(0, 1))
@@ -563,7 +563,7 @@ def test_a_small_record_is_answered_before_what_is_large_and_came_first(tmp_path
     with_lane(tmp_path, journey)
 
 
-def test_what_is_large_has_its_turn_between_small_records_without_end(tmp_path: Path) -> None:
+def test_large_batches_are_not_starved_by_small_records(tmp_path: Path) -> None:
     async def journey(broker: Broker, connection: ServerConnection, wire: Wire) -> None:
         small, _ = broker.connection()
         feed(connection, large(0, 1))
@@ -593,7 +593,7 @@ def test_records_for_a_topic_that_is_gone_before_their_turn_are_refused(tmp_path
     with_lane(tmp_path, journey)
 
 
-def test_a_connection_knows_so_many_heads(tmp_path: Path) -> None:
+def test_cached_request_heads_of_a_connection_are_limited(tmp_path: Path) -> None:
     async def journey(broker: Broker, connection: ServerConnection, wire: Wire) -> None:
         for number in range(HEADS_MAX + 10):
             feed(connection, orders(number, client_id=f"client-{number}"))
@@ -625,7 +625,7 @@ def test_partitions_are_found_only_where_nothing_but_they_is_left(sizes: list[in
     assert parts_behind(memoryview(short), size, version >= 9) is None
 
 
-def test_a_count_of_more_bytes_than_an_integer_has_is_none() -> None:
+def test_an_oversized_varint_count_is_invalid() -> None:
     frame = request(1, 9, ("orders", 0, batch(b"v")))[4:]
     parts = [(0, memoryview(batch(b"v")))]
     size = head_size(memoryview(frame), parts, True)

@@ -36,7 +36,7 @@ class Waiting:
             self.then()
 
 
-def test_what_can_complete_at_once_is_never_parked() -> None:
+def test_immediately_complete_operations_are_never_parked() -> None:
     purgatory = Purgatory(Timers())
     operation = Waiting(ready=True)
     assert purgatory.park(operation, [A], 100) is None

@@ -80,7 +80,7 @@ def test_an_answer_about_the_old_topic_is_not_appended_to_the_new_one(tmp_path: 
     run(test)
 
 
-def test_deleting_forgets_what_the_checkpoints_say(tmp_path: Path) -> None:
+def test_deleting_removes_checkpoint_entries(tmp_path: Path) -> None:
     """A broker killed soon after has the new topic's records, not the old one's log start."""
 
     async def test() -> None:

@@ -107,7 +107,7 @@ def test_a_leader_over_its_rate_leaves_throttled_records_out_of_a_laggards_fetch
     assert third is not None and told(third)[0][-1], "the rate has fallen"
 
 
-def test_a_waiting_fetch_is_not_woken_by_what_is_held_back() -> None:
+def test_throttled_records_do_not_wake_a_waiting_fetch() -> None:
     leader = lagging()
     leader.quota.note(10_000, leader.now_ms)
     answer = leader.fetch(2, {}, wait_ms=500)
@@ -120,7 +120,7 @@ def test_a_waiting_fetch_is_not_woken_by_what_is_held_back() -> None:
     assert response is not None and told(response)[1][-1] and not told(response).get(0, (0,))[-1]
 
 
-def test_a_follower_over_its_rate_does_not_ask_for_what_is_throttled(tmp_path: Path) -> None:
+def test_a_follower_over_its_rate_does_not_fetch_throttled_partitions(tmp_path: Path) -> None:
     """Broker 2 has all of `orders` and `more` to fetch; over its rate it asks for `more` alone until the rate falls."""
 
     async def test() -> None:

@@ -476,7 +476,7 @@ class Simulation:
 
 
 @pytest.mark.parametrize("block", range(6))
-def test_nothing_acknowledged_is_lost_and_all_comes_together_again(block: int) -> None:
+def test_nothing_acknowledged_is_lost_and_replicas_converge(block: int) -> None:
     acked = 0
     for seed in range(block * SEEDS // 6, (block + 1) * SEEDS // 6):
         simulation = Simulation(seed)

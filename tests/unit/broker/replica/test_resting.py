@@ -354,7 +354,7 @@ def test_an_idle_session_looks_at_nothing() -> None:
     assert all(len(leader.partition(index).watchers) == 2 for index in range(COUNT))
 
 
-def test_a_waiting_fetch_is_woken_by_what_rests() -> None:
+def test_idle_partitions_wake_a_waiting_fetch() -> None:
     leader = caught_up()
     answer = leader.fetch(2, {}, wait_ms=500)
     assert answer() is None

@@ -49,7 +49,7 @@ def run(
     asyncio.run(asyncio.wait_for(story(), 60))
 
 
-def test_the_answer_names_the_replica_has_no_records_and_comes_at_once(tmp_path: Path) -> None:
+def test_the_response_names_the_replica_without_records_at_once(tmp_path: Path) -> None:
     async def test(world: World) -> None:
         row = ask(world, 10)  # nothing is there to read, and the consumer would wait a minute for it
         assert row.preferred_read_replica == 3, "equally caught up: the greatest id"
@@ -100,7 +100,7 @@ def test_only_members_of_the_isr_that_live_and_have_the_listener_are_preferred(t
 @pytest.mark.parametrize(
     "params", [replace(IN_B, rack_id=""), replace(IN_B, rack_id="a"), replace(IN_B, rack_id="c"), follower_params(2)]
 )
-def test_who_has_no_rack_or_that_of_the_leader_or_is_a_replica_reads_from_the_leader(
+def test_clients_without_a_rack_or_in_the_leaders_and_replicas_read_from_the_leader(
     tmp_path: Path, params: FetchParams
 ) -> None:
     async def test(world: World) -> None:
@@ -111,7 +111,7 @@ def test_who_has_no_rack_or_that_of_the_leader_or_is_a_replica_reads_from_the_le
 
 
 @pytest.mark.parametrize("selector", [None, LEADER_SELECTOR])
-def test_without_the_selector_nobody_is_sent_elsewhere(tmp_path: Path, selector: str | None) -> None:
+def test_without_the_selector_no_consumer_is_redirected(tmp_path: Path, selector: str | None) -> None:
     async def test(world: World) -> None:
         assert ask(world).preferred_read_replica == NO_PREFERENCE
 

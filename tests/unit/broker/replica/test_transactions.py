@@ -135,7 +135,7 @@ def committed(world: World, offset: int = 0) -> PartitionData:
     return fetch(world, target(offset), params=COMMITTED).result()[0]
 
 
-def test_the_first_batch_waits_for_the_coordinator_and_the_second_for_nobody(tmp_path: Path) -> None:
+def test_only_the_first_batch_waits_for_the_coordinator(tmp_path: Path) -> None:
     async def test() -> None:
         coordinator = Coordinator()
         async with a_world(tmp_path, coordinator) as world:
@@ -207,7 +207,7 @@ def test_a_marker_counts_when_it_is_replicated(tmp_path: Path) -> None:
     run(test)
 
 
-def test_a_marker_that_is_not_replicated_in_time_is_told_of(tmp_path: Path) -> None:
+def test_a_marker_that_is_not_replicated_in_time_is_reported(tmp_path: Path) -> None:
     async def test() -> None:
         async with a_world(tmp_path, Coordinator([ErrorCode.NONE]), replicas=(1, 2)) as world:
             send(world, b"a")
@@ -276,7 +276,7 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize(("answered", "version", "code"), ANSWERS)
-def test_a_refusal_of_the_coordinator_is_told_as_the_client_knows_it(
+def test_a_refusal_of_the_coordinator_is_reported_as_the_client_knows_it(
     tmp_path: Path, answered: ErrorCode, version: int, code: ErrorCode
 ) -> None:
     async def test() -> None:
@@ -288,7 +288,7 @@ def test_a_refusal_of_the_coordinator_is_told_as_the_client_knows_it(
     run(test)
 
 
-def test_a_transaction_still_ending_is_waited_for_before_a_new_producer_is_told(tmp_path: Path) -> None:
+def test_a_transaction_still_ending_is_waited_for_before_a_new_producer_is_reported(tmp_path: Path) -> None:
     """add.partitions.to.txn.retry.backoff.ms between two questions, .max.ms in all."""
 
     async def test() -> None:
@@ -384,7 +384,7 @@ def test_a_coordinators_own_records_need_a_guard_too(tmp_path: Path) -> None:
     run(test)
 
 
-def test_versions_say_what_a_client_knows_of() -> None:
+def test_errors_depend_on_the_clients_version() -> None:
     assert [produce_support(version) for version in (3, 10, 11, 12, 13)] == [
         Support.DEFAULT_ERROR,
         Support.DEFAULT_ERROR,
@@ -418,7 +418,7 @@ def test_a_transaction_open_for_longer_than_any_may_be_is_counted(tmp_path: Path
     run(story)
 
 
-def test_what_a_producer_sends_while_it_is_verified_comes_behind_in_order(tmp_path: Path) -> None:
+def test_records_sent_during_verification_are_appended_in_order(tmp_path: Path) -> None:
     """Its requests are pipelined: the second must not overtake the first, nor end its question."""
 
     async def story() -> None:

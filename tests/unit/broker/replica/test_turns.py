@@ -51,7 +51,7 @@ def test_thousands_that_are_done_at_once_follow_upon_one_that_was_not() -> None:
     assert len(works.turns) == 0
 
 
-def test_a_work_that_brings_another_of_its_key_comes_first() -> None:
+def test_new_work_of_the_same_key_runs_first() -> None:
     works = Works()
 
     def work(done: Done) -> None:

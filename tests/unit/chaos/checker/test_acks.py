@@ -30,7 +30,7 @@ def test_weaker_acks_may_be_without_an_offset(acks: str) -> None:
     assert acked_without_offset(acks, [None]) == acked_without_offset(acks, [-1]) == []
 
 
-def test_a_client_that_tells_no_offsets_at_all_is_not_blamed() -> None:
+def test_a_client_that_reports_no_offsets_at_all_is_not_blamed() -> None:
     assert acked_without_offset("all", []) == []
 
 

@@ -39,10 +39,10 @@ def test_without_operations_there_is_nothing_to_judge(tmp_path: Path, events: li
     for more in ("", '{"kind":"weather","t":1.0}\n'):
         result = check(tmp_path, *events, more=more)
         assert result.exit_code == 2
-        assert "no operation" in result.output and "nothing illegal" not in result.output
+        assert "no completed operation" in result.output and "Verdict" not in result.output
 
 
-def test_what_a_history_lacks_is_told(tmp_path: Path) -> None:
+def test_missing_parts_of_a_history_are_reported(tmp_path: Path) -> None:
     unfinished = check(tmp_path, *sound())
     assert unfinished.exit_code == 0 and "it has no finish" in unfinished.output
     headless = check(tmp_path, *sound()[1:], Finish(t=9.0))

@@ -42,7 +42,7 @@ def test_a_value_that_was_polled_before_its_transaction_was_written_down_is_foun
     assert "open-read" in history.txn([["send", IN, 1, 0]], open_for=1.0).anomalies()
 
 
-def test_read_uncommitted_may_see_what_is_open_and_read_committed_what_has_ended() -> None:
+def test_read_uncommitted_may_see_open_transactions_and_read_committed_ended_ones() -> None:
     history = History().process(9, isolation="read_uncommitted")
     op = history.begin(5, "txn", [["send", IN, 1]])
     history.poll((0, 1))
@@ -62,7 +62,7 @@ def test_a_transaction_of_unknown_outcome_goes_either_way_but_wholly() -> None:
         assert "torn-transaction" in torn.anomalies()
 
 
-def test_a_record_of_a_committed_transaction_that_is_gone_is_found() -> None:
+def test_a_lost_record_of_a_committed_transaction_is_found() -> None:
     history = History().txn([["send", IN, 1, 0], ["send", OUT, 2, 0]]).final((0, 1), at=IN).final(at=OUT, process=91)
     assert "torn-transaction" in history.anomalies()
     history = History().txn([["send", IN, 1, 0]]).final((1, 5), at=IN).send(5, 1)
@@ -83,7 +83,7 @@ def test_a_last_stable_offset_that_stays_behind_is_found() -> None:
 # --- read, process, write ---------------------------------------------------------------------------------------------
 
 
-def test_each_input_made_once_is_what_is_wanted() -> None:
+def test_one_output_per_input_is_legal() -> None:
     history = with_inputs().txn(copied(1, 101, 0)).txn(copied(2, 102, 2)).txn(copied(3, 103, 4))
     for offset in (1, 2, 3):
         history.commit(offset, at=IN)
@@ -113,12 +113,12 @@ def test_an_input_that_is_committed_and_not_made_is_found() -> None:
     assert found.anomaly == "never-processed" and found.values == [2]
 
 
-def test_what_lies_beyond_the_committed_offset_is_not_due_yet() -> None:
+def test_records_beyond_the_committed_offset_are_not_due_yet() -> None:
     history = with_inputs().txn(copied(1, 101, 0)).commit(1, at=IN)
     assert read_back(history, (0, 101), committed=1).anomalies() == []
 
 
-def test_what_was_made_in_another_order_is_found() -> None:
+def test_outputs_in_another_order_are_found() -> None:
     history = with_inputs(2).txn(copied(2, 102, 0)).txn(copied(1, 101, 2))
     assert read_back(history, (0, 102), (2, 101), inputs=2).anomalies() == ["copy-order"]
 
@@ -141,12 +141,12 @@ def test_money_that_appears_or_vanishes_is_found() -> None:
     assert "bank-sum" in history.anomalies()
 
 
-def test_transfers_that_are_whole_or_not_there_keep_the_sum() -> None:
+def test_complete_or_missing_transfers_keep_the_sum() -> None:
     history = History().txn(transfer(7, (1, 0), (2, 0))).txn(transfer(5, (3, 2), (4, 2)), committed=False)
     history.txn(transfer(9, (5, 4), (6, 4)), kind=Info, committed=None)
     assert history.final((0, 1), at=IN).final((0, 2), at=OUT, process=91).anomalies() == []
 
 
-def test_the_sum_of_what_was_not_read_whole_is_not_judged() -> None:
+def test_the_sum_of_an_incomplete_read_is_not_judged() -> None:
     history = History().txn(transfer(7, (1, 0), (2, 0))).final((0, 1), at=IN)
     assert "bank-sum" not in history.anomalies()

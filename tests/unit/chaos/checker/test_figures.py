@@ -31,7 +31,7 @@ def test_how_operations_ended_over_time() -> None:
     ]
 
 
-def test_a_long_run_is_counted_in_wider_buckets_and_none_is_lost() -> None:
+def test_a_long_run_has_wider_buckets_with_the_same_total() -> None:
     paced = Paced()
     for second in range(1_000):
         paced.take(float(second), "ok")
@@ -51,7 +51,7 @@ def test_the_longest_gap_between_acknowledgements() -> None:
     assert figures.partitions["orders-1"].longest_gap == pytest.approx(3.2)
 
 
-def test_sends_that_nobody_answers_any_more_are_a_gap() -> None:
+def test_sends_without_responses_are_a_gap() -> None:
     history = History().send(1, 0).wait(5).send_info(2)
     assert history.check().figures.longest_gap == pytest.approx(5.1)
 
@@ -69,7 +69,7 @@ def test_a_clients_way_to_its_first_acknowledgement_is_no_unavailability() -> No
     assert history.check().figures.partitions[P].unavailable == pytest.approx(0.1)
 
 
-def test_nor_is_that_of_two_clients_who_come_at_once() -> None:
+def test_the_start_of_two_concurrent_clients_is_no_gap() -> None:
     history = History()
     first = history.begin(1, "send", [["send", P, 1]])
     second = history.begin(2, "send", [["send", P, 2]])
@@ -84,7 +84,7 @@ def test_but_one_that_never_gets_there_was_let_down_all_the_time() -> None:
     assert history.check().figures.partitions[P].unavailable > 8
 
 
-def test_a_client_that_comes_while_a_partition_is_away_waits_with_it() -> None:
+def test_a_client_that_starts_during_unavailability_waits_with_the_partition() -> None:
     history = History().send(1, 0)
     late = history.begin(2, "send", [["send", P, 2]])
     history.wait(3).end(late, Ok, [["send", P, 2, 1]])
@@ -103,7 +103,7 @@ def test_a_send_that_hangs_to_the_end_is_waiting() -> None:
     assert history.check().figures.partitions[P].unavailable == pytest.approx(8.2)
 
 
-def test_a_fault_and_what_it_cost() -> None:
+def test_a_fault_and_its_unavailability() -> None:
     history = History().send(1, 0)
     hanging = history.begin(1, "send", [["send", P, 2]])
     history.fault("kill", "node-1", seconds=2)  # 0.4 to 2.5

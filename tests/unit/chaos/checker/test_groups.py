@@ -15,11 +15,11 @@ def test_two_owners_at_a_time_are_found() -> None:
     assert found.anomaly == "two-owners" and found.partition == P and "process 1" in found.reason
 
 
-def test_who_was_told_owns_no_more() -> None:
+def test_a_member_informed_of_a_revocation_owns_the_partition_no_more() -> None:
     assert History().owns(1, P, Q).owns(1, Q).owns(2, P).anomalies() == []
 
 
-def test_an_owner_keeps_what_stays_with_it() -> None:
+def test_an_owner_keeps_its_remaining_partitions() -> None:
     assert History().owns(1, P, Q).owns(1, Q, generation=2).owns(2, P, Q).anomalies() == ["two-owners"]
 
 
@@ -33,7 +33,7 @@ def test_a_zombie_whose_session_could_have_ended_is_no_owner() -> None:
     assert History().owns(1, P, session=5.0).wait(5.0).owns(2, P).anomalies() == []
 
 
-def test_what_the_coordinator_accepted_of_an_owner_keeps_its_session_alive() -> None:
+def test_accepted_requests_of_an_owner_renew_its_session() -> None:
     history = History().owns(1, P, session=5.0).wait(3.0).commit(10, process=1).wait(3.0).owns(2, P)
     assert history.anomalies() == ["two-owners"]
 
@@ -45,12 +45,12 @@ def test_a_commit_by_a_transaction_or_in_a_group_of_the_consumer_protocol_keeps_
     assert history.owns(2, P, protocol="consumer").anomalies() == []
 
 
-def test_a_contact_that_is_told_keeps_a_session_alive() -> None:
+def test_a_reported_contact_keeps_a_session_alive() -> None:
     history = History().owns(1, P, session=5.0).wait(6.0)
     assert history.owns(1, P, session=5.0, contact=5.0).owns(2, P).anomalies() == ["two-owners"]
 
 
-def test_a_rebalance_that_an_owner_was_not_told_of_goes_on_without_it_whatever_it_commits() -> None:
+def test_a_rebalance_continues_without_an_owner_that_did_not_join() -> None:
     history = History().owns(1, P, session=9.0, rebalance=5.0).wait(3.0).commit(10, process=1).wait(2.0)
     assert history.owns(2, P).anomalies() == []
     history = History().owns(1, P, session=9.0, rebalance=5.0).wait(3.0).commit(10, process=1).wait(1.0)
@@ -58,7 +58,7 @@ def test_a_rebalance_that_an_owner_was_not_told_of_goes_on_without_it_whatever_i
     assert found.anomaly == "two-owners" and "a rebalance" in found.reason
 
 
-def test_an_owner_that_heard_of_no_rebalance_is_not_dropped_for_one() -> None:
+def test_an_owner_without_a_rebalance_response_is_not_removed_for_one() -> None:
     history = History().owns(1, P, session=9.0, rebalance=5.0).wait(6.0)
     assert history.owns(1, P, session=9.0, rebalance=5.0, contact=6.0).owns(2, P).anomalies() == ["two-owners"]
 
@@ -90,14 +90,14 @@ def test_a_group_whose_offsets_topic_was_elected_uncleanly_may_have_forgotten() 
     assert history.owns(2, P, generation=1).excused() == ["two-owners"]
 
 
-def test_a_zombie_may_take_late_what_it_was_given_before() -> None:
+def test_a_zombie_may_apply_an_earlier_assignment_late() -> None:
     history = History().owns(1, session=2.0, contact=0.0).wait(9)
     history.owns(2, P, contact=9.0).owns(1, P, session=2.0)
     assert history.anomalies() == []
     assert history.owns(3, P).anomalies() == ["two-owners"]  # with the one that was asked in time
 
 
-def test_who_takes_something_in_time_is_no_zombie() -> None:
+def test_a_member_that_applies_an_assignment_in_time_is_no_zombie() -> None:
     history = History().owns(1, session=20.0, contact=0.0).wait(9)
     assert history.owns(2, P, contact=9.0).owns(1, P, session=20.0).anomalies() == ["two-owners"]
 
@@ -139,7 +139,7 @@ def test_a_commit_that_was_refused_or_began_before_does_no_harm() -> None:
     assert history.commit(11, process=1, generation=1, kind=Fail).anomalies() == []
 
 
-def test_a_member_epoch_of_the_consumer_protocol_is_nobody_elses() -> None:
+def test_a_member_epoch_of_the_consumer_protocol_belongs_to_one_member() -> None:
     history = History().owns(1, P, generation=3, protocol="consumer").owns(2, Q, generation=7, protocol="consumer")
     assert history.commit(10, process=1, generation=3).anomalies() == []
 
@@ -153,7 +153,7 @@ def test_a_transaction_of_a_generation_that_is_over_is_found() -> None:
 # --- offsets ----------------------------------------------------------------------------------------------------------
 
 
-def test_what_was_committed_last_is_fetched() -> None:
+def test_the_last_commit_is_fetched() -> None:
     assert History().fetch(-1).commit(5).fetch(5).commit(7).fetch(7).anomalies() == []
 
 
@@ -162,7 +162,7 @@ def test_an_acknowledged_commit_that_a_fetch_does_not_know_is_lost() -> None:
     assert History().commit(5).fetch(-1).anomalies() == ["offset-lost"]
 
 
-def test_a_commit_of_unknown_outcome_may_come_at_any_time() -> None:
+def test_a_commit_of_unknown_outcome_may_take_effect_at_any_time() -> None:
     assert History().commit(5).commit(7, kind=Info).fetch(5).fetch(7).anomalies() == []
     assert History().commit(5, kind=Info).commit(7).fetch(5).anomalies() == []
 
@@ -175,7 +175,7 @@ def test_a_fetch_that_began_before_the_commit_ended_may_miss_it() -> None:
     assert history.end(fetch, type(history.events[2]), [["offset", "G", P, 5]]).anomalies() == []
 
 
-def test_an_offset_that_nobody_committed_is_found() -> None:
+def test_a_committed_offset_without_a_commit_is_found() -> None:
     assert History().commit(5).fetch(6).anomalies() == ["unknown-offset"]
 
 
@@ -227,12 +227,12 @@ def test_commits_of_one_time_have_no_order() -> None:
     assert history.end(early, type(history.events[-1]), [["offset", "G", P, 5]]).anomalies() == []
 
 
-def test_an_explicit_reset_may_go_back_and_what_follows_starts_there() -> None:
+def test_an_explicit_reset_may_decrease_the_offset() -> None:
     assert History().commit(7).commit(0, reset=True).commit(3).fetch(3).anomalies() == []
     history = History().commit(7).commit(0, reset=True).commit(3).commit(2)
     assert history.anomalies() == ["offset-regression"]
 
 
-def test_an_aborted_transaction_leaves_the_register_as_it_was() -> None:
+def test_an_aborted_transaction_does_not_change_the_register() -> None:
     history = History().commit(5).txn([["offset", "G", P, 9]], committed=False).commit(7).fetch(7)
     assert history.anomalies() == []

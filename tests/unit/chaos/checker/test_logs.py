@@ -25,7 +25,7 @@ def test_a_failed_poll_counts_as_evidence_too() -> None:
     assert "inconsistent-offsets" in history.anomalies()
 
 
-def test_an_offset_told_to_two_sends() -> None:
+def test_an_offset_acknowledged_to_two_sends() -> None:
     history = History().created()
     one, two = history.begin(1, "send", [["send", P, 1]]), history.begin(2, "send", [["send", P, 2]])
     history.end(one, Ok, [["send", P, 1, 5]]).end(two, Ok, [["send", P, 2, 5]])
@@ -66,7 +66,7 @@ def test_one_value_polled_by_many_at_one_offset_is_no_duplicate() -> None:
 def test_a_refused_value_that_is_polled() -> None:
     verdict = History().send(1, 0).send_fail(2).poll((0, 1), (1, 2)).check()
     assert [v.anomaly for v in verdict.violations] == ["aborted-read"]
-    assert any("refused for certain: NOT_ENOUGH_REPLICAS" in sentence for sentence in verdict.violations[0].story)
+    assert any("failed: NOT_ENOUGH_REPLICAS" in sentence for sentence in verdict.violations[0].story)
 
 
 def test_a_refused_value_that_only_a_failed_poll_returned_is_no_aborted_read() -> None:
@@ -86,7 +86,7 @@ def test_a_transaction_that_ended_by_its_own_abort_must_not_be_seen() -> None:
     assert history.anomalies() == ["aborted-read"]
 
 
-def test_aborted_records_are_holes_to_who_reads_committed() -> None:
+def test_aborted_records_are_gaps_at_read_committed() -> None:
     history = (
         History().process(8, isolation="read_uncommitted").send(1, 0).txn([["send", P, 4, 1]], kind=Fail).send(2, 3)
     )
@@ -94,7 +94,7 @@ def test_aborted_records_are_holes_to_who_reads_committed() -> None:
     assert history.anomalies() == []
 
 
-def test_a_value_that_nobody_sent() -> None:
+def test_a_value_that_was_never_sent() -> None:
     verdict = History().send(1, 0).poll((0, 1), (1, 77)).check()
     assert [(v.anomaly, v.values) for v in verdict.violations] == [("unknown-value", [77])]
 

@@ -36,7 +36,7 @@ def test_a_lost_write_is_named_with_its_story_and_the_isr() -> None:
     assert verdict.figures.partitions[P].lost == 1
 
 
-def test_without_final_reads_what_lies_below_a_polled_value_must_have_been_polled() -> None:
+def test_without_final_reads_records_below_a_polled_value_must_have_been_polled() -> None:
     assert "lost-write" in three().poll((0, 1), (2, 3)).anomalies()
     assert three().poll((0, 1), (1, 2)).anomalies() == []  # value 3 may yet be polled
 
@@ -50,7 +50,7 @@ def test_an_unknown_outcome_that_was_polled_must_be_there_at_the_end() -> None:
     assert history.anomalies() == ["lost-write"]
 
 
-def test_an_unknown_outcome_that_nobody_ever_saw_is_no_loss() -> None:
+def test_an_unknown_outcome_that_was_never_polled_is_no_loss() -> None:
     assert History().created().send(1, 0).send_info(2).send(3, 1).final((0, 1), (1, 3)).anomalies() == []
 
 
@@ -77,7 +77,7 @@ def test_a_partition_that_the_final_reads_cannot_read_is_unseen() -> None:
     assert three().final().anomalies() == ["unseen"]
 
 
-def test_a_value_acknowledged_without_offset_is_unseen_if_nobody_polls_it() -> None:
+def test_a_value_acknowledged_without_offset_and_never_polled_is_unseen() -> None:
     def run(*records: tuple[int, int]) -> list[str]:
         history = History().created().process(1, acks="1").send(1, None).send(2, None)
         return history.final(*records).anomalies()
@@ -127,7 +127,7 @@ def test_loss_is_illegal_where_one_isr_member_kept_its_data() -> None:
     assert "lost-write" in without_two(history).anomalies()
 
 
-def test_what_the_isr_lost_before_the_send_excuses_nothing() -> None:
+def test_losses_of_the_isr_before_the_send_explain_nothing() -> None:
     history = History().created().fault("wipe", "node-1", "node-2", "node-3", lossy=True).wait(5)
     assert "lost-write" in without_two(history.send(1, 0).send(2, 1).send(3, 2)).anomalies()
 
@@ -163,7 +163,7 @@ def test_where_min_isr_is_2_one_loss_is_legal_only_without_elr() -> None:
     assert "lost-write" in last_standing(min_isr=2, level=0).excused()
 
 
-def test_who_is_in_the_elr_could_still_lead() -> None:
+def test_an_elr_member_could_still_lead() -> None:
     assert "lost-write" in last_standing(min_isr=1, elr=(2, 3)).anomalies()
 
 
@@ -187,14 +187,14 @@ def wiped_unnoticed(*noticed: dict[str, object], level: int = 0, elr: tuple[int,
     return without_two(history.change(leader=1))
 
 
-def test_who_loses_its_data_before_anybody_knows_may_be_left_alone_in_the_isr() -> None:
+def test_a_replica_with_unnoticed_data_loss_may_remain_alone_in_the_isr() -> None:
     verdict = wiped_unnoticed().check()
     assert verdict.valid
-    assert "which was not known yet when the others left the ISR" in verdict.explained[0].reason
+    assert "this was not known when the others left the ISR" in verdict.explained[0].reason
     assert not wiped_unnoticed().check(strict=True).valid
 
 
-def test_who_is_fenced_in_the_same_moment_but_after_the_others_was_not_noticed_before() -> None:
+def test_a_member_fenced_right_after_the_others_was_not_noticed_before() -> None:
     def fenced_at_once(first: str) -> History:
         history = History(min_isr=2)
         history.metadata(type="Feature", name="eligible.leader.replicas.version", level=0)
@@ -215,7 +215,7 @@ def test_who_is_fenced_in_the_same_moment_but_after_the_others_was_not_noticed_b
     assert "lost-write" in fenced_at_once("fenced").anomalies()
 
 
-def test_but_not_once_it_was_fenced_or_is_back_and_not_where_others_are_eligible() -> None:
+def test_the_loss_is_illegal_after_fencing_or_return_or_with_other_eligible_replicas() -> None:
     fenced: dict[str, object] = {"type": "BrokerRegistrationChange", "broker_id": 1, "broker_epoch": 3, "fenced": True}
     back: dict[str, object] = {"type": "RegisterBroker", "broker_id": 1, "broker_epoch": 20}
     assert "lost-write" in wiped_unnoticed(fenced).anomalies()
@@ -242,7 +242,7 @@ def test_nodes_wiped_one_after_the_other_lose_nothing_legally() -> None:
     assert "lost-write" in without_two(history).anomalies()
 
 
-def test_a_wiped_node_that_did_not_come_back_in_time_holds_nothing() -> None:
+def test_a_wiped_node_that_did_not_restart_in_time_has_no_copy() -> None:
     history = three()
     for node, others in ((1, [2, 3]), (2, [3])):
         history.wait(5).fault("wipe", f"node-{node}", lossy=True).change(isr=others, leader=others[0])
@@ -311,7 +311,7 @@ def test_an_unclean_election_may_bring_back_a_log_that_went_another_way() -> Non
     assert [e.values for e in verdict.explained if e.anomaly == "lost-write"] == [[4]]
 
 
-def test_a_deposed_leaders_record_may_come_back_with_it() -> None:
+def test_a_deposed_leaders_record_may_return_with_it() -> None:
     """Node 1, deposed and cut off, takes value 4 at offset 3; node 2 commits 5 there; node 1 is elected uncleanly."""
 
     def run(*, elected: bool) -> History:
@@ -328,7 +328,7 @@ def test_a_deposed_leaders_record_may_come_back_with_it() -> None:
     assert {"inconsistent-offsets", "realtime-order"} <= set(run(elected=False).anomalies())
 
 
-def test_a_value_that_was_read_and_lost_may_come_back_over_the_one_that_followed_it() -> None:
+def test_a_read_and_lost_value_may_replace_its_successor() -> None:
     """Value 4 is committed and read at offset 3; node 2, elected uncleanly, has 5 there; node 1 brings 4 back."""
 
     def run(*, elected: bool) -> History:
@@ -344,7 +344,7 @@ def test_a_value_that_was_read_and_lost_may_come_back_over_the_one_that_followed
     assert "inconsistent-offsets" in run(elected=False).anomalies()
 
 
-def test_what_survived_from_before_an_emptied_leader_does_not_vouch_for_what_it_took() -> None:
+def test_records_from_before_an_emptied_leader_do_not_prove_its_later_records() -> None:
     """Node 1, alone in the ISR, restarts empty and appends value 6 at offset 0; node 2 then restarts with its log."""
 
     def run(*, elected: bool) -> History:
@@ -377,7 +377,7 @@ def test_a_copy_that_survived_elsewhere_does_not_count_as_the_last_at_its_offset
     assert "inconsistent-offsets" in run(elected=False).anomalies()
 
 
-def test_a_value_that_was_read_at_one_offset_may_come_back_at_another() -> None:
+def test_a_read_value_may_return_at_another_offset() -> None:
     """As above, but value 5 was read where it was lost; with the old log its first try takes offset 4."""
 
     def run(*, elected: bool) -> History:
@@ -397,7 +397,7 @@ def test_a_value_that_was_read_at_one_offset_may_come_back_at_another() -> None:
     assert "inconsistent-offsets" in run(elected=False).anomalies()
 
 
-def test_an_unclean_election_loses_nothing_below_what_survived_it() -> None:
+def test_an_unclean_election_loses_nothing_below_a_surviving_record() -> None:
     history = History(unclean=True).created(isr=(1,)).send(1, 0).send(2, 1).send(3, 2).wait(20)
     assert "lost-write" in without_two(unclean(history)).anomalies()
 
@@ -418,7 +418,7 @@ def test_an_unclean_election_may_be_allowed_by_a_config_record(name: str) -> Non
     assert unclean(history).final((0, 1)).anomalies() == []
 
 
-def test_an_operator_may_ask_for_an_unclean_election() -> None:
+def test_an_operator_may_request_an_unclean_election() -> None:
     history = History().created(isr=(1,)).send(1, 0)
     history.end(history.begin(7, "admin", ["elect-leaders-unclean", P]), Ok, ["elect-leaders-unclean", P])
     assert unclean(history).final((0, 1)).anomalies() == []
@@ -445,7 +445,7 @@ def test_a_reassignment_may_end_with_a_new_leader() -> None:
     assert history.anomalies() == []
 
 
-def test_an_aborted_batch_of_metadata_elects_nobody() -> None:
+def test_an_aborted_metadata_batch_elects_no_leader() -> None:
     history = History().created(isr=(1,)).send(1, 0).send(2, 1).metadata(type="BeginTransaction")
     history.change(leader=3, isr=[3], leader_recovery_state=1).metadata(type="AbortTransaction")
     assert history.final((0, 1)).anomalies() == ["unseen"]
@@ -505,7 +505,7 @@ def test_the_records_of_a_snapshot_may_share_an_offset() -> None:
     assert "lost-write" in history.excused()
 
 
-def test_many_lost_values_are_told_as_one() -> None:
+def test_many_lost_values_are_reported_as_one() -> None:
     history = History().created()
     for value in range(50):
         history.send(value, value)
@@ -513,10 +513,10 @@ def test_many_lost_values_are_told_as_one() -> None:
     verdict = history.check()
     found = next(v for v in verdict.violations if v.anomaly == "lost-write")
     assert (found.count, found.values) == (50, list(range(50)))
-    assert "(and 49 more like it)" in found.reason
+    assert "(and 49 similar ones)" in found.reason
 
 
-def test_an_unknown_transaction_with_a_told_offset_that_nobody_saw_is_no_loss() -> None:
+def test_an_unseen_unknown_transaction_with_an_offset_is_no_loss() -> None:
     history = History().created().txn([["send", P, 1, 0], ["send", P, 2, 1]], kind=Info, committed=None).send(3, 3)
     assert history.final((3, 3)).anomalies() == []
 

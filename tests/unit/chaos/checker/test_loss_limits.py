@@ -16,7 +16,7 @@ def led_by_two(history: History) -> History:
     return history.wait(1).fault("kill", "node-1").change(leader=2, isr=[2, 3]).wait(30)
 
 
-def test_with_acks_1_a_record_that_nobody_saw_may_go_with_its_leader() -> None:
+def test_with_acks_1_an_unread_record_may_be_lost_with_its_leader() -> None:
     assert led_by_two(weak()).final((0, 1)).excused() == ["unseen"]
     again = led_by_two(weak()).send(3, 1, process=2).final((0, 1), (1, 3))
     assert again.excused() == ["acked-twice", "inconsistent-offsets", "lost-write", "realtime-order"]
@@ -78,7 +78,7 @@ def test_with_acks_0_a_record_that_was_polled_is_like_all_others() -> None:
     assert led_by_two(history).final((0, 1)).anomalies() == ["unseen"]
 
 
-def test_an_unknown_outcome_that_was_polled_and_is_gone_from_the_tail_is_lost() -> None:
+def test_a_polled_unknown_outcome_missing_in_the_tail_is_lost() -> None:
     def run(*, unclean: bool) -> History:
         history = History(unclean=True, min_isr=1).created(isr=(1,)).send(1, 0).send_info(2)
         history.poll((0, 1), (1, 2)).wait(1).change(leader=-1)
@@ -89,7 +89,7 @@ def test_an_unknown_outcome_that_was_polled_and_is_gone_from_the_tail_is_lost() 
     assert run(unclean=True).excused() == ["lost-write"]
 
 
-def test_an_unknown_outcome_that_nobody_polled_may_be_gone_from_the_tail() -> None:
+def test_an_unpolled_unknown_outcome_may_be_missing_in_the_tail() -> None:
     assert History().created().send(1, 0).send_info(2).poll((0, 1)).final((0, 1)).anomalies() == []
 
 
@@ -98,7 +98,7 @@ def without_start(history: History) -> History:
     return history.replica(1, start=2, end=3).replica(2, start=2, end=3)
 
 
-def test_the_start_of_a_log_is_gone_although_nothing_deletes() -> None:
+def test_a_log_start_moves_without_deletion() -> None:
     assert "lost-write" in without_start(History()).anomalies()
 
 
@@ -182,7 +182,7 @@ def test_a_topic_that_was_deleted_after_the_reads_that_show_the_loss() -> None:
     assert early.excused() == ["unseen"]
 
 
-def test_where_isr_and_elr_were_empty_nobody_leads_without_the_mark() -> None:
+def test_with_empty_isr_and_elr_no_replica_leads_without_the_unclean_mark() -> None:
     history = History().created(isr=(1,)).change(leader=-1, isr=[], last_known_elr=[3])
     assert history.change(leader=2, isr=[2]).anomalies() == ["unclean-election"]
     history = History().created(isr=(1,)).change(leader=-1, isr=[], elr=[2])
@@ -203,7 +203,7 @@ def test_a_node_that_caught_up_has_not_lost_a_copy() -> None:
     assert last_standing(caught_up=False).excused() == ["unseen"]
 
 
-def test_a_member_that_was_struck_before_loses_what_came_between_too() -> None:
+def test_a_second_loss_of_a_member_also_loses_records_in_between() -> None:
     """Node 1 lost its data once, as all did, and stayed in the ISR: what it got then goes with its second loss."""
 
     def run(second: str) -> list[str]:

@@ -44,7 +44,7 @@ def test_a_committed_transaction_of_which_one_value_is_dropped(seed: int) -> Non
 
 @given(seeds)
 @settings(max_examples=30)
-def test_an_acknowledged_value_that_is_there_twice(seed: int) -> None:
+def test_an_acknowledged_value_that_is_duplicated(seed: int) -> None:
     history = seeded(seed)
     name, _, value, _ = random.Random(seed).choice(acked(history))
 
@@ -76,7 +76,7 @@ def test_two_values_that_change_places_for_one_reader(seed: int) -> None:
 
 @given(seeds)
 @settings(max_examples=30)
-def test_two_sends_of_a_process_that_lie_the_other_way_round_for_everybody(seed: int) -> None:
+def test_two_sends_of_a_process_in_reverse_order_for_all_readers(seed: int) -> None:
     history = seeded(seed)
     places: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for name, offset, value, process in acked(history):
@@ -139,7 +139,7 @@ def test_a_polled_value_whose_send_had_been_refused(seed: int) -> None:
 
 @given(seeds)
 @settings(max_examples=30)
-def test_a_polled_value_that_nobody_sent(seed: int) -> None:
+def test_a_polled_value_that_was_never_sent(seed: int) -> None:
     history = seeded(seed)
     name, offset, _, _ = random.Random(seed).choice(acked(history))
     rewrite(history, lambda _, at, rs: [[o, 9999] if (at, o) == (name, offset) else [o, v] for o, v in rs])

@@ -8,7 +8,7 @@ from kvorum.chaos.history import Info, Ok
 from tests.unit.chaos.checker.history_kit import History, P
 
 
-def test_a_send_must_lie_behind_what_was_acknowledged_before_it_began() -> None:
+def test_a_send_must_follow_records_acknowledged_before_its_begin() -> None:
     verdict = History().created().send(1, 5, process=1).send(2, 4, process=2).check()
     assert [(v.anomaly, v.values) for v in verdict.violations] == [("realtime-order", [2])]
 
@@ -19,7 +19,7 @@ def test_sends_that_overlap_may_lie_in_any_order() -> None:
     assert history.end(one, Ok, [["send", P, 1, 5]]).end(two, Ok, [["send", P, 2, 4]]).anomalies() == []
 
 
-def test_an_unknown_outcome_before_what_had_been_acknowledged() -> None:
+def test_an_unknown_outcome_before_an_acknowledged_record() -> None:
     history = History().send(1, 5).send_info(2, process=2).poll((4, 2), (5, 1))
     assert history.anomalies() == ["realtime-order"]
 
@@ -28,7 +28,7 @@ def test_an_unknown_outcome_may_land_late() -> None:
     assert History().send_info(2, process=2).send(1, 0).send(3, 2).poll((0, 1), (1, 2), (2, 3)).anomalies() == []
 
 
-def test_what_was_polled_binds_as_well() -> None:
+def test_polled_records_also_define_the_order() -> None:
     history = History().created().send_info(1, process=1).poll((3, 1)).send(2, 2, process=2).poll((2, 2), process=8)
     assert history.anomalies() == ["realtime-order"]
 
@@ -39,7 +39,7 @@ def test_order_across_an_unclean_election_is_explained() -> None:
     assert "realtime-order" in history.excused()
 
 
-def test_what_was_read_in_its_place_may_be_sent_again_to_a_log_that_went_back() -> None:
+def test_a_read_record_may_be_resent_after_a_truncation() -> None:
     """Value 3 is read behind 1 and 2 before it is told; an unclean election cuts 2 and 3 off, and the retry takes 1."""
 
     def run(*, elected: bool) -> History:
@@ -72,7 +72,7 @@ def test_a_transaction_of_unknown_outcome_is_visible_whole_or_not_at_all() -> No
     assert run((1, 3)).anomalies() == ["torn-transaction"]
 
 
-def test_a_transaction_of_unknown_outcome_that_nobody_sees_is_fine() -> None:
+def test_an_invisible_transaction_of_unknown_outcome_is_legal() -> None:
     history = History().txn([["send", P, 1], ["send", P, 2]], kind=Info, committed=None).send(3, 3)
     assert history.final((3, 3)).anomalies() == []
 
@@ -93,7 +93,7 @@ def test_two_transactions_that_read_each_other() -> None:
     assert "polled value" in verdict.violations[0].reason
 
 
-def test_a_poll_of_what_was_sent_only_afterwards() -> None:
+def test_a_poll_of_a_record_sent_later() -> None:
     history = History().created().poll((0, 1)).send(1, 0)
     verdict = history.check()
     assert [v.anomaly for v in verdict.violations] == ["realtime-order", "G1c-realtime"]
@@ -119,7 +119,7 @@ def test_a_poll_that_waits_for_a_send_is_no_circle() -> None:
     assert history.end(poll, Ok, [["poll", {P: [[0, 1]]}]]).end(send, Ok, [["send", P, 1, 0]]).anomalies() == []
 
 
-def test_what_is_of_unknown_outcome_binds_nobody_in_time() -> None:
+def test_an_unknown_outcome_has_no_real_time_order() -> None:
     history = History().created().send_info(1).poll((0, 1)).send(2, 1, process=2).poll((1, 2))
     assert history.anomalies() == []
 
@@ -154,7 +154,7 @@ def test_knots_are_the_nodes_that_reach_each_other(targets: list[list[int]]) -> 
     assert {frozenset(knot) for knot in knots(targets)} == {knot for knot in expected if len(knot) > 1}
 
 
-def test_two_knots_are_told_apart() -> None:
+def test_two_knots_are_distinguished() -> None:
     history = History().created()
     for first in (1, 3):
         one = history.begin(first, "txn", [["send", P, first], ["poll"]])

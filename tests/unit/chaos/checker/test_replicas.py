@@ -30,7 +30,7 @@ def test_a_batch_that_is_missing_in_the_middle() -> None:
     assert found == ["missing-on-replica", "replica-divergence"]
 
 
-def test_what_lies_beyond_the_lowest_high_watermark_may_differ() -> None:
+def test_records_beyond_the_lowest_high_watermark_may_differ() -> None:
     other = [(0, 0, "00000000"), (1, 1, "00000001"), (2, 2, "00000002"), (3, 3, "uncommitted")]
     history = three().replica(1, end=5, high_watermark=3).replica(2, end=4, high_watermark=3, batches=other)
     assert history.anomalies() == []
@@ -69,7 +69,7 @@ def test_a_later_look_at_a_replica_replaces_the_former() -> None:
     assert three().replica(1, end=3).replica(2, end=2).replica(2, end=3).anomalies() == []
 
 
-def test_one_replica_is_compared_with_nobody() -> None:
+def test_a_single_replica_is_not_compared() -> None:
     assert three().replica(1, end=3).anomalies() == []
 
 
@@ -84,7 +84,7 @@ def test_images_of_different_offsets_are_not_compared() -> None:
     assert verdict.valid and verdict.figures.images_compared == 2
 
 
-def test_a_member_of_the_isr_has_what_is_below_the_leaders_high_watermark() -> None:
+def test_a_member_of_the_isr_has_all_records_below_the_leaders_high_watermark() -> None:
     other = [(0, 0, "00000000"), (1, 1, "bad"), (2, 2, "00000002")]
     inside = three().replica(1, end=3).replica(2, end=3).replica(3, end=3, high_watermark=0, batches=other)
     assert inside.anomalies() == ["replica-divergence"]
@@ -92,12 +92,12 @@ def test_a_member_of_the_isr_has_what_is_below_the_leaders_high_watermark() -> N
     assert outside.replica(3, end=3, high_watermark=0, batches=other).anomalies() == []
 
 
-def test_a_member_of_the_isr_that_has_not_heard_of_the_high_watermark() -> None:
+def test_a_member_of_the_isr_with_an_old_high_watermark() -> None:
     assert three().replica(1, end=3).replica(2, end=3, high_watermark=0).anomalies() == []
 
 
-def test_a_replica_that_nobody_looked_at_is_named() -> None:
+def test_a_replica_that_was_not_checked_is_named() -> None:
     told = three().replica(1, end=3).replica(2, end=3).check().figures.not_judged
     assert any("node 3 of orders-0" in sentence for sentence in told)
     whole = three().replica(1, end=3).replica(2, end=3).replica(3, end=3).check().figures.not_judged
-    assert not any("not looked at" in sentence for sentence in whole)
+    assert not any("were not compared" in sentence for sentence in whole)

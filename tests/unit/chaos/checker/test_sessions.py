@@ -33,7 +33,7 @@ def test_a_poll_that_goes_back() -> None:
     assert three().poll((0, 1), (2, 3), (1, 2)).anomalies() == ["int-nonmonotonic-poll", "int-poll-skip"]
 
 
-def test_assign_keeps_the_place_of_what_stays_and_forgets_the_rest() -> None:
+def test_assign_keeps_the_positions_of_remaining_partitions_only() -> None:
     kept = three().assign(P).poll((0, 1), (1, 2)).assign(P, "orders-1").poll((0, 1))
     assert kept.anomalies() == ["nonmonotonic-poll"]
     forgotten = three().assign(P).poll((0, 1), (1, 2)).assign("orders-1").assign(P).poll((0, 1), (1, 2), (2, 3))
@@ -143,7 +143,7 @@ def test_refused_sends_have_no_order() -> None:
     assert History().send(1, 3).send_fail(2).send(3, 4).anomalies() == []
 
 
-def test_assign_forgets_the_order_of_sends_to_what_is_left() -> None:
+def test_assign_discards_the_send_order_of_removed_partitions() -> None:
     history = History()
     one = history.begin(1, "send", [["send", P, 1]])
     history.assign("orders-1", process=1)

@@ -73,7 +73,7 @@ def test_two_blocks_never_share_a_port_and_lie_below_the_kernel_s_range() -> Non
     first.release()
 
 
-def test_a_port_that_somebody_listens_on_is_not_returned(ports: PortBlock) -> None:
+def test_a_port_in_use_is_not_returned(ports: PortBlock) -> None:
     taken = ports.next() + 1
     with socket.create_server(("127.0.0.1", taken)):
         assert not is_free(taken)

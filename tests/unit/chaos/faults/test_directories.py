@@ -50,12 +50,12 @@ def test_the_first_directory_stays_and_others_have_to_be_there(lab: Lab, events:
     for verb in (lab.directories.fail, lab.directories.replace, lab.directories.drop):
         with pytest.raises(NoSuchDirectory, match="the node's own files"):
             verb("node-1", 1)
-        with pytest.raises(NoSuchDirectory, match="none is number 4"):
+        with pytest.raises(NoSuchDirectory, match="number 4 does not exist"):
             verb("node-1", 4)
     assert events == []
 
 
-def test_a_directory_that_fails_is_found_by_nobody_and_is_back_with_all_it_had(lab: Lab, events: Events) -> None:
+def test_a_failed_directory_is_inaccessible_and_returns_with_its_content(lab: Lab, events: Events) -> None:
     path = directory(lab, 2)
     (path / "orders-0").mkdir()
     with lab.directories.fail("node-1", 2):
@@ -81,7 +81,7 @@ def test_one_that_is_replaced_is_empty_and_another_one(lab: Lab, events: Events)
     assert (begun.fault, begun.lossy, begun.partitions) == ("replace_directory", True, ["orders-0"])
 
 
-def test_one_that_is_taken_out_is_in_log_dirs_no_more_and_keeps_what_it_had(lab: Lab, events: Events) -> None:
+def test_a_removed_directory_leaves_log_dirs_and_keeps_its_content(lab: Lab, events: Events) -> None:
     path = directory(lab, 2)
     (path / "orders-0").mkdir()
     lab.directories.drop("node-1", 2)
@@ -91,7 +91,7 @@ def test_one_that_is_taken_out_is_in_log_dirs_no_more_and_keeps_what_it_had(lab:
     assert [(each.lossy, each.partitions) for each in events] == [(True, ["orders-0"]), (False, [])]
 
 
-def test_a_log_lies_in_a_directory_when_no_copy_is_on_its_way(lab: Lab) -> None:
+def test_a_log_is_in_a_directory_when_no_copy_is_on_its_way(lab: Lab) -> None:
     assert not lab.directories.lies_in("node-1", "orders-0", 2)
     (directory(lab, 2) / "orders-0").mkdir()
     assert lab.directories.lies_in("node-1", "orders-0", 2)

@@ -13,7 +13,7 @@ def register() -> tuple[FaultRegister, list[history.Fault], list[str]]:
     return FaultRegister(events.append, lambda: next(ticks) + 0.12345678), events, deeds
 
 
-def test_a_fault_is_told_before_it_is_done_and_again_after_it_is_undone() -> None:
+def test_a_fault_is_reported_before_it_is_done_and_again_after_it_is_undone() -> None:
     faults, events, deeds = register()
     fault = faults.begin(
         "kill",
@@ -34,12 +34,12 @@ def test_a_fault_is_told_before_it_is_done_and_again_after_it_is_undone() -> Non
     assert (end.id, end.phase, end.t, faults.in_force()) == (1, "end", 1.123457, [])
 
 
-def test_what_came_of_it_joins_the_story_of_the_end() -> None:
+def test_the_result_is_part_of_the_ends_story() -> None:
     faults, events, _ = register()
-    faults.at_once("lose_tail", ["node-1"], "power cut", lambda: "100 bytes lost")
+    faults.at_once("lose_tail", ["node-1"], "power loss", lambda: "100 bytes lost")
     assert [(event.phase, event.story) for event in events] == [
-        ("begin", "power cut"),
-        ("end", "power cut: 100 bytes lost"),
+        ("begin", "power loss"),
+        ("end", "power loss: 100 bytes lost"),
     ]
 
 
@@ -72,7 +72,7 @@ def test_a_fault_that_could_not_be_undone_stays_in_force() -> None:
     assert len(events) == 2 and not faults.in_force()
 
 
-def test_what_something_else_undid_is_dismissed_once() -> None:
+def test_a_fault_that_was_undone_otherwise_is_removed_once() -> None:
     faults, events, deeds = register()
     fault = faults.begin("kill", ["node-1"], "kill", undo=lambda: deeds.append("undone"))
     faults.dismiss(fault)

@@ -26,7 +26,7 @@ def is_silent(client: Client, data: bytes = b"lost") -> bool:
     return False
 
 
-def test_without_a_fault_a_ping_comes_back(link: Link) -> None:
+def test_without_a_fault_a_ping_succeeds(link: Link) -> None:
     assert link.connect().best_ping(0.2) < 0.2
 
 
@@ -96,7 +96,7 @@ def test_latency_on_one_stream_is_one_way(link: Link) -> None:
     assert 0.2 <= client.best_ping(0.39) < 0.39
 
 
-def test_bandwidth_limits_how_fast_bytes_come(link: Link) -> None:
+def test_bandwidth_limits_the_rate(link: Link) -> None:
     client = link.connect()
     placed = place(link, "bandwidth", streams=("upstream",), rate=100)
     assert client.ping(b"x" * 50_000) >= 0.4, "50 KB at 100 KB/s"
@@ -177,7 +177,7 @@ def test_a_fault_that_is_not_taken_leaves_nothing_behind(link: Link) -> None:
     assert not any("freeze" in name for name in link.links.api.proxies()[link.name].toxics)
 
 
-def test_what_the_server_lost_is_noticed(link: Link) -> None:
+def test_toxics_that_the_server_lost_are_detected(link: Link) -> None:
     placed = place(link, "latency", 1, latency=1)
     link.links.api.add(link.name, toxics_of("freeze", 3, ("upstream",), {}, 1.0)[0])
     with pytest.raises(LinkFaultError, match="freeze-3"):
@@ -190,7 +190,7 @@ def test_what_the_server_lost_is_noticed(link: Link) -> None:
 @pytest.mark.parametrize(
     ("kind", "attributes"), [("nonsense", {}), ("latency", {"latency": -1}), ("freeze", {"latency": 1})]
 )
-def test_what_makes_no_fault_is_refused(kind: str, attributes: dict[str, int]) -> None:
+def test_invalid_faults_are_refused(kind: str, attributes: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=r"is not a link fault|takes"):
         toxics_of(kind, 1, BOTH, attributes, 1.0)
 

@@ -61,7 +61,7 @@ def connect(network: Namespaces, source: str, seconds: float = 0.3) -> Client:
     return Client(network.call(source, lambda: socket.create_connection(address, timeout=seconds)))
 
 
-def test_members_reach_each_other_and_nobody_else_does(network: Namespaces, echo_in_b: Echo) -> None:
+def test_members_reach_each_other_and_no_other_process_reaches_them(network: Namespaces, echo_in_b: Echo) -> None:
     with closing(connect(network, "a").connection) as connection:
         assert connection.getsockname()[0] == network.addresses["a"]
         assert Client(connection).best_ping(1) < 1
@@ -69,7 +69,7 @@ def test_members_reach_each_other_and_nobody_else_does(network: Namespaces, echo
         socket.create_connection((network.addresses["b"], PORT), timeout=0.3)
 
 
-def test_a_thread_that_went_inside_comes_back_and_those_it_started_stay(network: Namespaces, echo_in_b: Echo) -> None:
+def test_a_thread_leaves_the_namespace_and_its_started_threads_stay(network: Namespaces, echo_in_b: Echo) -> None:
     home = os.readlink("/proc/thread-self/ns/net")
     go, found = threading.Event(), []
 
@@ -164,7 +164,7 @@ def test_netem_delays_where_the_kernel_has_it(network: Namespaces, echo_in_b: Ec
         assert Client(connection).ping() >= 0.1
 
 
-def test_what_a_call_inside_raises_reaches_the_caller(network: Namespaces) -> None:
+def test_an_exception_inside_reaches_the_caller(network: Namespaces) -> None:
     def fail() -> None:
         raise KeyError("inside")
 
@@ -199,7 +199,7 @@ def readable(fd: int) -> bool:
     return bool(select.select([fd], [], [], 10)[0])
 
 
-def test_what_a_setup_says_when_it_fails_is_told() -> None:
+def test_the_output_of_a_failed_setup_is_reported() -> None:
     try:
         Keeper.start("net").close()
     except NotPermitted as error:
@@ -222,7 +222,7 @@ def small_disk(tmp_path: Path) -> Iterator[SmallDisk]:
     disk.close()
 
 
-def test_a_small_disk_holds_what_was_there_and_only_those_inside_see_it(small_disk: SmallDisk) -> None:
+def test_a_small_disk_has_the_directorys_content_and_is_visible_only_inside(small_disk: SmallDisk) -> None:
     inside = Path(small_disk.outside(small_disk.directory))
     assert (inside / "before").read_text() == "was there"
     (inside / "new").write_text("inside only")

@@ -98,7 +98,7 @@ def test_a_shape_that_cannot_be_is_refused(shape: LabShape) -> None:
         shape.nodes()
 
 
-def test_configs_reach_all_nodes_or_one_but_not_what_the_lab_decides() -> None:
+def test_configs_apply_to_all_nodes_or_one_except_the_labs_own() -> None:
     shape = LabShape(configs={"num.partitions": "7"}, node_configs={"node-2": {"broker.rack": "b"}})
     plan = plan_of_lab(shape)
     assert settings_of(plan, "node-1").int("num.partitions") == 7
@@ -111,7 +111,7 @@ def parties() -> Parties:
     return THREE.parties()
 
 
-def test_names_stand_for_parties() -> None:
+def test_names_resolve_to_parties() -> None:
     assert parties().named("node-1") == ["node-1/broker", "node-1/controller"]
     assert parties().named("node-1/broker") == ["node-1/broker"]
     assert parties().named("clients-b") == ["clients-b"]
@@ -120,7 +120,7 @@ def test_names_stand_for_parties() -> None:
 
 
 @pytest.mark.parametrize("name", ["node-4", "node-1/admin", "clients-c", ""])
-def test_a_name_that_stands_for_nobody_is_refused_with_those_there_are(name: str) -> None:
+def test_an_unknown_name_is_refused_with_the_known_ones(name: str) -> None:
     with pytest.raises(UnknownParty, match="node-1, node-2, node-3, clients"):
         parties().named(name)
 
@@ -153,6 +153,6 @@ def test_around_a_node_are_the_others_and_around_a_process_not_its_own_node() ->
         (LabShape(configs={"log.retention.mss": "2"}), "did you mean log.retention.ms"),
     ],
 )
-def test_configs_of_nobody_and_of_no_name_are_refused(shape: LabShape, told: str) -> None:
+def test_configs_of_unknown_entities_are_refused(shape: LabShape, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         plan_of_lab(shape)

@@ -30,7 +30,7 @@ def test_the_program_named_wins_over_the_path_and_the_path_over_the_cache(tmp_pa
     assert not (tmp_path / "cache").exists()
 
 
-def test_a_named_program_that_is_not_there_is_refused() -> None:
+def test_a_named_program_that_is_missing_is_refused() -> None:
     with pytest.raises(NoToxiproxy, match="KVORUM_TOXIPROXY=/nowhere/server: program not found"):
         find_or_build({"KVORUM_TOXIPROXY": "/nowhere/server"})
 
@@ -47,7 +47,7 @@ def test_it_is_built_once_into_the_cache(tmp_path: Path) -> None:
     assert (tmp_path / "asked").read_text().splitlines() == [f"install {MODULE}"]
 
 
-def test_a_build_that_fails_says_what_it_said_and_what_to_do(tmp_path: Path) -> None:
+def test_a_failed_build_reports_its_output_and_a_remedy(tmp_path: Path) -> None:
     program(tmp_path / "bin/go", "echo module lookup disabled >&2; exit 1")
     env = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "XDG_CACHE_HOME": str(tmp_path / "cache")}
     with pytest.raises(NoToxiproxy, match=r"(?s)ended with 1: module lookup disabled.*Install it.*KVORUM_TOXIPROXY"):
@@ -76,7 +76,7 @@ def test_a_server_dies_with_the_thread_that_started_it(
     running.stop()
 
 
-def test_a_program_that_is_no_server_is_told(ports: PortBlock, tmp_path: Path) -> None:
+def test_a_program_that_is_no_server_is_reported(ports: PortBlock, tmp_path: Path) -> None:
     running = ToxiproxyServer(program(tmp_path / "false", "exit 1"), ports.next(), str(tmp_path / "log"))
     with pytest.raises(ToxiproxyError, match="did not start on port"):
         running.start()
@@ -90,7 +90,7 @@ def test_a_request_to_a_server_that_does_not_answer_times_out(ports: PortBlock) 
         ToxiproxyApi(silent.getsockname()[1]).proxies()
 
 
-def test_what_the_server_refuses_is_told_with_the_request(server: ToxiproxyServer) -> None:
+def test_errors_of_the_server_are_reported_with_the_request(server: ToxiproxyServer) -> None:
     with pytest.raises(ToxiproxyError, match=r"POST /proxies/absent/toxics: .*proxy not found"):
         server.api.add("absent", Toxic("t", "latency", "upstream", {"latency": 1}))
     server.api.remove("absent", "t")

@@ -160,7 +160,7 @@ class Victim:
         cleaner = self.manager.make_cleaner(settings, Random(1), open_host=ThreadHost)
         await self.astep(partition, after, cleaner.clean_dirtiest)
 
-    async def duties(self) -> None:
+    async def maintenance(self) -> None:
         """All that the broker has done by the clock."""
         later = SystemClock().wall_ms() + 10
         await self.manager.flush_dirty(later)
@@ -260,7 +260,7 @@ async def live(victim: Victim) -> None:
     """Recover, do everything that a broker does to its logs, stop in order, start once more."""
     await victim.manager.start()
     victim.append(MAIN, 3, epoch=2)
-    await victim.duties()
+    await victim.maintenance()
     victim.append(MAIN, 9, epoch=2)
     victim.write("begin", MAIN, victim.content(MAIN))
     await victim.manager.sync([MAIN])
@@ -271,7 +271,7 @@ async def live(victim: Victim) -> None:
     victim.append(MAIN, 10, epoch=3)
     victim.log(MAIN).flush()
     victim.begin_at(MAIN, victim.log(MAIN).log_end_offset - 4)
-    await victim.duties()
+    await victim.maintenance()
     await victim.manager.sync_topic_id(victim.log(FRESH))
     victim.append(FRESH, 10)
     victim.restart(FRESH, 100)
@@ -286,7 +286,7 @@ async def live(victim: Victim) -> None:
     victim.sequences.pop(str(GONE), None)
     await victim.astep(GONE, gone, lambda: victim.manager.delete(GONE))
     victim.step(GONE, Content(), lambda: None)
-    await victim.duties()
+    await victim.maintenance()
     await victim.manager.shutdown(broker_epoch=7)
     victim.manager = manager_of(victim.folder)
     await victim.manager.start()

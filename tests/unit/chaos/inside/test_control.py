@@ -119,7 +119,7 @@ def test_a_listener_refuses_and_accepts_and_failpoints_are_armed_until_all_is_cl
         ({"do": "withdraw"}, "id"),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_its_reason(play: Play, command: dict[str, object], why: str) -> None:
+def test_invalid_requests_are_refused_with_the_reason(play: Play, command: dict[str, object], why: str) -> None:
     async def scenario(served: Any, door: Door) -> None:
         with pytest.raises(InsideError, match=why):
             await ask(door, **command)
@@ -128,7 +128,7 @@ def test_what_makes_no_sense_is_refused_with_its_reason(play: Play, command: dic
     controlled(play, scenario)
 
 
-def test_who_does_not_know_the_token_is_told_once_and_sent_away(play: Play) -> None:
+def test_a_client_with_a_wrong_token_gets_one_error_and_is_disconnected(play: Play) -> None:
     async def scenario(served: Any, door: Door) -> None:
         wrong = (b'{"token": "0123456789abcdeg"}', b'{"token": ""}', b"POST / HTTP/1.1\r", b'{"do": "state"}', b"x")
         for first in wrong:
@@ -168,7 +168,7 @@ def test_a_line_too_long_and_one_connection_too_many_end(play: Play) -> None:
     controlled(play, scenario)
 
 
-def test_nobody_at_the_door_is_said_so() -> None:
+def test_an_unreachable_listener_is_reported() -> None:
     with pytest.raises(NotReached):
         Door(HttpEndpoint("127.0.0.1", 1), TOKEN).ask({"do": "state"})
 
@@ -255,12 +255,12 @@ def test_no_configuration_for_production_opens_it(path: Path) -> None:
         assert [chaos_listener(settings, role) for role in ("broker", "controller")] == [None, None]
 
 
-def test_a_cluster_made_without_has_no_doors_and_the_token_is_ours_alone(tmp_path: Path) -> None:
+def test_without_the_config_there_are_no_control_listeners_and_the_token_is_private(tmp_path: Path) -> None:
     from kvorum.cluster.plan import ClusterPlan, NodePlan
 
     closed = Inside.of(ClusterPlan("id", [NodePlan("node-1", {**NODE, "process.roles": "broker"})]), FaultRegister())
     assert closed.state() == {}
-    with pytest.raises(InsideError, match="made without"):
+    with pytest.raises(InsideError, match="is not set"):
         closed.error("node-1", "PRODUCE", 6)
     configs = inside_configs(str(tmp_path))
     assert inside_configs(str(tmp_path)) == configs, "a second call keeps the token"
@@ -271,7 +271,7 @@ def test_a_cluster_made_without_has_no_doors_and_the_token_is_ours_alone(tmp_pat
     assert set(Inside.of(plan, FaultRegister()).doors) == {"node-1/broker", "node-1/controller"}
 
 
-def test_who_dies_of_what_it_is_told_before_it_can_answer_has_had_its_fault() -> None:
+def test_a_process_killed_by_a_fault_before_its_response_has_had_the_fault() -> None:
     """As a killed process does it: its connection ends after the command, with an end or with a reset."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -291,7 +291,7 @@ def test_who_dies_of_what_it_is_told_before_it_can_answer_has_had_its_fault() ->
             death.result()
             assert [each.kind for each in inside.register.in_force()] == ["failpoint"]
             death = others.submit(die_once)
-            with pytest.raises(EndedUnanswered, match="ended the connection"):
+            with pytest.raises(EndedUnanswered, match="closed the connection"):
                 inside.ask("node-1/broker", {"do": "state"})
             death.result()
             for arm in (

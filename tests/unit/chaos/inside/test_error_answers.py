@@ -92,14 +92,14 @@ def test_the_kindred_names_of_other_requests_are_known() -> None:
     assert (done.resource_type, done.resource_name, done.error_code) == (4, "1", CODE)
 
 
-def test_metadata_of_all_topics_can_only_say_it_at_its_top() -> None:
+def test_metadata_of_all_topics_has_the_error_at_the_top_level() -> None:
     (topic,) = answered(metadata.MetadataRequest(topics=[metadata.MetadataRequestTopic(name="orders")]), 9).topics
     assert (topic.name, topic.error_code) == ("orders", CODE)
     assert answered(metadata.MetadataRequest(topics=None), 13).error_code == CODE
     assert refusal(metadata.MetadataRequest(topics=None), 9, CODE, "why") is None
 
 
-def test_what_brokers_ask_controllers_has_its_place_too() -> None:
+def test_responses_of_controllers_to_brokers_also_have_an_error_field() -> None:
     assert answered(broker_heartbeat.BrokerHeartbeatRequest(broker_id=1), 1).error_code == CODE
     partition = alter_partition.RequestPartitionData(partition_index=1)
     request = alter_partition.AlterPartitionRequest(

@@ -96,7 +96,7 @@ def test_a_delayed_request_is_handled_at_once_and_answered_late(play: Play) -> N
     play(scenario)
 
 
-def test_what_follows_a_delayed_request_is_handled_meanwhile_and_answered_behind_it(play: Play) -> None:
+def test_requests_after_a_delayed_one_are_handled_and_answered_after_it(play: Play) -> None:
     async def scenario(served: Any) -> None:
         served.injection.add(Rule(action="delay", api_key=METADATA, delay_ms=1_000, remaining=1))
         channel = served.channel()
@@ -172,7 +172,7 @@ def test_a_long_poll_that_is_lost_is_done_first(play: Play) -> None:
     play(scenario)
 
 
-def test_a_refusing_listener_is_closed_while_its_connections_live_and_comes_back_on_its_port(play: Play) -> None:
+def test_a_refusing_listener_is_closed_without_its_connections_and_reopens_on_its_port(play: Play) -> None:
     async def scenario(served: Any) -> None:
         channel = served.channel()
         await served.metadata(channel)
@@ -211,7 +211,7 @@ def test_a_listener_that_refuses_can_cut_its_connections_and_be_closed_for_good(
     play(scenario)
 
 
-def test_there_is_a_limit_and_a_name_for_what_is_not_there() -> None:
+def test_limits_and_unknown_names_are_refused() -> None:
     injection = Injection()
     for _ in range(RULES_MAX):
         injection.add(error())

@@ -81,7 +81,9 @@ def test_a_format_that_died_is_done_or_can_be_done_again(place: str, victims: Vi
 
 
 @pytest.mark.parametrize("place", PLACES["open"])
-def test_a_torn_end_is_cut_though_the_cut_dies(place: str, victims: Victims, tmp_path: Path) -> None:
+def test_a_torn_end_is_truncated_despite_a_kill_during_the_truncation(
+    place: str, victims: Victims, tmp_path: Path
+) -> None:
     dies(victims, "open", place, tmp_path)
     journal = open_journal(OsDisk(), str(tmp_path), segment_bytes=SEGMENT_BYTES)
     commands = [b"entry %d" % index for index in range(1, ENTRIES + 1)]
@@ -95,7 +97,7 @@ def test_a_torn_end_is_cut_though_the_cut_dies(place: str, victims: Victims, tmp
 
 
 @pytest.mark.parametrize("place", PLACES["receive"])
-def test_a_received_snapshot_is_whole_or_not_there(place: str, victims: Victims, tmp_path: Path) -> None:
+def test_a_received_snapshot_is_whole_or_missing(place: str, victims: Victims, tmp_path: Path) -> None:
     dies(victims, "receive", place, tmp_path)
     store = SnapshotStore(OsDisk(), f"{tmp_path}/follower")
     store.load()
@@ -111,7 +113,7 @@ def test_a_received_snapshot_is_whole_or_not_there(place: str, victims: Victims,
 
 
 @pytest.mark.parametrize("place", PLACES["checkpoint"])
-def test_a_checkpoint_of_the_metadata_is_whole_or_the_one_before_is_there(
+def test_a_checkpoint_of_the_metadata_is_whole_or_the_one_before_exists(
     place: str, victims: Victims, tmp_path: Path
 ) -> None:
     dies(victims, "checkpoint", place, tmp_path)

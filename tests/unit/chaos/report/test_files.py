@@ -40,7 +40,7 @@ def test_a_history_without_its_end_is_an_error_for_ci(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("lost", "told"), [(0, "held"), (3, "violated")])
-def test_the_command_writes_both_and_tells_the_outcome(lost: int, told: str, tmp_path: Path) -> None:
+def test_the_command_writes_both_and_reports_the_outcome(lost: int, told: str, tmp_path: Path) -> None:
     path = history(tmp_path, made(Plan(lost=lost)))
     page, junit = tmp_path / "out.html", tmp_path / "junit.xml"
     result = CliRunner().invoke(chaos, ["report", str(path), "-o", str(page), "--junit", str(junit)])
@@ -50,7 +50,7 @@ def test_the_command_writes_both_and_tells_the_outcome(lost: int, told: str, tmp
     assert len(ElementTree.parse(junit).getroot().findall(".//failure")) == (lost > 0)
 
 
-def test_the_command_refuses_what_is_no_history(tmp_path: Path) -> None:
+def test_the_command_refuses_an_invalid_history(tmp_path: Path) -> None:
     path = tmp_path / "history.jsonl"
     path.write_text("this is no history\n")
     result = CliRunner().invoke(chaos, ["report", str(path), "-o", str(tmp_path / "out.html")])

@@ -135,7 +135,7 @@ def test_latencies_are_right_to_five_percent() -> None:
 
 
 @pytest.mark.parametrize(("name", "heading"), [("clean", "Held"), ("lost", "Violated"), ("unclean", "Held")])
-def test_the_outcome_is_told_in_words(name: str, heading: str, tmp_path: Path) -> None:
+def test_the_outcome_is_reported_in_words(name: str, heading: str, tmp_path: Path) -> None:
     events = made(PLANS[name])
     verdict = check(events)
     page = page_of(events, verdict, tmp_path)
@@ -160,9 +160,10 @@ def rects(page: Page) -> list[tuple[dict[str, str | None], str]]:
 
 def test_missed_expectations_are_no_violation_and_no_success(tmp_path: Path) -> None:
     events = made(PLANS["clean"])
-    page = page_of(events, check(events), tmp_path, failures=["no acknowledged record was lost; some had to be"])
+    failures = ["no acknowledged record was lost, expected an explained loss"]
+    page = page_of(events, check(events), tmp_path, failures=failures)
     assert page.by("id", "outcome")[1] == "Expectation missed"
-    assert "some had to be" in page.by("id", "sentence")[1]
+    assert "expected an explained loss" in page.by("id", "sentence")[1]
 
 
 def test_a_run_without_operations_or_without_its_end_could_not_run(tmp_path: Path) -> None:
@@ -194,18 +195,18 @@ def test_every_fault_is_in_its_lane_and_in_the_table(tmp_path: Path) -> None:
     assert float((killed["width"] or "").rstrip("%")) == pytest.approx(length / 60 * 100, abs=0.01)
 
 
-def test_what_an_end_tells_joins_the_story_of_its_fault() -> None:
+def test_the_result_of_an_end_is_part_of_its_faults_story() -> None:
     picture = aggregate(
         [
-            Fault(t=1.0, fault="lose_tail", id=1, phase="begin", targets=["node-1"], story="power cut at node-1"),
-            Fault(t=2.0, fault="lose_tail", id=1, phase="end", story="power cut at node-1: 5 bytes lost"),
+            Fault(t=1.0, fault="lose_tail", id=1, phase="begin", targets=["node-1"], story="power loss of node-1"),
+            Fault(t=2.0, fault="lose_tail", id=1, phase="end", story="power loss of node-1: 5 bytes lost"),
             Fault(t=3.0, fault="pause", id=2, phase="begin", targets=["node-1"], story="SIGSTOP to node-1"),
             Fault(t=4.0, fault="pause", id=2, phase="end", story="SIGCONT"),
         ],
         4.0,
         0,
     )
-    assert picture.outcomes == {0: "power cut at node-1: 5 bytes lost", 1: "SIGSTOP to node-1"}
+    assert picture.outcomes == {0: "power loss of node-1: 5 bytes lost", 1: "SIGSTOP to node-1"}
 
 
 def test_the_page_needs_nothing_else(tmp_path: Path) -> None:
@@ -300,7 +301,7 @@ def test_there_are_never_more_buckets_than_a_screen_shows() -> None:
     assert aggregate([], 0.0, 0).buckets == 1
 
 
-def test_what_is_out_of_order_after_a_legal_loss_is_said_to_be_legal(tmp_path: Path) -> None:
+def test_disorder_after_a_legal_loss_is_reported_as_legal(tmp_path: Path) -> None:
     events = made(PLANS["clean"])
     figures = check(events).figures
     found = Violation(
@@ -315,7 +316,7 @@ def test_what_is_out_of_order_after_a_legal_loss_is_said_to_be_legal(tmp_path: P
     assert "reordered" in bad
 
 
-def test_a_gap_is_told_with_the_fault_it_began_with_and_what_came_next(tmp_path: Path) -> None:
+def test_a_gap_is_reported_with_its_first_fault_and_later_events(tmp_path: Path) -> None:
     faults = [("kill", ("node-2",), 20.0, 10.0), ("pause", ("node-3",), 23.0, 2.0), ("kill", ("node-1",), 26.0, 2.0)]
     verdict = check(made(Plan(faults=[("kill", ("node-1",), 2.0, 1.0)])))
     verdict.figures.faults = [
@@ -328,7 +329,7 @@ def test_a_gap_is_told_with_the_fault_it_began_with_and_what_came_next(tmp_path:
     assert _in_force(verdict.figures, 1.0, 2.0) == ""
 
 
-def test_what_nobody_can_judge_and_what_recorded_it_are_on_the_page(tmp_path: Path) -> None:
+def test_unjudged_rules_and_the_recorder_are_on_the_page(tmp_path: Path) -> None:
     events = made(PLANS["clean"])
     start = events[0]
     assert isinstance(start, Start)

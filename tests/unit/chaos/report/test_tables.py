@@ -29,7 +29,7 @@ MUTANTS = [
 ]
 
 
-def test_outcomes_by_what_is_known() -> None:
+def test_outcomes_by_available_data() -> None:
     assert [result.outcome for result in RESULTS] == [
         Outcome.HELD,
         Outcome.VIOLATED,
@@ -56,13 +56,13 @@ def test_the_scenario_table_has_the_verdicts_numbers() -> None:
     assert lines[-1] == "1 of 5 held, 1 skipped"
 
 
-def test_legal_losses_are_told_beside_all() -> None:
+def test_legal_losses_are_reported_beside_all() -> None:
     figures = Figures(operations={"send": {"ok": 9}}, acked=9, lost=4, lost_legally=4)
     verdict = Verdict(violations=[], explained=[], figures=figures)
     assert "4 (4 explained)" in scenario_table([ScenarioResult(scenario="unclean-on", verdict=verdict)])
 
 
-def test_the_mutant_table_says_what_was_not_caught() -> None:
+def test_the_mutant_table_lists_missed_mutants() -> None:
     lines = mutant_table(MUTANTS).splitlines()
     assert [" ".join(line.split()) for line in lines[1:4]] == [
         "ack_before_isr acknowledges before the ISR has it simulation 3 seeds",
@@ -88,7 +88,7 @@ def test_json_has_numbers_as_numbers() -> None:
     assert [each["caught"] for each in mutants] == [True, True, False]
 
 
-def test_junit_counts_what_it_holds(tmp_path: Path) -> None:
+def test_junit_counts_match_its_content(tmp_path: Path) -> None:
     path = tmp_path / "junit.xml"
     write_junit(path, RESULTS)
     suites = ElementTree.parse(path).getroot()
@@ -121,7 +121,7 @@ def test_a_failures_text_is_its_first_stories(tmp_path: Path) -> None:
     assert failure.text.endswith("history: runs/0002/history.jsonl")
 
 
-def test_junit_is_xml_whatever_a_story_says(tmp_path: Path) -> None:
+def test_junit_is_valid_xml_for_any_story(tmp_path: Path) -> None:
     odd = Violation(
         anomaly="lost-write",
         partition="a<b>&\x00",

@@ -36,7 +36,7 @@ def test_every_shipped_scenario_is_listed_with_its_title() -> None:
         (["run", "load", "--bootstrap", "nonsense"], "'nonsense' is not HOST:PORT"),
     ],
 )
-def test_what_cannot_be_run_is_told_with_exit_code_2(words: list[str], told: str) -> None:
+def test_an_invalid_scenario_has_exit_code_2(words: list[str], told: str) -> None:
     code, output = run(*words)
     assert code == 2 and told in output
 

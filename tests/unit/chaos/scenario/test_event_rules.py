@@ -27,7 +27,7 @@ def isrs(*found: list[int] | None) -> list[AnyEvent]:
         ([[1, 2], [1], [1, 2], [1]], 3),
     ],
 )
-def test_an_isr_that_changes_too_often_is_told(found: list[list[int] | None], changes: int) -> None:
+def test_an_isr_that_changes_too_often_is_reported(found: list[list[int] | None], changes: int) -> None:
     events = isrs(*found)
     assert unmet_in_events(Expectation(isr_changes_max={"orders-0": changes}), events) == []
     if changes:

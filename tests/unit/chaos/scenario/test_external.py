@@ -69,7 +69,7 @@ def test_a_hook_gets_the_nodes_name_and_id(tmp_path: Path, views: Views, events:
     ]
 
 
-def test_a_hook_that_fails_is_told_with_what_it_said(views: Views, events: list[Fault]) -> None:
+def test_a_failed_hook_is_reported_with_its_output(views: Views, events: list[Fault]) -> None:
     found = cluster({"kill": "echo no such container >&2; exit 3", "start": "true"}, views, events)
     with pytest.raises(HookFailed, match="ended with 3: no such container"):
         found.kill("node-1")

@@ -34,7 +34,7 @@ def test_a_cell_of_a_file_is_found_by_the_files_path(tmp_path: Path) -> None:
     assert [run.title for run in find(f"{path}/b")] == ["B"]
 
 
-def test_what_is_no_text_is_told(tmp_path: Path) -> None:
+def test_binary_data_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_bytes(b"name: \xff")
     with pytest.raises(ScenarioError, match="not UTF-8"):
@@ -52,8 +52,8 @@ def test_what_is_no_text_is_told(tmp_path: Path) -> None:
         "{do: elect-unclean, at: 1, partition: other-0}",
     ],
 )
-def test_a_partition_that_is_not_there_is_told_before_the_run(tmp_path: Path, step: str) -> None:
-    with pytest.raises(ScenarioError, match=r"there is no partition \S+; topics: orders"):
+def test_a_partition_that_is_missing_is_reported_before_the_run(tmp_path: Path, step: str) -> None:
+    with pytest.raises(ScenarioError, match=r"partition \S+ does not exist; topics: orders"):
         load(written(tmp_path, WHOLE + f"steps: [{step}]"))
 
 
@@ -111,22 +111,22 @@ matrix:
         (WHOLE + "steps: [{at: 1, do: kill}]", r"steps.0: do: kill needs target"),
         (WHOLE + "steps: [{at: 1, do: window}]", r"steps.0: do: window needs for"),
         (WHOLE + "steps: [{at: 1, do: cut, target: node-1}]", r"steps.0: do: cut needs to"),
-        (WHOLE + "steps: [{at: 3, do: heal}, {do: heal}, {at: 1, do: heal}]", r"their times \(at\) must not go back"),
+        (WHOLE + "steps: [{at: 3, do: heal}, {do: heal}, {at: 1, do: heal}]", r"times \(at\) must not decrease"),
         (WHOLE + "random: {kinds: [kill, plague]}", r"random.kinds.1: "),
-        (WHOLE + "steps: [{at: 1, do: heal}]\nrandom: {kinds: [kill]}", "either steps or random"),
+        (WHOLE + "steps: [{at: 1, do: heal}]\nrandom: {kinds: [kill]}", "give steps or random"),
         ("name: x\ntitle: y\nworkload: []", "topics: Field required"),
-        ("- 1", "a scenario is a mapping"),
+        ("- 1", "a scenario must be a mapping"),
         ("a: [", ":1:5: not YAML: "),
         (WHOLE + "matrix: {a: 1}", "a list of cells, each with a name"),
     ],
 )
-def test_a_slip_is_told_with_its_place_and_what_was_meant(tmp_path: Path, text: str, told: str) -> None:
+def test_an_error_is_reported_with_its_position_and_a_suggestion(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(ScenarioError, match=told) as raised:
         load(written(tmp_path, text))
     assert "mine.yaml" in str(raised.value)
 
 
-def test_a_name_that_is_none_is_told_with_a_near_one(tmp_path: Path) -> None:
+def test_an_unknown_name_is_reported_with_a_similar_one(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match="did you mean frozen-leader"):
         find("frozen-leder")
     with pytest.raises(ScenarioError, match="n-minus-one has no cell 'x'; its cells: rf3-min2"):
@@ -144,7 +144,7 @@ def test_configs_may_be_numbers_and_booleans(tmp_path: Path) -> None:
     assert list(found.every_topic()) == ["orders", "s-1", "s-2"]
 
 
-def test_a_step_is_done_as_often_as_it_says(tmp_path: Path) -> None:
+def test_a_step_is_repeated_the_given_number_of_times(tmp_path: Path) -> None:
     text = WHOLE + "steps: [{at: 1, do: cut, target: a, to: b, times: 3, every: 2}, {at: 2, do: heal}]"
     (found,) = load(written(tmp_path, text))
     assert [(step.do, step.at) for step in found.every_step()] == [("cut", 1), ("heal", 2), ("cut", 3), ("cut", 5)]

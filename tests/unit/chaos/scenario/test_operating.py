@@ -46,13 +46,13 @@ def refused(code: ErrorCode) -> KafkaError:
     return KafkaError(code, "no")
 
 
-def test_what_may_be_another_time_is_asked_again() -> None:
+def test_retriable_errors_are_retried() -> None:
     left, ask = answers(refused(ErrorCode.NOT_CONTROLLER), Unreachable("nobody"), "done", "never")
     assert _operate(NOWHERE, ask) == "done" and left == ["never"]
 
 
 @pytest.mark.parametrize("code", sorted(operating.FINAL))
-def test_what_no_other_time_changes_is_refused_at_once(code: ErrorCode) -> None:
+def test_non_retriable_errors_fail_at_once(code: ErrorCode) -> None:
     left, ask = answers(refused(code), "never")
     with pytest.raises(Refused, match=code.name):
         _operate(NOWHERE, ask)
@@ -60,13 +60,13 @@ def test_what_no_other_time_changes_is_refused_at_once(code: ErrorCode) -> None:
 
 
 @pytest.mark.parametrize("code", sorted(operating.REACHED))
-def test_what_is_so_already_is_done_if_it_was_asked_for_before(code: ErrorCode) -> None:
+def test_an_already_reached_state_counts_as_done_after_an_earlier_request(code: ErrorCode) -> None:
     assert _operate(NOWHERE, answers(Unreachable("no answer"), refused(code))[1]) is None
     left, ask = answers(refused(code), refused(code), "never")
     assert _operate(NOWHERE, ask) is None and left == ["never"]
 
 
-def test_nobody_is_asked_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_have_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operating, "OPERATE_SECONDS", -1.0)
     with pytest.raises(Refused, match="nobody is there"):
         _operate(NOWHERE, answers(Unreachable("nobody is there"), "never")[1])
@@ -126,7 +126,7 @@ def test_replicas_are_targets_in_their_order(asked: list[object]) -> None:
     ]
 
 
-def test_what_is_waited_for_is_said(asked: list[object]) -> None:
+def test_the_unmet_condition_is_reported(asked: list[object]) -> None:
     found = steps([])
     assert found.missing(Condition(reassigned=("orders-1",), empty="node-3")) == ""
     assert found.missing(Condition(reassigned=("orders-0",))) == "orders-0 not being reassigned"
@@ -135,7 +135,7 @@ def test_what_is_waited_for_is_said(asked: list[object]) -> None:
 
 def test_voters_are_those_of_the_labs_own_cluster() -> None:
     for verb in ("add-controller", "remove-controller"):
-        with pytest.raises(LabError, match="a cluster that the lab makes itself"):
+        with pytest.raises(LabError, match="a lab cluster"):
             steps([]).do(Step.model_validate({"do": verb, "target": "node-1"}), ["node-1"])
 
 
@@ -147,14 +147,14 @@ def test_an_operator_breaks_nothing() -> None:
     ("step", "told"),
     [
         ("{do: reassign, partition: orders-0}", "reassign needs replicas"),
-        ("{do: reassign, partition: orders-0, replicas: [leader orders-3]}", "there is no partition orders-3"),
+        ("{do: reassign, partition: orders-0, replicas: [leader orders-3]}", "partition orders-3 does not exist"),
         ("{do: cancel-reassignment}", "cancel-reassignment needs partition"),
         ("{do: features}", "features needs levels"),
         ("{do: add-controller}", "add-controller needs target"),
-        ("{do: wait, until: {reassigned: [orders-1]}}", "there is no partition orders-1"),
+        ("{do: wait, until: {reassigned: [orders-1]}}", "partition orders-1 does not exist"),
     ],
 )
-def test_slips_are_told_before_the_run(tmp_path: Path, step: str, told: str) -> None:
+def test_slips_are_reported_before_the_run(tmp_path: Path, step: str, told: str) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(SPECIAL + f"steps: [{step}]")
     with pytest.raises(ScenarioError, match=told):

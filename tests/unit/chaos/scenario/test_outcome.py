@@ -40,7 +40,7 @@ def lines(found: Verdict, windows: list[Window] | None = None, **expect: object)
     ("expect", "lost", "told"),
     [
         ({}, 0, None),
-        ({"loss": "none"}, 3, "a: 3 acknowledged records are gone"),
+        ({"loss": "none"}, 3, "a: 3 acknowledged records are lost"),
         ({"loss": "explained"}, 3, None),
         ({"loss": "explained", "topics": {"a": "none"}}, 3, "a: 3 acknowledged"),
         ({"loss": "none", "topics": {"a*": "explained"}}, 3, None),
@@ -89,7 +89,7 @@ def test_windows(begin: float, end: float, acked: str, told: str | None) -> None
     assert (not found) if told is None else (len(found) == 1 and told in found[0]), found
 
 
-def test_a_schedule_that_injected_nothing_is_told() -> None:
+def test_a_schedule_that_injected_nothing_is_reported() -> None:
     found = verdict()
     found.figures.faults.clear()
     assert "no fault was injected" in lines(found)

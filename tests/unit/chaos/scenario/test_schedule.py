@@ -130,17 +130,17 @@ def targets() -> Targets:
         (("leader orders-0", "node-2", "node-1"), ["node-2", "node-1"]),
     ],
 )
-def test_a_target_stands_for_whom_it_says(targets: Targets, target: str | tuple[str, ...], expected: list[str]) -> None:
+def test_a_target_resolves_to_its_nodes(targets: Targets, target: str | tuple[str, ...], expected: list[str]) -> None:
     assert targets.resolve(target) == expected
 
 
-def test_a_name_stands_for_the_same_node_whatever_becomes_of_it(targets: Targets) -> None:
+def test_a_name_keeps_its_node(targets: Targets) -> None:
     targets.remember("old", targets.resolve("leader orders-0/broker"))
     assert targets.resolve("old") == ["node-2"] and targets.resolve("not old") == ["node-1", "node-3"]
 
 
 @pytest.mark.parametrize("target", ["node-9", "leader", "leader orders", "leader payments-0x", "node-1/admin", ""])
-def test_a_target_that_is_nobody_is_refused(targets: Targets, target: str) -> None:
+def test_an_unknown_target_is_refused(targets: Targets, target: str) -> None:
     with pytest.raises(UnknownTarget):
         targets.resolve(target)
 

@@ -18,7 +18,7 @@ def segment(folder: Path, base: int, *data: bytes) -> None:
     (folder / f"{base:020d}.log").write_bytes(b"".join(data))
 
 
-def test_batches_of_all_segments_are_told_and_a_torn_tail_is_not(tmp_path: Path) -> None:
+def test_batches_of_all_segments_are_reported_and_a_torn_tail_is_not(tmp_path: Path) -> None:
     folder = tmp_path / "orders-0"
     segment(folder, 5, batch(5, b"a", b"b"), batch(7, b"c"))
     segment(folder, 8, batch(8, b"d"), batch(9, b"e")[:-1])

@@ -33,7 +33,7 @@ def plan(text: str) -> ClientPlan:
     [
         ('{"kind": "send", "acks": "1"}', "idempotent producers need acks: all"),
         ('{"kind": "send", "client": "kvorum"}', "sends each record once"),
-        ('{"kind": "send", "client": "kvorum", "idempotent": false, "acks": 0}', "waits for answers"),
+        ('{"kind": "send", "client": "kvorum", "idempotent": false, "acks": 0}', "needs responses"),
         ('{"kind": "send", "rate": 0}', "greater than 0"),
         ('{"kind": "send", "speed": 3}', "Extra inputs"),
         ('{"kind": "sned"}', "does not match any of the expected tags"),
@@ -42,7 +42,7 @@ def plan(text: str) -> ClientPlan:
         ('{"kind": "subscribe"}', "group_id"),
     ],
 )
-def test_what_cannot_be_is_refused(text: str, why: str) -> None:
+def test_invalid_plans_are_refused(text: str, why: str) -> None:
     with pytest.raises(ValidationError, match=why):
         plan(text)
 
@@ -87,7 +87,7 @@ def test_every_kind_of_client_is_made_as_often_as_wanted() -> None:
     assert len(asked) == 14 and len(load.admins) == 1
 
 
-def test_what_is_looked_at_in_the_end_follows_from_who_worked() -> None:
+def test_final_checks_depend_on_the_clients() -> None:
     workers = WorkerClients(kind="rpw", group_id="workers", source="a", sink="b", timeout=7)
     readers = SubscribeClients(kind="subscribe", group_id="readers")
     plans = [readers, workers, TransactionClients(kind="txn", timeout=5)]

@@ -26,7 +26,7 @@ def recorder(writer: HistoryWriter) -> Recorder:
     return Recorder(writer, lambda: next(clock))
 
 
-def test_an_operation_stands_in_the_history_with_its_completion(recorder: Recorder, writer: HistoryWriter) -> None:
+def test_an_operation_is_in_the_history_with_its_completion(recorder: Recorder, writer: HistoryWriter) -> None:
     process = recorder.process("client", acks="1", idempotent=False)
     op = recorder.invoke(process, "send", [["send", "orders-0", 7]])
     recorder.complete(op, Ok, [["send", "orders-0", 7, 41]])
@@ -38,7 +38,7 @@ def test_an_operation_stands_in_the_history_with_its_completion(recorder: Record
     assert [(each.partition, each.acks) for each in recorder.acked] == [("orders-0", "1")]
 
 
-def test_an_error_keeps_the_value_that_was_asked(recorder: Recorder, writer: HistoryWriter) -> None:
+def test_an_error_keeps_the_requested_value(recorder: Recorder, writer: HistoryWriter) -> None:
     op = recorder.invoke(recorder.process("client"), "send", [["send", "orders-0", 7]])
     recorder.complete(op, Fail, error="MESSAGE_TOO_LARGE")
     fail = writer.events[-1]
@@ -46,7 +46,7 @@ def test_an_error_keeps_the_value_that_was_asked(recorder: Recorder, writer: His
     assert not recorder.acked and recorder.counts.errors == {"MESSAGE_TOO_LARGE": 1}
 
 
-def test_a_crash_leaves_everything_open_unknown_and_what_comes_late_is_left_out(
+def test_a_crash_makes_open_operations_unknown_and_late_completions_are_omitted(
     recorder: Recorder, writer: HistoryWriter
 ) -> None:
     process, other = recorder.process("a"), recorder.process("b")
@@ -59,13 +59,13 @@ def test_a_crash_leaves_everything_open_unknown_and_what_comes_late_is_left_out(
     assert recorder.abandon(process) == recorder.abandon(other) == 0
 
 
-def test_polls_tell_how_far_a_partition_goes(recorder: Recorder) -> None:
+def test_polls_report_how_far_a_partition_goes(recorder: Recorder) -> None:
     op = recorder.invoke(recorder.process("reader"), "poll", [["poll"]])
     recorder.complete(op, Ok, [["poll", {"orders-0": [[3, 1], [9, 2, 4]], "orders-1": []}]])
     assert recorder.ends == {"orders-0": 10} and recorder.counts.records_read == 2
 
 
-def test_lines_of_many_threads_stand_in_the_order_of_their_times() -> None:
+def test_lines_of_many_threads_are_ordered_by_time() -> None:
     writer = HistoryWriter()
     recorder = Recorder(writer)
 
@@ -93,7 +93,7 @@ def test_a_value_survives_its_record(size: int) -> None:
 
 
 @pytest.mark.parametrize("data", [None, b"", b"7", b"[]", b'{"v":"7"}', b"\xff"])
-def test_a_record_that_no_workload_sent_is_a_value_nobody_wrote(data: bytes | None) -> None:
+def test_a_record_of_no_workload_is_a_foreign_value(data: bytes | None) -> None:
     assert decode_value(data) < 0
 
 

@@ -31,7 +31,7 @@ def view(leader: int, epoch: int, *isr: int) -> PartitionView:
     return PartitionView(leader, epoch, (1, 2, 3), isr)
 
 
-def test_the_highest_leader_epoch_counts_and_among_equals_the_leaders_word() -> None:
+def test_the_highest_leader_epoch_counts_and_then_the_leaders_response() -> None:
     samples = Samples()
     assert samples.take(1, {P: view(2, 5, 1, 2, 3)}) == [(P, view(2, 5, 1, 2, 3))]
     assert samples.take(3, {P: view(2, 5, 1, 2, 3)}) == []
@@ -42,7 +42,7 @@ def test_the_highest_leader_epoch_counts_and_among_equals_the_leaders_word() -> 
     assert samples.taken == 6
 
 
-def test_who_is_silent_does_not_count_and_the_account_never_goes_back() -> None:
+def test_unresponsive_brokers_do_not_count_and_the_state_never_goes_back() -> None:
     samples = Samples()
     samples.take(2, {P: view(2, 5, 2)})
     samples.silent(2)
@@ -51,7 +51,7 @@ def test_who_is_silent_does_not_count_and_the_account_never_goes_back() -> None:
     samples.silent(9)
 
 
-def test_eligible_leader_replicas_are_part_of_what_is_told() -> None:
+def test_eligible_leader_replicas_are_sampled() -> None:
     row = DescribeTopicPartitionsResponsePartition(
         leader_id=-1,
         leader_epoch=4,
@@ -96,7 +96,7 @@ class Broker:
 
 
 @pytest.mark.parametrize(("knows_elr", "partitions", "elr"), [(True, [0, 1], [2]), (False, [0], None)])
-def test_a_broker_is_asked_for_as_much_as_it_knows(
+def test_the_request_to_a_broker_matches_its_supported_versions(
     monkeypatch: pytest.MonkeyPatch, knows_elr: bool, partitions: list[int], elr: list[int] | None
 ) -> None:
     monkeypatch.setattr(module, "Channel", Broker)

@@ -234,7 +234,7 @@ def test_a_query_is_a_table(path: Path) -> None:
     assert read(source, {}, {"incrementing": 1}) == [{"id": 1, "twice": "2.2"}]
 
 
-def test_what_is_not_there_is_said(tmp_path: Path, path: Path) -> None:
+def test_what_does_not_exist_is_said(tmp_path: Path, path: Path) -> None:
     with pytest.raises(DatabaseError, match="unable to open database file"):
         Sqlite(str(tmp_path / "none.db")).connect()
     with pytest.raises(DatabaseError, match="there is no column ID2 in"):

@@ -74,7 +74,7 @@ def test_an_isr_grows_and_shrinks(world: World) -> None:
     assert (answer.isr, answer.leader_epoch, answer.partition_epoch) == ([1], 0, 3)
 
 
-def test_the_isr_that_is_there_already_changes_nothing(world: World) -> None:
+def test_a_proposal_of_the_current_isr_changes_nothing(world: World) -> None:
     offset = world.next_offset
     answer = ask(world, data_of(world, 1, 2))
     assert (answer.error_code, answer.isr, answer.partition_epoch) == (ErrorCode.NONE, [1, 2], 1)
@@ -147,9 +147,7 @@ CASES: list[tuple[str, Case, int, ErrorCode]] = [
 
 
 @pytest.mark.parametrize(("case", "sender", "code"), [row[1:] for row in CASES], ids=[row[0] for row in CASES])
-def test_a_request_that_is_wrong_is_told_the_first_thing_that_is(
-    world: World, case: Case, sender: int, code: ErrorCode
-) -> None:
+def test_an_invalid_request_gets_its_first_error(world: World, case: Case, sender: int, code: ErrorCode) -> None:
     request = request_of(world, _known(world, case), sender=sender)
     result = alter_partition(world.context(), request)
     assert result.records == []
@@ -195,7 +193,7 @@ def test_one_request_changes_a_partition_once(world: World) -> None:
     assert world.partition("a").partition_epoch == 2
 
 
-def test_a_recovering_leader_says_when_it_is_done_and_only_then_the_isr_grows() -> None:
+def test_the_isr_grows_only_after_a_recovering_leader_reports_its_end() -> None:
     world = World()
     world.start(1, 2)
     world.topic("a", (1, 2), unclean_leader_election_enable="true")
@@ -214,7 +212,7 @@ def test_a_recovering_leader_says_when_it_is_done_and_only_then_the_isr_grows() 
     assert ask(world, data_of(world, 2, 1), sender=2).error_code == ErrorCode.NONE
 
 
-def test_a_reassignment_that_takes_the_leader_away_is_made_and_told() -> None:
+def test_a_reassignment_that_takes_the_leader_away_is_made_and_reported() -> None:
     world = World()
     world.start(1, 2, 3)
     topic_id = world.topic("a", (1, 2))

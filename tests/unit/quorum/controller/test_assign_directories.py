@@ -61,7 +61,7 @@ def test_a_brokers_only_directory_is_known_and_one_of_several_is_not(world: Worl
     assert world.partition("orders").directories == (UNASSIGNED_DIRECTORY, log_dir(2))
 
 
-def test_what_a_broker_says_is_noted_once(world: World) -> None:
+def test_a_brokers_report_is_recorded_once(world: World) -> None:
     assert assign(world, (A, 0), (B, 1)) == [0, 0]
     assert world.partition("orders", 0).directories == (A, log_dir(2))
     assert world.partition("orders", 1).directories == (B, log_dir(2))
@@ -72,7 +72,7 @@ def test_what_a_broker_says_is_noted_once(world: World) -> None:
     assert world.next_offset == offset
 
 
-def test_the_last_word_on_a_replica_counts(world: World) -> None:
+def test_the_last_assignment_of_a_replica_counts(world: World) -> None:
     assert assign(world, (A, 0), (B, 0)) == [0, 0]
     assert world.partition("orders").directory(1) == B
 
@@ -105,7 +105,7 @@ def test_the_replicas_of_a_failed_directory_lose_isr_and_leadership_and_no_other
     assert (world.partition("orders", 1).leader, world.partition("orders", 1).isr) == (2, (2,))
 
 
-def test_one_that_is_assigned_to_a_failed_directory_loses_them_then(world: World) -> None:
+def test_a_replica_assigned_to_a_failed_directory_loses_isr_and_leadership(world: World) -> None:
     """The directory failed before the controller knew what was in it."""
     world.beat(1, offline_log_dirs=[B])
     assert world.partition("orders", 1).leader == 1
@@ -126,7 +126,7 @@ def test_a_replica_in_a_failed_directory_is_not_elected_though_its_broker_lives(
     assert world.partition("orders", 1).leader == 2
 
 
-def test_a_broker_whose_directory_fails_while_it_starts_is_not_given_what_lies_there(world: World) -> None:
+def test_a_directory_that_fails_during_the_start_gets_no_replicas(world: World) -> None:
     assign(world, (A, 0), (B, 1))
     world.fence(2)
     world.fence(1)

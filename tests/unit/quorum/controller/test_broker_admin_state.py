@@ -106,7 +106,7 @@ def world(request: pytest.FixtureRequest) -> World:
 # Maintenance.
 
 
-def test_in_maintenance_a_broker_leads_what_nobody_else_can_lead_and_nothing_else(world: World) -> None:
+def test_in_maintenance_a_broker_leads_only_partitions_that_no_other_can_lead(world: World) -> None:
     world.topic("a", (1, 2), (2, 1), (1, 3))
     world.topic("alone", (1,))
     begin(world, 1, BrokerAdminState.MAINTENANCE)
@@ -187,14 +187,14 @@ def test_after_maintenance_leaderships_come_back_when_the_broker_is_in_sync(worl
         ("1", "asleep", ErrorCode.INVALID_CONFIG),
     ],
 )
-def test_what_cannot_be_asked_is_refused(world: World, name: str, value: str, code: ErrorCode) -> None:
+def test_an_invalid_request_is_refused(world: World, name: str, value: str, code: ErrorCode) -> None:
     config = AlterableConfig(name=STATE_KEY, config_operation=SET, value=value)
     resource = AlterConfigsResource(resource_type=4, resource_name=name, configs=[config])
     (row,) = world.do(incremental_alter_configs, IncrementalAlterConfigsRequest(resources=[resource])).responses
     assert row.error_code == code and row.error_message
 
 
-def test_what_a_release_wrote_that_did_not_know_of_it_asks_nothing(world: World) -> None:
+def test_a_config_written_by_an_older_release_changes_nothing(world: World) -> None:
     world.topic("a", (1, 2))
     world.apply([Config(resource_type=4, resource_name="1", name=STATE_KEY, value="out to lunch")])
     assert not world.duty(move_leaders)
@@ -227,7 +227,7 @@ def test_those_with_fewest_replicas_get_them() -> None:
     assert sorted(each[0] for each in replicas(world, "a")) == [3] + [4] * 5
 
 
-def test_so_many_at_a_time_are_on_their_way() -> None:
+def test_concurrent_moves_are_limited() -> None:
     world = World(decommission_partitions_max=4)
     world.start(1, 2, 3)
     world.topic("a", *[(1, 2)] * 7)
@@ -277,7 +277,7 @@ def test_the_last_broker_is_not_decommissioned() -> None:
     assert row.error_code == ErrorCode.INVALID_REPLICATION_FACTOR and "no broker would remain" in str(row.error_message)
 
 
-def test_taken_back_what_is_on_its_way_goes_back_and_what_has_moved_stays(world: World) -> None:
+def test_a_reverted_decommission_cancels_pending_moves_and_keeps_completed_ones(world: World) -> None:
     world.topic("a", (1, 2), (1, 2))
     begin(world, 1, BrokerAdminState.DECOMMISSIONED)
     world.duty(move_replicas)
@@ -288,7 +288,7 @@ def test_taken_back_what_is_on_its_way_goes_back_and_what_has_moved_stays(world:
     assert world.duty(move_replicas) == []
 
 
-def test_what_somebody_else_reassigns_is_left_alone_until_it_is_over(world: World) -> None:
+def test_a_foreign_reassignment_is_left_alone_until_it_ends(world: World) -> None:
     world.topic("a", (1, 2))
     row = ReassignablePartition(partition_index=0, replicas=[1, 4])
     topics = [ReassignableTopic(name="a", partitions=[row])]
@@ -313,7 +313,7 @@ def test_a_reassignment_to_a_broker_that_leaves_goes_elsewhere(world: World) -> 
     assert replicas(world, "a") == [(4, 2)]
 
 
-def test_it_waits_while_nobody_can_take_a_replica_and_goes_on_when_somebody_is_back() -> None:
+def test_it_waits_while_none_can_take_a_replica_and_continues_when_one_is_back() -> None:
     world = World()
     world.start(1, 2, 3)
     world.topic("a", (1, 2))
@@ -376,7 +376,7 @@ def test_a_move_to_a_broker_that_was_unregistered_goes_elsewhere(world: World) -
     assert world.partition("a").adding_replicas == (4,)
 
 
-def test_unregistered_a_broker_is_asked_nothing_any_more(world: World) -> None:
+def test_an_unregistered_broker_gets_no_requests(world: World) -> None:
     begin(world, 4, BrokerAdminState.DECOMMISSIONED)
     world.do(unregister_broker, UnregisterBrokerRequest(broker_id=4))
     assert admin_state_of(world.image.configs, 4) is None
@@ -400,7 +400,7 @@ def throttled(world: World, broker_id: int, rate: str) -> None:
     assert row.error_code == ErrorCode.NONE, row.error_message
 
 
-def test_what_moves_is_throttled_and_no_more_when_it_has_moved() -> None:
+def test_moving_replicas_are_throttled_until_their_move_completes() -> None:
     world = World()
     world.start(1, 2, 3)
     world.topic("a", (1, 2), (2, 3))
@@ -527,7 +527,7 @@ def test_a_throttle_set_ahead_outlives_the_departure_of_another_broker() -> None
     assert rates(world) == ["9000", "9000"]
 
 
-def test_the_rates_follow_the_least_throttle_of_those_who_are_leaving() -> None:
+def test_the_rate_is_the_smallest_throttle_of_decommissioned_brokers() -> None:
     world = World()
     world.start(1, 2, 3, 4, 5)
     world.topic("a", (1, 3))
@@ -550,7 +550,7 @@ def test_the_rates_follow_the_least_throttle_of_those_who_are_leaving() -> None:
     assert configs(world, 2, "a") == {LEADERS: "0:3"}, "an operator's own, on its way"
 
 
-def test_a_throttle_given_while_its_broker_is_told_to_stay_is_one_for_the_next_time() -> None:
+def test_a_throttle_set_while_its_broker_stays_applies_to_the_next_decommission() -> None:
     world = World()
     world.start(1, 2, 3)
     world.topic("a", (1, 2))
@@ -560,7 +560,7 @@ def test_a_throttle_given_while_its_broker_is_told_to_stay_is_one_for_the_next_t
     assert configs(world, 4, "1") == {THROTTLE: "6000"} and rates(world) == [None, None]
 
 
-def test_the_marks_of_what_has_moved_go_with_the_next_step(world: World) -> None:
+def test_marks_of_completed_moves_are_removed_with_the_next_step(world: World) -> None:
     """Else each of a large topic's many steps writes all marks of all before it once more."""
     world.topic("a", *(((1, 2),) * 6))
     world.settings = replace(world.settings, decommission_partitions_max=2)

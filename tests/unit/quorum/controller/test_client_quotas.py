@@ -61,7 +61,7 @@ def test_quotas_are_set_changed_and_removed() -> None:
     assert alter(world) == []
 
 
-def test_what_is_only_validated_changes_nothing() -> None:
+def test_validate_only_changes_nothing() -> None:
     world = World()
     offset = world.next_offset
     bad = entry([("user", "bob")], producer_byte_rate=-1)
@@ -97,7 +97,7 @@ def test_what_is_only_validated_changes_nothing() -> None:
         f"{[(op.key, op.value) for op in wrong.ops]}"
     ),
 )
-def test_what_cannot_be_is_refused_and_the_rest_is_done(wrong: RequestEntryData) -> None:
+def test_invalid_changes_are_refused_and_the_others_applied(wrong: RequestEntryData) -> None:
     world = World()
     good = entry([("user", "bob")], controller_mutation_rate=0.5)
     assert alter(world, wrong, good, unresolved=["no.such.host"]) == [ErrorCode.INVALID_REQUEST, 0]
@@ -111,7 +111,7 @@ def test_addresses_and_hosts_have_a_connection_rate_only() -> None:
     assert list(quotas(world)) == [(("ip", None),), (("ip", "::1"),), (("ip", "localhost"),)]
 
 
-def test_who_or_what_is_named_twice_is_refused() -> None:
+def test_duplicate_entities_and_keys_are_refused() -> None:
     world = World()
     twice = RequestEntryData(entity=entry(ANN).entity, ops=[OpData(key="producer_byte_rate", value=1.0)] * 2)
     assert alter(world, twice) == [ErrorCode.INVALID_REQUEST]

@@ -185,7 +185,7 @@ def test_one_wrong_config_refuses_its_resource_and_no_other(world: World) -> Non
     assert dict(world.image.configs.topic("b")) == {"retention.ms": "5"}
 
 
-def test_a_resource_that_comes_twice_is_refused_once(world: World) -> None:
+def test_a_duplicate_resource_is_refused_once(world: World) -> None:
     change = resource(TOPIC, "a", ("retention.ms", SET, "5"))
     assert alter(world, change, change) == [ErrorCode.INVALID_REQUEST]
     assert of_topic(world) == {"retention.ms": "1000"}
@@ -265,7 +265,7 @@ def test_a_topics_min_isr_in_effect_never_exceeds_its_replication_factor(world: 
     assert world.context().effective_min_isr(topic) == 2
 
 
-def test_what_would_not_fit_a_record_is_refused(world: World) -> None:
+def test_values_too_large_for_a_record_are_refused(world: World) -> None:
     for size, code in ((CONFIG_LENGTH_MAX - 3, ErrorCode.NONE), (CONFIG_LENGTH_MAX, ErrorCode.INVALID_CONFIG)):
         assert alter(world, resource(BROKER, "1", ("my.", SET, "\x01" * size))) == [code]
     longest = "\x01" * (CONFIG_LENGTH_MAX + 1)

@@ -28,7 +28,7 @@ def world() -> World:
     return world
 
 
-def test_a_topic_is_made_as_asked(world: World) -> None:
+def test_a_topic_is_made_as_requested(world: World) -> None:
     (result,) = create(world, creatable("a", 6, 2, configs={"min.insync.replicas": "2", "cleanup.policy": "compact"}))
     assert (result.error_code, result.error_message) == (ErrorCode.NONE, None)
     assert (result.num_partitions, result.replication_factor) == (6, 2)
@@ -77,7 +77,7 @@ def test_a_fenced_broker_gets_replicas_only_when_there_are_not_enough_others(wor
         assert partition.replicas[-1] == 4 and set(partition.isr) == {1, 2, 3}
 
 
-def test_validate_only_says_the_same_and_makes_nothing(world: World) -> None:
+def test_validate_only_returns_the_same_result_and_creates_nothing(world: World) -> None:
     offset = world.next_offset
     (result, bad) = create(world, creatable("a", 3), creatable("b", 0), validate_only=True)
     assert (result.error_code, result.num_partitions) == (ErrorCode.NONE, 3)

@@ -468,7 +468,7 @@ def trust_that_there_never_was_a_log(patches: pytest.MonkeyPatch) -> None:
         (taken_out_from_under_a_move, trust_that_there_never_was_a_log),
     ],
 )
-def test_nobody_leads_with_an_empty_log_but_by_a_mistake_which_is_seen(
+def test_no_replica_leads_with_an_empty_log_and_a_violation_is_detected(
     monkeypatch: pytest.MonkeyPatch, story: Story, mistake: Callable[[pytest.MonkeyPatch], None]
 ) -> None:
     def end() -> DirectoryHistories:

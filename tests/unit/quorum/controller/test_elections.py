@@ -87,7 +87,7 @@ def test_an_unclean_election_by_request_works_though_the_config_is_off(world: Wo
     assert partition.leader == 4 and partition.isr == (4,) and partition.recovering
 
 
-def test_with_nobody_alive_there_is_nobody_to_elect(world: World) -> None:
+def test_without_live_replicas_no_leader_is_elected(world: World) -> None:
     world.fence(4)
     assert elect(world, UNCLEAN, ("dark", 0)) == [ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE]
 

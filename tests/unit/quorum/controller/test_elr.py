@@ -85,13 +85,13 @@ def switch(of: World, level: int) -> None:
     of.do(update_features, UpdateFeaturesRequest(feature_updates=[update], validate_only=False))
 
 
-def test_who_leaves_an_isr_that_is_large_enough_is_not_eligible() -> None:
+def test_a_replica_that_leaves_a_large_isr_is_not_eligible() -> None:
     cluster = world()
     cluster.fence(1)
     assert state(cluster.partition("t")) == (2, (2, 3), (), ())
 
 
-def test_who_leaves_an_isr_below_its_minimum_is_eligible_and_leads_when_nobody_else_can() -> None:
+def test_a_replica_that_leaves_an_isr_below_its_minimum_is_eligible_and_leads_as_the_last_one() -> None:
     cluster = world()
     cluster.fence(1, 2)
     assert state(cluster.partition("t")) == (3, (3,), (2,), ())
@@ -125,7 +125,7 @@ def test_the_last_replica_standing_that_lost_its_page_cache_gives_way_to_one_tha
     assert state(cluster.partition("t")) == (2, (2,), (), ())
 
 
-def test_with_nobody_eligible_the_last_leader_is_waited_for_and_elected_uncleanly() -> None:
+def test_without_eligible_replicas_the_last_leader_is_awaited_and_elected_uncleanly() -> None:
     cluster = world()
     cluster.fence(1, 2, 3)
     come_back(cluster, 1)
@@ -148,7 +148,7 @@ def test_a_last_leader_whose_disk_is_gone_is_not_elected() -> None:
     assert state(cluster.partition("t")) == (-1, (), (), ())
 
 
-def test_a_broker_that_was_unregistered_comes_back_with_nothing_to_vouch_for_it() -> None:
+def test_a_broker_that_registers_after_an_unregistration_is_not_eligible() -> None:
     cluster = world()
     cluster.fence(1, 2, 3)
     cluster.do(unregister_broker, UnregisterBrokerRequest(broker_id=2))
@@ -258,7 +258,7 @@ def test_switching_it_on_sets_the_minimum_for_the_whole_cluster() -> None:
     assert "min.insync.replicas" not in cluster.image.configs.of(4, "1")
 
 
-def test_switched_off_what_was_eligible_is_in_sync_again() -> None:
+def test_without_elr_eligible_replicas_rejoin_the_isr() -> None:
     cluster = world()
     cluster.fence(1, 2, 3)
     assert state(cluster.partition("t")) == (-1, (), (2, 3), (3,))

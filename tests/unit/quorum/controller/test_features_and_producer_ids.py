@@ -36,7 +36,7 @@ def test_a_new_cluster_has_the_latest_versions_and_eligible_leader_replicas_as_c
     assert world.image.features.metadata_version == 30, "4.3-IV0"
 
 
-def test_a_feature_goes_up_and_down_where_everybody_supports_it() -> None:
+def test_a_feature_level_changes_only_if_all_nodes_support_it() -> None:
     world = World()
     world.start(1)
     offset = world.next_offset
@@ -75,7 +75,7 @@ def test_old_versions_are_answered_for_each_feature() -> None:
         [("kraft.version", 1, UPGRADE), ("group.version", 2, UPGRADE)],
     ],
 )
-def test_a_level_that_cannot_be_is_refused_with_all_that_came_with_it(updates: list[tuple[str, int, int]]) -> None:
+def test_an_invalid_level_fails_the_whole_request(updates: list[tuple[str, int, int]]) -> None:
     world = World()
     offset = world.next_offset
     assert world.refused(update_features, request(*updates)) == ErrorCode.INVALID_UPDATE_VERSION
@@ -111,7 +111,7 @@ def test_a_downgrade_needs_to_be_called_one_which_version_0_cannot() -> None:
     assert world.do(update_features, old).error_code == ErrorCode.NONE
 
 
-def test_of_a_feature_named_twice_the_last_word_counts_and_each_is_answered() -> None:
+def test_the_last_of_duplicate_features_counts_and_each_gets_a_result() -> None:
     world = World()
     world.api_version = 1
     twice = request(("transaction.version", 9, UPGRADE), ("group.version", 0, SAFE), ("transaction.version", 1, SAFE))
@@ -154,7 +154,7 @@ def test_a_broker_of_another_epoch_gets_no_producer_ids() -> None:
         assert world.refused(allocate_producer_ids, block) == ErrorCode.STALE_BROKER_EPOCH
 
 
-def test_the_last_producer_ids_are_given_out_and_none_after_them() -> None:
+def test_the_last_producer_ids_are_allocated_and_then_none() -> None:
     world = World()
     world.start(1)
     epoch = world.epoch_of(1)

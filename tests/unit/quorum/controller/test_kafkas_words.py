@@ -44,7 +44,7 @@ def test_a_replication_factor_beyond_the_brokers() -> None:
     )
 
 
-def test_an_election_of_what_is_not_there() -> None:
+def test_an_election_for_a_missing_partition() -> None:
     world = World()
     world.start(1)
     world.topic("orders", (1,))
@@ -95,7 +95,7 @@ def test_an_address_combined_with_a_user() -> None:
     )
 
 
-def test_an_unknown_topic_config_with_what_was_meant_where_something_is_near() -> None:
+def test_an_unknown_topic_config_is_reported_with_a_similar_one() -> None:
     with pytest.raises(InvalidValue, match=r"^Unknown topic config name: nonsense$"):
         validate_topic_configs({"nonsense": "1"})
     with pytest.raises(

@@ -9,7 +9,7 @@ from kvorum.quorum.controller.liveness import fence_refused_broker, fence_stale_
 from tests.unit.quorum.controller.controller_kit import SESSION_MS, World, log_dir
 
 
-def test_a_broker_is_unfenced_when_it_asks_and_has_taken_in_its_registration() -> None:
+def test_a_broker_is_unfenced_when_it_requests_and_has_taken_in_its_registration() -> None:
     world = World()
     epoch = world.register(1)
     behind = world.beat(1, current_metadata_offset=epoch - 1)
@@ -53,7 +53,7 @@ def test_cordoned_directories_are_noted_once_and_have_to_be_the_brokers_own() ->
     assert world.refused(heartbeat, request) == ErrorCode.INVALID_REQUEST
 
 
-def test_a_broker_that_asks_for_it_is_fenced() -> None:
+def test_a_broker_that_requests_it_is_fenced() -> None:
     world = World()
     world.start(1, 2)
     world.topic("a", (1, 2))
@@ -81,7 +81,7 @@ def test_silence_beyond_the_session_fences_the_longest_silent_first_one_a_decisi
     assert world.heartbeats.next_check_ms(world.image.cluster, world.now_ms) is None
 
 
-def test_a_new_active_controller_gives_everybody_a_fresh_session() -> None:
+def test_a_new_active_controller_gives_all_a_fresh_session() -> None:
     world = World()
     world.start(1, 2)
     world.now_ms += 100 * SESSION_MS
@@ -119,7 +119,7 @@ def test_fencing_takes_the_next_leader_from_the_isr_in_the_order_of_the_replicas
 
 
 @pytest.mark.parametrize("elr", [0, 1])
-def test_when_all_of_the_isr_is_gone_only_its_last_member_brings_the_partition_back(elr: int) -> None:
+def test_after_all_isr_members_fail_only_the_last_one_restores_the_partition(elr: int) -> None:
     world = World(elr=elr)
     world.start(1, 2, 3)
     world.topic("a", (1, 2, 3))
@@ -150,7 +150,7 @@ def test_a_fenced_broker_may_shut_down_at_once() -> None:
     assert answer.should_shut_down and answer.is_fenced
 
 
-def test_a_broker_that_leads_nothing_and_is_missed_by_nobody_may_shut_down_at_once() -> None:
+def test_a_broker_without_leaderships_and_pending_isr_changes_may_shut_down_at_once() -> None:
     world = World()
     world.start(1, 2)
     world.topic("a", (2, 1))
@@ -168,7 +168,7 @@ def test_want_fence_and_want_shut_down_together_are_granted_at_once() -> None:
     assert world.partition("a").leader == 2
 
 
-def test_controlled_shutdown_moves_leaderships_and_ends_when_everybody_knows() -> None:
+def test_controlled_shutdown_moves_leaderships_and_ends_when_all_brokers_know() -> None:
     world = World()
     world.start(1, 2, 3)
     world.topic("a", (1, 2, 3))
@@ -189,7 +189,7 @@ def test_controlled_shutdown_moves_leaderships_and_ends_when_everybody_knows() -
     assert world.image.cluster.is_active(1), "its next incarnation is as good as new"
 
 
-def test_a_controlled_shutdown_goes_on_under_a_new_controller() -> None:
+def test_a_controlled_shutdown_continues_under_a_new_controller() -> None:
     world = World()
     world.start(1, 2)
     world.topic("a", (1, 2))
@@ -241,7 +241,7 @@ def test_a_shutdown_does_not_wait_for_replicas_that_are_gone(min_isr: str) -> No
     assert world.partition("a").isr == (2,)
 
 
-def test_a_broker_that_changes_its_mind_waits_anew_the_next_time() -> None:
+def test_a_broker_that_changes_its_mind_waits_again_the_next_time() -> None:
     world = World()
     world.start(1, 2, 3)
     world.topic("a", (1, 2, 3), min_insync_replicas="2")

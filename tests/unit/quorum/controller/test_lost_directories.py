@@ -80,7 +80,7 @@ def join_isr(of: World, leader: int, *members: int) -> None:
 
 
 @pytest.mark.parametrize("fails_first", [False, True])
-def test_a_directory_taken_out_after_a_clean_stop_leaves_nobody_eligible_by_it(fails_first: bool) -> None:
+def test_a_directory_removed_after_a_clean_stop_makes_no_replica_eligible(fails_first: bool) -> None:
     of = world()
     die(of, 1, 2)
     assert of.state("t") == (3, (3,), (2,), ())
@@ -96,7 +96,7 @@ def test_a_directory_taken_out_after_a_clean_stop_leaves_nobody_eligible_by_it(f
     assert of.state("t")[:2] == (2, (2,)), "2 has all, and leads"
 
 
-def test_a_clean_stop_keeps_a_replica_eligible_whose_directory_is_there() -> None:
+def test_a_clean_stop_keeps_a_replica_eligible_whose_directory_exists() -> None:
     of = world()
     die(of, 1, 2)
     come_back(of, A, clean=stop(of))
@@ -154,7 +154,7 @@ def test_a_broker_that_was_unregistered_does_not_lead_with_another_log() -> None
     assert of.state("t") == (-1, (), (), ())
 
 
-def test_a_replica_that_says_it_is_lost_is_eligible_by_nothing() -> None:
+def test_a_replica_reported_as_lost_is_not_eligible() -> None:
     """It found no log in the directory that the metadata name, though that one works."""
     of = world(min_isr=1)
     die(of, 1, 2, 3)
@@ -175,14 +175,14 @@ def test_a_lost_replica_leaves_isr_and_leadership() -> None:
     assert of.state("t") == (1, (1,), (2,), ())
 
 
-def test_a_lost_replica_that_was_alone_is_not_eligible_for_what_it_had() -> None:
+def test_a_lost_last_replica_is_not_eligible() -> None:
     of = world()
     die(of, 1, 2)
     assign(of, LOST_DIRECTORY)
     assert of.state("t") == (-1, (), (2,), ())
 
 
-def test_who_came_into_the_isr_with_its_new_log_leads_once_its_directory_is_known() -> None:
+def test_a_replica_that_joined_with_a_new_log_leads_once_its_directory_is_known() -> None:
     """What it says of its directory is late: by then the others have gone, and its new log has all."""
     of = world()
     die(of, 3)
@@ -194,7 +194,7 @@ def test_who_came_into_the_isr_with_its_new_log_leads_once_its_directory_is_know
     assert of.state("t")[:2] == (3, (3,))
 
 
-def test_who_left_the_isr_again_before_its_directory_is_known_stays_eligible() -> None:
+def test_a_replica_that_left_before_its_directory_is_known_stays_eligible() -> None:
     of = world()
     die(of, 3)
     come_back(of, B)
@@ -221,7 +221,7 @@ def test_a_move_between_directories_that_work_costs_nothing() -> None:
     assert of.state("t") == (3, (3,), (2,), ())
 
 
-def test_a_directory_that_is_told_for_the_first_time_costs_nothing() -> None:
+def test_a_directory_that_is_reported_for_the_first_time_costs_nothing() -> None:
     of = unassigned()
     die(of, 1, 2)
     come_back(of, A, B, clean=stop(of))
@@ -231,7 +231,7 @@ def test_a_directory_that_is_told_for_the_first_time_costs_nothing() -> None:
 
 @pytest.mark.parametrize("clean", [False, True])
 @pytest.mark.parametrize("told", [False, True], ids=["not told", "told by a heartbeat"])
-def test_where_nobody_knows_in_which_directory_a_replica_lay_any_may_have_been_it(told: bool, clean: bool) -> None:
+def test_a_replica_in_an_unknown_directory_may_have_been_in_any(told: bool, clean: bool) -> None:
     of = unassigned()
     die(of, 1, 2)
     if told:
@@ -245,7 +245,7 @@ def test_where_nobody_knows_in_which_directory_a_replica_lay_any_may_have_been_i
     assert of.state("t") == (-1, (), (2,), ())
 
 
-def test_what_has_failed_is_known_from_a_snapshot_and_of_a_broker_that_registers_again() -> None:
+def test_failed_directories_are_restored_from_a_snapshot_and_a_registration() -> None:
     of = unassigned()
     of.beat(3, offline_log_dirs=[A])
     broker = of.image.cluster.broker(3)
@@ -271,7 +271,7 @@ def unassigned() -> World:
     return of
 
 
-def test_without_eligible_replicas_the_last_of_the_isr_leads_with_what_it_has_as_in_kafka() -> None:
+def test_without_eligible_replicas_the_last_isr_member_leads_with_its_remaining_log() -> None:
     of = world(elr=0)
     die(of, 1, 2, 3)
     come_back(of, B)
@@ -280,7 +280,7 @@ def test_without_eligible_replicas_the_last_of_the_isr_leads_with_what_it_has_as
     assert of.state("t") == (3, (3,), (), ())
 
 
-def test_switched_off_who_has_its_log_is_in_sync_again_before_who_has_not() -> None:
+def test_without_elr_a_replica_with_its_log_is_preferred() -> None:
     of = world()
     die(of, 1, 2)
     of.beat(3, offline_log_dirs=[A])

@@ -103,7 +103,7 @@ def test_it_adds_first_and_removes_when_the_added_are_in_sync(world: World) -> N
     assert len(after.directories) == 2 and listed(world) == {}
 
 
-def test_another_order_of_the_same_replicas_is_there_at_once(world: World) -> None:
+def test_another_order_of_the_same_replicas_exists_at_once(world: World) -> None:
     begin(world, 2, 1)
     partition = world.partition("a")
     assert shape(world) == ((2, 1), (), ())
@@ -113,7 +113,7 @@ def test_another_order_of_the_same_replicas_is_there_at_once(world: World) -> No
     assert world.next_offset == before, "nothing is written that changes nothing"
 
 
-def test_fewer_replicas_are_there_at_once_if_all_that_stay_are_in_sync(world: World) -> None:
+def test_a_reduction_completes_at_once_if_all_remaining_replicas_are_in_sync(world: World) -> None:
     begin(world, 1)
     partition = world.partition("a")
     assert (shape(world), partition.isr, partition.leader) == (((1,), (), ()), (1,), 1)
@@ -152,7 +152,7 @@ def test_replicas_that_cannot_be_are_refused(world: World, replicas: list[int], 
     assert shape(world) == ((1, 2), (), ())
 
 
-def test_what_is_not_there_is_refused_and_the_rest_is_done(world: World) -> None:
+def test_missing_partitions_are_refused_and_the_others_applied(world: World) -> None:
     request = AlterPartitionReassignmentsRequest(
         topics=[
             ReassignableTopic(name="nothing", partitions=[ReassignablePartition(partition_index=0, replicas=[3])]),
@@ -192,7 +192,7 @@ def test_the_number_of_replicas_changes_only_where_that_is_allowed(world: World)
     assert ask(world, None, resize=False).error_code == ErrorCode.NONE
 
 
-def test_a_change_under_way_lets_go_of_who_is_not_wanted_any_more(world: World) -> None:
+def test_a_changed_reassignment_drops_superseded_replicas(world: World) -> None:
     begin(world, 3, 4)
     assert in_sync(world, 1, 2, 3) == ErrorCode.NONE
     begin(world, 4, 5)
@@ -203,7 +203,7 @@ def test_a_change_under_way_lets_go_of_who_is_not_wanted_any_more(world: World) 
     assert shape(world) == ((4, 5), (), ()) and world.partition("a").isr == (4, 5)
 
 
-def test_asked_for_again_it_goes_on_as_it_is(world: World) -> None:
+def test_requested_again_it_continues_as_it_is(world: World) -> None:
     begin(world, 3, 1)
     before = world.next_offset
     begin(world, 3, 1)
@@ -263,7 +263,7 @@ def test_a_cancel_is_refused_where_only_added_replicas_are_in_sync(unclean: bool
 
 
 @pytest.mark.parametrize(("eligible", "code"), [(2, ErrorCode.NONE), (3, ErrorCode.INVALID_REPLICA_ASSIGNMENT)])
-def test_without_a_leader_a_cancel_keeps_who_is_eligible(eligible: int, code: ErrorCode) -> None:
+def test_without_a_leader_a_cancel_keeps_eligible_replicas(eligible: int, code: ErrorCode) -> None:
     world = World()
     world.start(1, 2, 3, 4)
     world.topic("a", (1, 2), unclean_leader_election_enable="true")
@@ -288,12 +288,12 @@ def test_eligible_replicas_that_are_removed_are_eligible_no_more() -> None:
     assert shape(world) == ((1, 4), (), ()) and world.state("a") == (1, (1, 4), (), ())
 
 
-def test_a_partition_named_twice_goes_on_from_what_was_decided_first(world: World) -> None:
+def test_a_partition_named_twice_continues_from_what_was_decided_first(world: World) -> None:
     row = ask(world, [3, 4], None)
     assert row.error_code == ErrorCode.NONE and shape(world) == ((1, 2), (), ())
 
 
-def test_those_that_are_named_are_listed_and_what_is_not_there_is_left_out(world: World) -> None:
+def test_named_ones_are_listed_and_missing_ones_omitted(world: World) -> None:
     world.topic("b", (1,), (2,))
     begin(world, 3)
     names = [("a", [0, 9]), ("b", [0, 1]), ("nothing", [0])]

@@ -81,7 +81,7 @@ def test_a_new_incarnation_first_loses_what_the_old_one_had_in_the_same_change(e
     assert world.state("b") == (1, (1,), (), ()) and world.partition("b").recovering == bool(elr)
 
 
-def test_a_registration_that_never_came_to_be_leaves_the_old_incarnation_its_session() -> None:
+def test_a_failed_registration_keeps_the_old_incarnations_session() -> None:
     world = World()
     world.start(1)
     world.now_ms += SESSION_MS + 1
@@ -148,7 +148,7 @@ def test_a_registration_that_makes_no_sense_is_refused(changes: dict[str, object
         assert world.next_offset == offset
 
 
-def test_the_cluster_is_checked_before_who_is_registered() -> None:
+def test_the_cluster_id_is_checked_before_the_incarnation() -> None:
     world = World()
     world.start(1)
     request = world.registration(1, cluster_id="another", log_dirs=[])
@@ -158,7 +158,7 @@ def test_the_cluster_is_checked_before_who_is_registered() -> None:
 
 
 @pytest.mark.parametrize("elr", [0, 1])
-def test_an_unregistered_broker_is_gone_from_every_isr_but_without_elr_as_the_last_member(elr: int) -> None:
+def test_an_unregistered_broker_leaves_every_isr_except_as_the_last_member_without_elr(elr: int) -> None:
     world = World(elr=elr)
     world.start(1, 2)
     world.topic("a", (1, 2))

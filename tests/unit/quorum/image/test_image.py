@@ -36,7 +36,7 @@ def config(name: str, value: str | None, resource: str = "a", kind: ResourceType
     return Config(resource_type=kind, resource_name=resource, name=name, value=value)
 
 
-def test_a_change_leaves_the_image_it_was_made_from_as_it_was() -> None:
+def test_a_change_does_not_modify_its_base_image() -> None:
     before = image_of(topic("a", 1, 2))
     after = apply(before, [PartitionChange(topic_id=A, partition_id=1, isr=(1,))])
     assert before.topics.by_name["a"].partitions[1].isr == (1, 2, 3)
@@ -57,7 +57,7 @@ def test_a_partition_epoch_grows_with_every_change_a_leader_epoch_with_the_leade
     assert image.topics.by_id[A].partitions[0].leader_epoch == 2, "the same leader again is a new epoch"
 
 
-def test_the_index_knows_who_is_in_sync_and_who_leads() -> None:
+def test_the_index_has_leaders_and_in_sync_replicas() -> None:
     image = image_of(topic("a", 1, 2), topic("b", 2, 1, (2, 3)))
     index = image.topics.index
     assert list(finish(index.partitions_with_in_isr(3))) == [(A, 0), (A, 1), (B, 0)]
@@ -76,7 +76,7 @@ def test_the_index_knows_who_is_in_sync_and_who_leads() -> None:
     assert image.topics.partition_count == 1
 
 
-def test_a_deleted_topic_takes_its_configs_along_also_when_made_anew_at_once() -> None:
+def test_deleting_a_topic_deletes_its_configs_even_if_it_is_recreated_at_once() -> None:
     image = image_of(topic("a", 1), [config("x", "1"), config("y", "2")])
     assert dict(apply(image, [RemoveTopic(topic_id=A)]).configs.topic("a")) == {}
     again = apply(image, [RemoveTopic(topic_id=A), *topic("a", 2), config("y", "3")])
@@ -128,7 +128,7 @@ def test_a_broker_that_registers_again_replaces_itself() -> None:
     assert apply(image, [UnregisterBroker(broker_id=1, broker_epoch=9)]).cluster.broker(1) is None
 
 
-def test_local_changes_say_what_a_broker_has_to_do() -> None:
+def test_local_changes_are_the_brokers_own_work() -> None:
     image = image_of(topic("a", 1, 3), topic("b", 2, 1, (2, 3)))
     delta = MetadataDelta(image)
     for record in (
@@ -184,7 +184,7 @@ def quota(key: str, value: float | None, **entity: str | None) -> ClientQuota:
     return quota_record(entity_of((kind.replace("_", "-"), name) for kind, name in entity.items()), key, value)
 
 
-def test_quotas_are_kept_by_whom_they_are_for_in_whatever_order_it_is_named() -> None:
+def test_quotas_are_stored_per_entity_in_any_order_of_its_names() -> None:
     parts = (QuotaEntity(entity_type="user", entity_name="a"), QuotaEntity(entity_type="client-id", entity_name=None))
     image = image_of(
         [ClientQuota(entity=parts, key="x", value=1), ClientQuota(entity=parts[::-1], key="y", value=2)],
@@ -236,7 +236,7 @@ def test_a_snapshot_over_an_older_image_is_shown_as_a_delta() -> None:
     assert uuid(9) in delta_between(before, after).topics_delta.deleted_topics
 
 
-def test_a_snapshot_in_which_a_topic_was_made_anew_shows_its_configs_right() -> None:
+def test_a_snapshot_in_which_a_topic_was_recreated_shows_its_configs_right() -> None:
     before = image_of(topic("a", 1), [config("x", "1"), config("y", "1")])
     after = image_of(topic("a", 2), [config("y", "1"), config("z", "1")])
     assert delta_between(before, after).apply(9, 9).same_content(after)
@@ -300,7 +300,7 @@ def test_a_one_partition_change_of_100_000_costs_at_most_twice_that_of_1_000() -
 
 
 @pytest.mark.parametrize("count", [1, STEP_COUNT + 1], ids=["few", "many"])
-def test_a_delta_that_is_let_go_of_is_freed_in_steps_and_its_images_stay_whole(count: int) -> None:
+def test_a_delta_that_is_released_is_freed_in_steps_and_its_images_stay_whole(count: int) -> None:
     before = image_of(record for number in range(count) for record in topic(f"t-{number}", number, 2))
     digest = before.digest()
     delta = MetadataDelta(before)

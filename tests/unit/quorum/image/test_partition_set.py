@@ -20,7 +20,7 @@ def by_topic(keys: set[TopicIdPartition]) -> dict[Uuid, list[int]]:
 
 
 @given(changes=st.lists(st.sets(KEYS), max_size=8))
-def test_it_holds_what_entered_and_has_not_left(changes: list[set[TopicIdPartition]]) -> None:
+def test_it_contains_added_and_not_removed_partitions(changes: list[set[TopicIdPartition]]) -> None:
     partitions, model = PartitionSet(), set[TopicIdPartition]()
     for keys in changes:
         before, content = partitions, list(partitions)
@@ -47,7 +47,7 @@ def test_many_of_a_topic_enter_and_leave_as_few_do(count: int) -> None:
     [([5], []), ([0, 0], []), ([], [0]), ([], [4, 4]), ([0], [0])],
     ids=["not there", "leaves twice", "there already", "enters twice", "leaves and enters"],
 )
-def test_what_cannot_leave_or_enter_is_our_own_fault(removed: list[int], added: list[int]) -> None:
+def test_invalid_removals_and_additions_are_programming_errors(removed: list[int], added: list[int]) -> None:
     (topic, *_) = TOPICS
     some = finish(PartitionSet().changed({}, {topic: [0, 9]}))
     with pytest.raises(AssertionError):

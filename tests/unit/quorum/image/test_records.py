@@ -37,7 +37,7 @@ EXAMPLES: list[MetadataRecord] = [
 
 
 @pytest.mark.parametrize("record", EXAMPLES, ids=lambda record: type(record).__name__)
-def test_a_record_comes_back_as_it_was(record: MetadataRecord) -> None:
+def test_a_record_is_decoded_unchanged(record: MetadataRecord) -> None:
     assert decode(encode(record)) == record
     assert decode(memoryview(bytearray(encode(record)))) == record
 
@@ -102,6 +102,6 @@ def test_cut_bytes_are_refused_and_never_another_error(record: MetadataRecord, d
 
 
 @given(st.binary(min_size=16, max_size=16), st.lists(st.integers(0, 2**31 - 1), max_size=5))
-def test_any_ids_come_back(raw: bytes, replicas: list[int]) -> None:
+def test_all_ids_are_decoded_unchanged(raw: bytes, replicas: list[int]) -> None:
     record = records.PartitionChange(topic_id=Uuid(raw), partition_id=1, isr=tuple(replicas))
     assert decode(encode(record)) == record

@@ -20,13 +20,13 @@ from kvorum.quorum.records import (
 ONE, TWO = Feature(name="one", level=1), Feature(name="two", level=1)
 
 
-def test_outside_a_transaction_records_come_out_at_once() -> None:
+def test_outside_a_transaction_records_are_returned_at_once() -> None:
     buffer = TransactionBuffer()
     assert buffer.feed_batch(5, [ONE, TWO]) == [(5, ONE), (6, TWO)]
     assert buffer.open_since is None
 
 
-def test_records_of_a_transaction_come_out_with_its_end() -> None:
+def test_records_of_a_transaction_are_returned_at_its_end() -> None:
     buffer = TransactionBuffer()
     assert buffer.feed_batch(5, [BeginTransaction(), ONE]) == []
     assert buffer.open_since == 5
@@ -35,7 +35,7 @@ def test_records_of_a_transaction_come_out_with_its_end() -> None:
     assert buffer.open_since is None
 
 
-def test_records_of_an_aborted_transaction_never_come_out() -> None:
+def test_records_of_an_aborted_transaction_are_never_returned() -> None:
     buffer = TransactionBuffer()
     assert buffer.feed_batch(0, [BeginTransaction(), ONE, AbortTransaction(), TWO]) == [(3, TWO)]
 
@@ -85,7 +85,7 @@ def test_one_transaction_after_the_other_brings_out_only_its_own() -> None:
     assert (first, second) == ([(1, ONE)], [(4, TWO)])
 
 
-def test_what_is_open_can_be_kept_whatever_comes_next() -> None:
+def test_an_open_transaction_can_be_copied() -> None:
     """A snapshot is written while the log goes on."""
     buffer = TransactionBuffer()
     assert list(buffer.open_records()) == []

@@ -215,9 +215,7 @@ def test_a_fault_in_a_late_step_ends_the_node(monkeypatch: pytest.MonkeyPatch) -
     assert future.done() and future.exception() is not None
 
 
-def test_a_snapshot_that_comes_while_busy_waits_its_turn(
-    monkeypatch: pytest.MonkeyPatch, long_loads: list[str]
-) -> None:
+def test_a_snapshot_during_other_work_waits(monkeypatch: pytest.MonkeyPatch, long_loads: list[str]) -> None:
     """A follower far behind is still loading its own old snapshot when the leader's newer one has arrived."""
     made = world(3, snapshot_bytes=2_000, retained_entries=0, chunk_bytes=1_000)
     leader = made.leader()

@@ -26,7 +26,7 @@ def last_same_term_start(log: list[int], first_index: int, index: int, floor: in
 
 @settings(max_examples=1000, deadline=None)
 @given(shared=TERMS, mine=TERMS, theirs=TERMS, data=st.data())
-def test_an_append_leaves_the_log_as_raft_says(
+def test_an_append_results_in_the_log_that_raft_requires(
     shared: list[int], mine: list[int], theirs: list[int], data: st.DataObject
 ) -> None:
     """Two logs with a common part; whatever piece of the leader's arrives, what is committed stays."""

@@ -182,7 +182,7 @@ def test_a_flipped_bit_in_the_middle_names_file_and_byte() -> None:
 
 
 @pytest.mark.parametrize("cut", range(1, 80, 3))
-def test_a_torn_tail_is_cut_off_and_what_comes_after_is_kept(cut: int) -> None:
+def test_a_torn_tail_is_truncated_and_later_entries_are_kept(cut: int) -> None:
     disk, journal = filled(20)
     before = Model.of(journal)
     path = segments(disk)[-1]
@@ -252,7 +252,7 @@ def test_formatting_a_second_time_is_refused() -> None:
 
 
 @pytest.mark.parametrize("operation", ["pwrite", "sync", "rename", "sync_dir"])
-def test_a_failed_write_is_told_and_nothing_counts_as_durable(operation: str) -> None:
+def test_a_failed_write_is_reported_and_nothing_counts_as_durable(operation: str) -> None:
     disk, journal = filled(10)
     durable = journal.durable_index
     for index in range(11, 60):

@@ -173,7 +173,7 @@ def test_two_changes_at_once_would_be_two_majorities(monkeypatch: pytest.MonkeyP
         assert len(active) == 2, "each of them has a majority"
 
 
-def test_what_is_wrong_with_the_voter_is_said() -> None:
+def test_errors_of_the_voter_are_reported() -> None:
     made = world()
     leader, four = made.leader(), made.voters[4]
     follower = next(node for node in made.voters.values() if node not in (leader, four))
@@ -220,7 +220,7 @@ def test_the_last_voter_stays_and_there_are_no_more_than_the_limit(monkeypatch: 
     assert VOTERS_MAX == 9
 
 
-def test_where_a_voter_listens_is_in_the_log_of_all() -> None:
+def test_a_voters_endpoints_are_in_every_log() -> None:
     made = world()
     leader = made.leader()
     rest(made)
@@ -239,7 +239,7 @@ def test_where_a_voter_listens_is_in_the_log_of_all() -> None:
     )
 
 
-def test_voters_and_endpoints_come_out_of_a_snapshot() -> None:
+def test_voters_and_endpoints_are_read_from_a_snapshot() -> None:
     """A node that lags behind the log's beginning learns who votes from the snapshot alone, and keeps it."""
     made = world()
     leader, four = made.leader(), made.voters[4]

@@ -81,7 +81,7 @@ def test_it_is_a_metadata_log() -> None:
     asyncio.run(run())
 
 
-def test_what_is_not_committed_is_lost_with_leadership() -> None:
+def test_uncommitted_entries_are_lost_with_leadership() -> None:
     async def run() -> None:
         log = MemoryLog(commits_at_once=False)
         listener = Listener()
@@ -98,7 +98,7 @@ def test_what_is_not_committed_is_lost_with_leadership() -> None:
     asyncio.run(run())
 
 
-def test_snapshots_hold_what_the_source_says() -> None:
+def test_snapshots_have_the_sources_content() -> None:
     async def run() -> None:
         log = MemoryLog()
         assert log.latest_snapshot() is None

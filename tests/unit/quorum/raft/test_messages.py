@@ -36,13 +36,13 @@ EACH: tuple[Message, ...] = (
 
 
 @pytest.mark.parametrize("message", EACH, ids=lambda message: type(message).__name__)
-def test_each_message_comes_back(message: Message) -> None:
+def test_each_message_is_decoded_unchanged(message: Message) -> None:
     frame = encode(message)
     assert decode(frame) == message
     assert decode(memoryview(frame)) == message
 
 
-def test_tags_are_as_they_were_first_written() -> None:
+def test_tags_never_change() -> None:
     """They are the format: a changed one would not be understood by a running peer."""
     assert [encode(message)[2] for message in EACH] == list(range(10))
 

@@ -80,7 +80,7 @@ class Overdue:
 
 
 @pytest.mark.parametrize("voters", [1, 3])
-def test_a_node_that_comes_late_to_its_own_timer_goes_on(voters: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_with_a_late_timer_continues(voters: int, monkeypatch: pytest.MonkeyPatch) -> None:
     call_at = SimLoop.call_at
 
     def overdue(loop: SimLoop, when: float, callback: Callable[..., object], *args: object, **others: Any) -> Overdue:
@@ -136,7 +136,7 @@ def test_an_append_for_another_offset_or_epoch_or_at_a_follower_is_certainly_not
     ],
     ids=["empty", "short", "long", "cut", "damaged", "too large", "too many records"],
 )
-def test_what_is_not_one_sound_batch_within_the_limits_is_dropped(bad: bytes) -> None:
+def test_invalid_or_oversized_batches_are_dropped(bad: bytes) -> None:
     made = world(1)
     leader = made.leader()
     future = made.do(leader, lambda log: log.append(bad, 0, log.epoch))
@@ -144,7 +144,7 @@ def test_what_is_not_one_sound_batch_within_the_limits_is_dropped(bad: bytes) ->
     appended(made, leader)
 
 
-def test_a_deposed_leader_says_unknown_for_what_was_under_way_and_the_next_decides() -> None:
+def test_a_deposed_leader_reports_unknown_for_pending_appends() -> None:
     made = world()
     leader = made.leader()
     appended(made, leader, 3)
@@ -235,7 +235,7 @@ def test_leadership_is_handed_over_on_request() -> None:
     appended(made, successor)
 
 
-def test_a_read_index_covers_what_was_acknowledged_and_costs_one_round() -> None:
+def test_a_read_index_covers_acknowledged_appends_and_costs_one_round() -> None:
     made = world()
     leader = made.leader()
     appended(made, leader, 4)
@@ -312,7 +312,7 @@ def test_an_operator_may_readmit_a_wiped_voter_when_no_leader_is_left(first_surv
         assert first.high_watermark == 3
 
 
-def test_nobody_is_readmitted_by_force_while_there_is_a_leader() -> None:
+def test_a_forced_readmission_is_refused_while_there_is_a_leader() -> None:
     made = world()
     leader = made.leader()
     settle(made, made.is_at_rest)
@@ -351,7 +351,7 @@ def test_a_follower_far_behind_gets_a_snapshot_in_pieces() -> None:
     assert victim.high_watermark == 60
 
 
-def test_a_snapshot_can_be_asked_for_and_read_in_parts() -> None:
+def test_a_snapshot_can_be_requested_and_read_in_parts() -> None:
     made = world(1)
     leader = made.leader()
     assert leader.log is not None and leader.log.latest_snapshot() is None
@@ -555,7 +555,7 @@ def test_the_stories_of_votes_and_of_old_answers_fail_without_the_rule(
             test_an_answer_of_an_earlier_term_does_not_count()
 
 
-def test_a_connection_over_which_nothing_is_answered_is_made_anew() -> None:
+def test_a_connection_over_which_nothing_is_answered_is_recreated() -> None:
     made = world(link_silence_s=1.0)
     leader = made.leader()
     victim = others(made, leader)[0]
@@ -582,7 +582,7 @@ def test_quorum_state_is_reported_for_describe_quorum() -> None:
     assert made.do(follower, lambda log: log.replicas()) == ()
 
 
-def test_nothing_is_logged_about_truncating_what_was_applied(caplog: pytest.LogCaptureFixture) -> None:
+def test_no_applied_entry_is_truncated(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         made = world()
         appended(made, made.leader(), 3)

@@ -20,7 +20,7 @@ def written(made: QuorumWorld) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("voters", [1, 3])
-def test_a_snapshot_is_written_when_the_last_one_is_old_and_something_came_since(voters: int) -> None:
+def test_a_snapshot_is_written_if_the_last_one_is_old_and_there_are_new_entries(voters: int) -> None:
     made = world(voters, snapshot_interval_s=INTERVAL_S)
     leader = made.leader()
     appended(made, leader)
@@ -42,7 +42,7 @@ def test_a_snapshot_is_written_when_the_last_one_is_old_and_something_came_since
     settle(made, lambda: log.log_start_offset == 2 and [len(each) for each in written(made)] == [2] * voters)
 
 
-def test_the_age_counts_from_the_last_snapshot_whatever_it_was_written_for() -> None:
+def test_the_age_counts_from_the_last_snapshot_of_any_kind() -> None:
     made = world(1, snapshot_interval_s=INTERVAL_S)
     leader = made.leader()
     appended(made, leader)
@@ -67,7 +67,7 @@ def test_an_interval_of_zero_switches_snapshots_by_age_off_and_those_by_size_sta
 
 
 @pytest.mark.parametrize("voters", [1, 3])
-def test_a_snapshot_on_demand_is_told_with_its_size_and_only_one_is_written_at_a_time(voters: int) -> None:
+def test_a_snapshot_on_demand_is_reported_with_its_size_and_only_one_is_written_at_a_time(voters: int) -> None:
     made = world(voters)
     leader = made.leader()
     appended(made, leader, 3)

@@ -157,7 +157,7 @@ def test_another_clusters_voter_is_recognised_and_left_alone_until_a_voter_of_th
     with_nodes(story, cluster_of_2="another")
 
 
-def test_a_peer_that_is_not_there_is_named_with_the_reason() -> None:
+def test_a_peer_that_is_missing_is_named_with_the_reason() -> None:
     async def story(nodes: dict[int, Node], ports: dict[int, int]) -> None:
         await until(lambda: ("connected", 2) in nodes[1].owner.events and 2 in nodes[1].transport.incoming)
         assert not nodes[1].transport.failures()
@@ -217,7 +217,7 @@ def test_a_newer_connection_silences_the_older() -> None:
     with_nodes(story)
 
 
-def test_strangers_and_nonsense_are_closed_and_nobody_else_notices() -> None:
+def test_invalid_connections_are_closed_without_effect_on_others() -> None:
     async def story(nodes: dict[int, Node], ports: dict[int, int]) -> None:
         await until(lambda: ("connected", 1) in nodes[2].owner.events)
         bodies = [
@@ -274,7 +274,7 @@ def with_dynamic(story: Callable[[Dynamic, Dynamic, dict[int, int]], Awaitable[N
     asyncio.run(run())
 
 
-def test_a_guest_is_answered_where_it_listens_for_as_long_as_it_is_there() -> None:
+def test_an_observer_is_reached_at_its_address_while_it_is_connected() -> None:
     async def story(one: Dynamic, two: Dynamic, ports: dict[int, int]) -> None:
         two.transport.introduce(1, ("127.0.0.1", ports[1]))
         await until(lambda: ("connected", 2) in one.owner.events)
@@ -288,7 +288,7 @@ def test_a_guest_is_answered_where_it_listens_for_as_long_as_it_is_there() -> No
     with_dynamic(story)
 
 
-def test_members_are_reached_at_their_endpoints_and_given_up_when_they_are_none() -> None:
+def test_members_are_reached_at_their_endpoints_until_their_removal() -> None:
     async def story(one: Dynamic, two: Dynamic, ports: dict[int, int]) -> None:
         one.transport.reach([2], {2: [("CONTROLLER", "127.0.0.1", ports[2])]})
         await until(lambda: ("connected", 2) in one.owner.events and ("connected", 1) in two.owner.events)

@@ -106,7 +106,7 @@ def others(made: QuorumWorld, leader: SimVoter) -> list[SimVoter]:
     return [node for node in made.voters.values() if node is not leader and node.is_static]
 
 
-def test_the_first_dynamic_set_is_the_static_one_with_endpoints_and_then_voters_come_and_go() -> None:
+def test_the_first_dynamic_set_is_the_static_one_with_endpoints() -> None:
     made = world()
     leader = made.leader()
     before = dict(view(leader).committed or {})
@@ -123,7 +123,7 @@ def test_the_first_dynamic_set_is_the_static_one_with_endpoints_and_then_voters_
     assert made.leader() in (made.voters[4], *others(made, leader)), "two of the three that vote now"
 
 
-def test_it_is_one_for_good_whoever_restarts_and_whatever_comes_from_a_snapshot() -> None:
+def test_a_dynamic_quorum_stays_dynamic_over_restarts_and_snapshots() -> None:
     made = world()
     leader = made.leader()
     upgrade(made, leader)
@@ -146,7 +146,7 @@ def test_it_is_one_for_good_whoever_restarts_and_whatever_comes_from_a_snapshot(
     assert view(lost).state.dynamic and view(lost).state.endpoints.keys() == {1, 2, 3, 4}
 
 
-def test_a_snapshot_from_before_its_commit_says_nothing_of_it() -> None:
+def test_a_snapshot_from_before_its_commit_does_not_contain_it() -> None:
     """The upgrade is in the leader's log alone when it writes one; the others elect one that never had it."""
     made = world(3)
     leader = made.leader()
@@ -238,7 +238,7 @@ def test_a_voter_that_lost_its_disk_is_not_taken_in_again_by_itself(static: bool
     assert made.leader() is not leader, "the new directory votes"
 
 
-def test_a_voter_that_knows_the_static_set_alone_elects_one_that_it_never_heard_of() -> None:
+def test_a_voter_with_only_the_static_set_votes_for_a_new_voter() -> None:
     """Four vote, one is gone, one knows neither the upgrade nor the fourth, which has the longest log."""
     made = world()
     leader = made.leader()
@@ -284,7 +284,7 @@ def test_one_voter_alone_is_upgraded_and_gets_others() -> None:
     add(made, made.leader(), one)
 
 
-def test_a_directory_that_has_the_upgrade_does_not_ask_the_configuration_for_voters() -> None:
+def test_a_directory_with_the_upgrade_does_not_use_the_configured_voters() -> None:
     made = world()
     upgrade(made, made.leader())
     for node_id in (1, 4):

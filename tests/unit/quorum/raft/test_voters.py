@@ -15,7 +15,7 @@ def voters(node_id: int, directory: bytes, *, known: bool = False) -> Voters:
     return Voters(state)
 
 
-def test_the_state_comes_back() -> None:
+def test_the_state_is_restored() -> None:
     state = voters(1, A, known=True).state
     assert decode_state(encode_state(state)) == state
 
@@ -85,7 +85,7 @@ def test_an_older_set_applied_again_after_a_restart_changes_nothing() -> None:
     assert one.committed == {1: A, 2: B2, 3: C}
 
 
-def test_an_operators_word_counts_at_once_and_reaches_the_node_it_concerns() -> None:
+def test_an_operators_pin_is_effective_at_once_and_reaches_the_affected_node() -> None:
     survivor, wiped = voters(3, C, known=True), voters(2, B2)
     survivor.applied(2, dict(ALL))
     survivor.hello(2, B2, {2: B2}, [])
@@ -127,7 +127,7 @@ def dynamic(node_id: int, directory: bytes, initial: dict[int, bytes]) -> Voters
     return Voters(state)
 
 
-def test_a_static_quorums_state_is_written_as_ever_and_a_dynamic_ones_comes_back() -> None:
+def test_a_static_quorums_state_has_the_old_format_and_a_dynamic_ones_is_restored() -> None:
     static, state = voters(1, A, known=True).state, dynamic(1, A, {1: A}).state
     assert len(msgspec.msgpack.decode(encode_state(static))) == 10
     assert decode_state(encode_state(state)) == state and state.dynamic
@@ -154,7 +154,7 @@ def test_a_leader_that_is_removed_needs_a_majority_of_the_others() -> None:
     assert not one.may_stand()
 
 
-def test_an_observer_votes_for_whoever_asks_and_stands_only_in_a_set() -> None:
+def test_an_observer_grants_votes_and_is_a_candidate_only_in_a_voter_set() -> None:
     """A voter that has not heard yet that it is one must not keep another from being elected."""
     four = dynamic(4, B2, {})
     four.hello(1, A, {}, [])
@@ -167,7 +167,7 @@ def test_an_observer_votes_for_whoever_asks_and_stands_only_in_a_set() -> None:
     assert not four.may_stand()
 
 
-def test_a_voter_stands_until_its_removal_is_committed_and_then_no_more() -> None:
+def test_a_voter_is_a_candidate_until_its_removal_is_committed() -> None:
     """Of two, the other may lack the entry that removes it: nobody else could be elected."""
     one = dynamic(1, A, {1: A, 2: B})
     assert one.may_stand()
@@ -191,7 +191,7 @@ def test_a_lost_directory_counts_only_once_a_set_names_the_new_one() -> None:
     assert one.counts(2)
 
 
-def test_voter_sets_of_both_kinds_go_into_a_command_and_come_back() -> None:
+def test_voter_sets_of_both_kinds_are_encoded_and_decoded() -> None:
     endpoints = {1: [("CONTROLLER", "one", 9093), ("SECOND", "::1", 9094)], 2: [("CONTROLLER", "two", 9093)]}
     assert voters_of(voters_command({1: A, 2: B})) == ({1: A, 2: B}, None)
     assert voters_of(voters_command({2: B, 1: A}, endpoints)) == ({1: A, 2: B}, endpoints)

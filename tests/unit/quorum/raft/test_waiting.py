@@ -27,7 +27,7 @@ CONNECTING_MS = 5
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["first start", "restart"])
-def test_a_lone_voter_stands_at_once(again: bool) -> None:
+def test_a_single_voter_becomes_candidate_at_once(again: bool) -> None:
     """Its shortest election timeout is a hundred times as long as this takes."""
     settings = RaftSettings(
         election_timeout_min_s=30.0, election_timeout_max_s=60.0, heartbeat_s=9.0, check_quorum_timeout_s=20.0
@@ -84,7 +84,7 @@ def gaps(times: list[float]) -> list[float]:
     return [1000 * (later - earlier) for earlier, later in pairwise(times)]
 
 
-def test_a_voter_that_is_not_there_is_tried_ever_more_rarely_up_to_a_limit_and_often_again_once_it_was() -> None:
+def test_connects_to_a_missing_voter_back_off_up_to_a_limit_and_reset_on_success() -> None:
     loop = SimLoop(random.Random(1))
     network = StreamNetwork(loop, random.Random(2))
     owner, peers = Owner(loop), Host("node-2/controller")

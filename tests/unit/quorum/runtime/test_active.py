@@ -76,7 +76,7 @@ def test_later_decisions_see_earlier_ones_before_they_are_committed(slow: World)
     slow.end()
 
 
-def test_a_decision_without_records_is_answered_when_what_it_saw_is_committed(slow: World) -> None:
+def test_a_decision_without_records_waits_for_the_commit_of_its_base(slow: World) -> None:
     async def go() -> None:
         controller = slow.server.controller
         writing = asyncio.ensure_future(controller.submit(change("written", topic_record(1))))
@@ -94,7 +94,7 @@ def test_a_decision_without_records_is_answered_when_what_it_saw_is_committed(sl
     slow.end()
 
 
-def test_lost_leadership_fails_whoever_waits_and_forgets_what_was_speculated(slow: World) -> None:
+def test_lost_leadership_fails_all_waiters_and_discards_speculative_state(slow: World) -> None:
     async def go() -> None:
         controller = slow.server.controller
         waiting = [asyncio.ensure_future(controller.submit(change(n, topic_record(n)))) for n in range(3)]
@@ -295,7 +295,7 @@ def test_a_new_clusters_first_records_are_tried_again_until_the_log_takes_them()
     world.end()
 
 
-def test_who_lost_leadership_meanwhile_does_not_begin_again() -> None:
+def test_a_deposed_controller_does_not_restart_the_work() -> None:
     world = World()
     world.log.refuse_after = 0
     world.elect()

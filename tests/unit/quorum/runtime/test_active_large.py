@@ -62,7 +62,7 @@ async def refusal(task: "asyncio.Future[str]") -> ErrorCode:
     return caught.value.code
 
 
-def test_others_wait_for_it_and_then_decide_on_it_in_their_order(slow: World) -> None:
+def test_others_wait_for_it_and_then_run_in_order(slow: World) -> None:
     seen: list[list[str]] = []
 
     def looking(image: MetadataImage) -> Result[str]:
@@ -92,7 +92,7 @@ def test_others_wait_for_it_and_then_decide_on_it_in_their_order(slow: World) ->
     slow.end()
 
 
-def test_two_large_ones_come_one_after_the_other(slow: World) -> None:
+def test_two_large_ones_run_one_after_the_other(slow: World) -> None:
     async def go() -> None:
         first = await begun(slow, large(slow, "first", topic_record(1)))
         second = asyncio.ensure_future(slow.server.controller.submit(large(slow, "second", topic_record(2))))
@@ -132,7 +132,7 @@ def test_lost_leadership_ends_it_with_nothing_appended(slow: World, again: bool)
     slow.end()
 
 
-def test_what_it_rests_on_being_thrown_away_ends_it(slow: World) -> None:
+def test_it_ends_if_its_base_is_discarded(slow: World) -> None:
     async def go() -> None:
         controller = slow.server.controller
         before = asyncio.ensure_future(controller.submit(change("before", topic_record(1))))
@@ -160,7 +160,7 @@ def test_a_change_that_slips_in_spoils_it_and_not_the_log(slow: World) -> None:
     slow.end()
 
 
-def test_a_client_that_goes_away_in_the_middle_of_it_holds_nobody_up(slow: World) -> None:
+def test_a_client_that_goes_away_in_the_middle_of_it_delays_no_other(slow: World) -> None:
     async def go() -> None:
         task = await begun(slow, large(slow, "never", topic_record(1)))
         after = asyncio.ensure_future(slow.server.controller.submit(change("after", topic_record(2))))

@@ -144,7 +144,7 @@ def replayed(batches: Sequence[bytes]) -> MetadataImage:
 @example(steps=[("submit large", 1), ("depose", 1), ("elect", 0), ("submit", 1), ("commit", 5)], large=True)
 @example(steps=[("submit", 1), ("submit large", 1), ("submit", 2), ("drop", 0), ("submit", 1)], large=False)
 @example(steps=[("refuse after", 1), ("submit", 3), ("commit", 2)], large=True)  # the abort is refused too
-def test_what_is_answered_is_committed_whatever_the_log_does(steps: list[tuple[str, int]], large: bool) -> None:
+def test_every_response_is_committed_despite_log_failures(steps: list[tuple[str, int]], large: bool) -> None:
     world = World(commits_at_once=False)
 
     async def go() -> None:

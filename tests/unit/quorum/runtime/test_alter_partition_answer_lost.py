@@ -36,7 +36,7 @@ class ScriptedChannel(ControllerChannel):
         return answer
 
 
-def test_a_lost_answer_is_told() -> None:
+def test_a_lost_answer_is_reported() -> None:
     async def go() -> None:
         channel = ScriptedChannel(ConnectionLost("broke", maybe_sent=True), AlterPartitionResponse())
         with pytest.raises(KafkaError) as caught:
@@ -48,7 +48,7 @@ def test_a_lost_answer_is_told() -> None:
     asyncio.run(go())
 
 
-def test_what_was_never_sent_or_not_the_controllers_to_answer_is_sent_again() -> None:
+def test_unsent_requests_and_responses_of_other_nodes_are_retried() -> None:
     async def go() -> None:
         channel = ScriptedChannel(
             ConnectionLost("refused", maybe_sent=False),

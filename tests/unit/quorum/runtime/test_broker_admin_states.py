@@ -44,7 +44,7 @@ def partitions(world: World, name: str = "t") -> list[PartitionRegistration]:
     return [partition for _, partition in topic.sorted_partitions()]
 
 
-def duties(world: World) -> BrokerAdminStates:
+def admin_states(world: World) -> BrokerAdminStates:
     found = world.server._broker_admin_states
     assert found is not None
     return found
@@ -65,14 +65,14 @@ def begun(world: World, partitions_count: int = 4) -> dict[int, int]:
     return world.run(go())
 
 
-def test_leaderships_leave_soon_after_maintenance_is_asked_for_and_come_back_when_it_is_over(active: World) -> None:
+def test_maintenance_moves_leaderships_away_and_its_end_returns_them(active: World) -> None:
     begun(active)
     assert led_by(active, 11) == 2
     active.run(ask(active, 11, BrokerAdminState.MAINTENANCE))
-    assert duties(active).leaders_left() == {11: 2}
+    assert admin_states(active).leaders_left() == {11: 2}
     assert f'{MAINTENANCE_LEADERS_LEFT}{{broker="11"}} 2' in active.metrics.render().decode()
     active.advance(SOON_MS)
-    assert led_by(active, 11) == 0 and duties(active).leaders_left() == {11: 0}
+    assert led_by(active, 11) == 0 and admin_states(active).leaders_left() == {11: 0}
     active.run(ask(active, 11, BrokerAdminState.ACTIVE))
     active.advance(3 * STEP_GAP_MS)
     assert led_by(active, 11) == 2
@@ -93,7 +93,7 @@ def test_steps_leave_clients_time_between_them(active: World, monkeypatch: pytes
     assert led_by(active, 11) == 0
 
 
-def test_the_next_active_controller_goes_on(active: World) -> None:
+def test_the_next_active_controller_continues(active: World) -> None:
     begun(active)
     active.run(ask(active, 11, BrokerAdminState.MAINTENANCE))
     active.act(active.log.resign)
@@ -115,7 +115,7 @@ def test_a_step_that_the_log_refuses_is_taken_again(active: World) -> None:
     assert led_by(active, 11) == 0
 
 
-def test_nothing_is_looked_at_while_nothing_is_asked(active: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_work_is_done_without_requests(active: World, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
     monkeypatch.setattr(broker_admin_states, "move_leaders", lambda context: looked.append("leaders"))
     monkeypatch.setattr(broker_admin_states, "move_replicas", lambda context: looked.append("replicas"))
@@ -149,12 +149,12 @@ def test_a_broker_that_leaves_has_nothing_left_when_others_are_in_sync(active: W
     epochs |= active.run(active.join(13))
     active.run(ask(active, 11, BrokerAdminState.DECOMMISSIONED))
     active.advance(SOON_MS)
-    assert duties(active).partitions_left() == {11: 4}
+    assert admin_states(active).partitions_left() == {11: 4}
     assert f'{DECOMMISSION_PARTITIONS_LEFT}{{broker="11"}} 4' in active.metrics.render().decode()
     assert all(partition.adding_replicas == (13,) for partition in partitions(active))
     active.run(in_sync(epochs))
     active.advance(SOON_MS + STEP_GAP_MS)
-    assert duties(active).partitions_left() == {11: 0}
+    assert admin_states(active).partitions_left() == {11: 0}
     assert all({*partition.replicas} == {12, 13} for partition in partitions(active))
     active.act(active.log.resign)
-    assert duties(active).partitions_left() == {}
+    assert admin_states(active).partitions_left() == {}

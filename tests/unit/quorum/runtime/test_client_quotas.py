@@ -43,11 +43,11 @@ def test_a_quota_is_answered_once_it_is_committed(world: World) -> None:
     ]
 
 
-def test_nobody_else_than_the_active_controller_changes_quotas(world: World) -> None:
+def test_no_other_than_the_active_controller_changes_quotas(world: World) -> None:
     assert world.run(alter(world, "user", None, "producer_byte_rate", 5)) is ErrorCode.NOT_CONTROLLER
 
 
-def test_who_may_not_is_told_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_without_permission_is_an_error(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.elect()
     monkeypatch.setattr(AllowAll, "authorize", lambda *_: False)
     assert world.run(alter(world, "user", None, "producer_byte_rate", 5)) is ErrorCode.CLUSTER_AUTHORIZATION_FAILED

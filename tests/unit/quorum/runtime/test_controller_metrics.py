@@ -75,7 +75,7 @@ def test_elections_are_counted_and_unclean_ones_apart(world: World) -> None:
     assert value(world, names.UNCLEAN_LEADER_ELECTIONS) == 1
 
 
-def test_who_leads_from_the_eligible_replicas_is_counted_and_no_unclean_leader(world: World) -> None:
+def test_elections_from_the_elr_are_counted_separately_from_unclean_ones(world: World) -> None:
     world.elect()
     epochs = world.run(world.join(11))
     world.run(world.create_topic("t", replicas=1))

@@ -86,7 +86,7 @@ def test_all_silent_brokers_are_fenced_and_the_last_of_an_isr_is_waited_for(elr:
     active.end()
 
 
-def test_a_new_active_controller_gives_everybody_a_fresh_session(active: World) -> None:
+def test_a_new_active_controller_gives_all_a_fresh_session(active: World) -> None:
     active.run(active.join(11, 12))
     active.advance(SESSION_MS - 1000)
     active.act(active.log.depose)
@@ -99,7 +99,7 @@ def test_a_new_active_controller_gives_everybody_a_fresh_session(active: World) 
     assert broker(active, 11).fenced
 
 
-def test_a_process_that_stood_still_fences_nobody_for_its_own_deafness(active: World) -> None:
+def test_a_paused_controller_fences_no_broker_for_its_own_pause(active: World) -> None:
     async def go() -> None:
         epochs = await active.join(11)
         # The clock has moved on by two sessions, and no callback ran meanwhile: SIGSTOP, SIGCONT.

@@ -52,7 +52,7 @@ def test_all_partitions_refused_as_a_whole_have_no_rows(world: World) -> None:
     assert (answer.error_code, answer.replica_election_results) == (ErrorCode.INVALID_REQUEST, [])
 
 
-def test_who_may_not_elect_is_told_so_for_each_partition(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_election_without_permission_fails_for_each_partition(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.elect()
     monkeypatch.setattr(AllowAll, "authorize", lambda *_: False)
     answer = world.run(world.ask(ElectLeadersRequest(election_type=0, topic_partitions=TOPICS)))
@@ -62,7 +62,7 @@ def test_who_may_not_elect_is_told_so_for_each_partition(world: World, monkeypat
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_an_answer_of_a_controller_that_lost_its_leadership_says_so_in_every_version(version: int) -> None:
+def test_an_answer_of_a_controller_that_lost_its_leadership_reports_it_in_every_version(version: int) -> None:
     """v0 has no error for the whole: the envelope around it has to be refused by what its rows say."""
     world = World(commits_at_once=False)
     world.elect()

@@ -40,7 +40,7 @@ from tests.unit.quorum.runtime.runtime_kit import World
         ),
     ],
 )
-def test_two_refusals_in_a_row_fence_and_an_open_door_is_tried_again(
+def test_two_consecutive_refusals_fence_and_an_accepting_listener_is_probed_again(
     outcomes: list[bool | None], steps: list[Step]
 ) -> None:
     probe = FenceProbe()
@@ -52,7 +52,7 @@ def test_a_broker_that_is_back_is_let_be(refused: bool | None) -> None:
     assert FenceProbe().next(refused=refused, still_gone=False) is Step.STOP
 
 
-def test_a_broker_is_gone_with_its_last_connection() -> None:
+def test_a_broker_is_considered_dead_after_its_last_connection_closes() -> None:
     connections = Connections()
     connections.note("a", 11)
     connections.note("b", 11)
@@ -111,7 +111,7 @@ def test_a_broker_whose_address_answers_stays(world: World) -> None:
     assert len(world.doors.asked) == asked + 2, "it has come back"
 
 
-def test_a_broker_whose_door_closes_late_is_fenced_all_the_same(world: World) -> None:
+def test_a_broker_whose_listener_closes_late_is_fenced(world: World) -> None:
     """A process that is being killed on a very busy machine: its connections are closed long before its listener."""
     joined(world)
     world.act(lambda: world.server.on_connection_closed("broker-11"))
@@ -142,7 +142,7 @@ def test_a_broker_that_connects_again_between_the_attempts_stays(world: World) -
     assert len(world.doors.asked) == 1
 
 
-def test_an_inactive_controller_asks_nobody(world: World) -> None:
+def test_an_inactive_controller_sends_no_requests(world: World) -> None:
     joined(world)
     world.doors.refusing = True
     world.act(lambda: world.log.depose(leader_id=2))
@@ -185,7 +185,7 @@ def test_a_broker_that_died_with_the_last_controller_is_fenced_soon_after_the_el
     assert world.doors.asked == [("127.0.0.1", 9011)] * 2
 
 
-def test_a_broker_that_has_not_come_to_the_new_controller_yet_but_answers_stays(world: World) -> None:
+def test_a_broker_that_responds_stays_unfenced_without_a_heartbeat_to_the_new_controller(world: World) -> None:
     took_over(world)
     world.advance(ACTIVATION_GAP_MS + LATER_ATTEMPT_GAP_MS)
     assert not is_fenced(world, 11) and not is_fenced(world, 12)
@@ -193,7 +193,7 @@ def test_a_broker_that_has_not_come_to_the_new_controller_yet_but_answers_stays(
     assert len(world.doors.asked) == 2 * (CONNECTS_MAX + 1), "then less often"
 
 
-def test_a_controller_deposed_before_it_asks_asks_nobody(world: World) -> None:
+def test_a_controller_deposed_before_the_request_sends_none(world: World) -> None:
     took_over(world)
     world.doors.refusing = True
     world.advance(ACTIVATION_GAP_MS // 2)
@@ -202,7 +202,7 @@ def test_a_controller_deposed_before_it_asks_asks_nobody(world: World) -> None:
     assert world.doors.asked == []
 
 
-def test_a_fenced_broker_is_not_asked_after(world: World) -> None:
+def test_a_fenced_broker_gets_no_requests(world: World) -> None:
     took_over(world)
     broker = world.image.cluster.broker(11)
     assert broker is not None
@@ -212,7 +212,7 @@ def test_a_fenced_broker_is_not_asked_after(world: World) -> None:
     assert set(world.doors.asked) == {("127.0.0.1", 9012)}
 
 
-def test_all_of_a_large_cluster_are_asked_so_many_at_a_time() -> None:
+def test_all_of_a_large_cluster_are_queried_so_many_at_a_time() -> None:
     count = 2 * PROBES_MAX + 7
     fenced: list[int] = []
     under_way: set[Address] = set()
@@ -265,7 +265,7 @@ def test_all_of_a_large_cluster_are_asked_so_many_at_a_time() -> None:
     assert most == PROBES_MAX
 
 
-def test_a_port_nobody_listens_on_refuses_and_one_that_is_open_does_not() -> None:
+def test_a_closed_port_refuses_and_an_open_one_does_not() -> None:
     async def go() -> tuple[bool, bool]:
         server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0)
         host, port = server.sockets[0].getsockname()[:2]

@@ -68,11 +68,11 @@ def test_committed_batches_are_served_with_leader_and_bounds(active: World) -> N
         ({"fetch_offset": 1000}, ErrorCode.OFFSET_OUT_OF_RANGE),
     ],
 )
-def test_a_fetch_that_does_not_fit_is_told_why(active: World, changes: dict[str, int], code: ErrorCode) -> None:
+def test_an_inconsistent_fetch_gets_the_reason(active: World, changes: dict[str, int], code: ErrorCode) -> None:
     assert row(active, request(0, **changes)).error_code == code
 
 
-def test_who_does_not_lead_names_the_leader_and_where_it_is(active: World) -> None:
+def test_a_follower_returns_the_leader_and_its_address(active: World) -> None:
     active.act(lambda: active.log.depose(leader_id=2))
     answer = active.run(active.ask(request(0)))
     found = answer.responses[0].partitions[0]
@@ -81,7 +81,7 @@ def test_who_does_not_lead_names_the_leader_and_where_it_is(active: World) -> No
     assert [(node.node_id, node.host, node.port) for node in answer.node_endpoints] == [(2, "127.0.0.1", 19094)]
 
 
-def test_nothing_is_served_by_a_leader_whom_no_majority_answers(active: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_leader_without_a_majority_serves_nothing(active: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(active.log, "is_active", lambda: False)
     assert row(active, request(0)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert active.run(active.create_topic("t")).topics[0].error_code == ErrorCode.NOT_CONTROLLER
@@ -141,7 +141,7 @@ def test_a_long_poll_ends_with_leadership(active: World) -> None:
     active.run(go())
 
 
-def test_another_history_is_told_where_it_diverges(active: World) -> None:
+def test_another_history_is_reported_where_it_diverges(active: World) -> None:
     end = active.log.high_watermark
     active.elect()
     found = row(active, request(end + 1, last_fetched_epoch=1))
@@ -211,7 +211,7 @@ def test_describe_quorum_lists_a_combined_node_once(active: World) -> None:
     assert [observer.replica_id for observer in found.observers] == [11]
 
 
-def test_describe_quorum_tells_voters_observers_and_nodes(active: World) -> None:
+def test_describe_quorum_reports_voters_observers_and_nodes(active: World) -> None:
     end = active.log.high_watermark
     row(active, request(1))
     found = describe(active).topics[0].partitions[0]
@@ -235,7 +235,7 @@ def test_describe_quorum_is_the_leaders_to_answer(active: World) -> None:
     assert (found.topic_name, found.partitions[0].error_code) == ("other", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def test_describe_cluster_tells_of_controllers_only(active: World) -> None:
+def test_describe_cluster_reports_controllers_only(active: World) -> None:
     answer = active.run(active.ask(DescribeClusterRequest(endpoint_type=2)))
     assert (answer.cluster_id, answer.controller_id) == (CLUSTER_ID, 1)
     assert [(each.broker_id, each.port) for each in answer.brokers] == [(1, 19093), (2, 19094)]
@@ -245,7 +245,7 @@ def test_describe_cluster_tells_of_controllers_only(active: World) -> None:
     assert unknown.error_code == ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
 
 
-def test_api_versions_tells_the_finalized_features(active: World) -> None:
+def test_api_versions_reports_the_finalized_features(active: World) -> None:
     answer = active.run(active.ask(ApiVersionsRequest(client_software_name="a", client_software_version="1")))
     assert {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}[56] == (2, 3)
     finalized = [(each.name, each.max_version_level) for each in answer.finalized_features]

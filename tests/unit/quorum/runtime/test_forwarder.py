@@ -181,7 +181,7 @@ def test_a_change_is_answered_once_the_forwarding_broker_has_published_it(tmp_pa
     within_limit(go())
 
 
-def test_an_answer_that_changed_nothing_waits_for_what_it_rests_on(tmp_path: Path) -> None:
+def test_a_response_without_changes_waits_for_the_commit_of_its_base(tmp_path: Path) -> None:
     """A repeated CreateTopics says TOPIC_ALREADY_EXISTS: the topic is to be seen here then."""
 
     async def go() -> None:

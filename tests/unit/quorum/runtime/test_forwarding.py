@@ -116,7 +116,7 @@ def test_a_forwarded_request_is_the_clients_own(tmp_path: Path, version: int) ->
     within_limit(go())
 
 
-def test_requests_turn_to_whoever_becomes_active(tmp_path: Path) -> None:
+def test_requests_go_to_the_new_active_controller(tmp_path: Path) -> None:
     async def go() -> None:
         async with running(tmp_path, 3) as net:
             first, second, _ = net.controllers
@@ -136,7 +136,7 @@ def test_requests_turn_to_whoever_becomes_active(tmp_path: Path) -> None:
     within_limit(go())
 
 
-def test_a_new_leader_turns_round_what_waits_for_the_old_one(tmp_path: Path) -> None:
+def test_a_new_leader_gets_the_requests_that_wait_for_the_old_one(tmp_path: Path) -> None:
     async def go() -> None:
         async with running(tmp_path, 2) as net:
             stuck, second = net.controllers
@@ -287,7 +287,7 @@ def test_bootstrap_servers_are_enough_and_the_one_that_leads_is_kept() -> None:
     assert nodes.pick() == nodes.leader_id == 7
 
 
-def test_words_about_the_leader_count_by_their_epoch() -> None:
+def test_leader_information_counts_by_its_epoch() -> None:
     nodes = ControllerNodes({1: ("a", 1), 2: ("b", 2)}, CLUSTER_ID)
     nodes.learn(1, 5)
     nodes.learn(2, 4)

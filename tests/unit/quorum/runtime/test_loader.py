@@ -40,7 +40,7 @@ async def followed(loader: MetadataLoader, *followers: Follower) -> MetadataLoad
     return loader
 
 
-def test_publishers_see_the_whole_first_and_then_each_change(tmp_path: Path) -> None:
+def test_publishers_get_the_full_image_first_and_then_each_change(tmp_path: Path) -> None:
     async def go() -> None:
         async with running(tmp_path) as net:
             (controller,) = net.controllers
@@ -107,7 +107,7 @@ def test_nothing_is_published_before_an_image_that_it_may_begin_with(tmp_path: P
     within_limit(go())
 
 
-def test_a_delta_is_let_go_of_when_all_publishers_have_taken_it_over(tmp_path: Path) -> None:
+def test_a_delta_is_released_when_all_publishers_have_taken_it_over(tmp_path: Path) -> None:
     deltas: list[MetadataDelta] = []
 
     class Keeper:
@@ -158,7 +158,7 @@ def test_publishers_are_called_in_the_order_of_installation_one_at_a_time(tmp_pa
 
 
 @pytest.mark.parametrize("error", [KafkaError(ErrorCode.REQUEST_TIMED_OUT, "x"), ChannelError("x"), ValueError("x")])
-def test_a_publisher_that_fails_ends_the_node_whatever_it_raises(tmp_path: Path, error: Exception) -> None:
+def test_any_exception_of_a_publisher_ends_the_node(tmp_path: Path, error: Exception) -> None:
     """Also what a failed fetch raises, which would be tried again: the change would be gone for this publisher."""
 
     class Failing(Follower):
@@ -187,7 +187,7 @@ def test_a_publisher_that_fails_ends_the_node_whatever_it_raises(tmp_path: Path,
     within_limit(go())
 
 
-def test_a_restarted_loader_goes_on_from_its_own_copy(tmp_path: Path) -> None:
+def test_a_restarted_loader_continues_from_its_own_copy(tmp_path: Path) -> None:
     async def go() -> None:
         async with running(tmp_path) as net:
             (controller,) = net.controllers
@@ -218,7 +218,7 @@ def test_a_restarted_loader_goes_on_from_its_own_copy(tmp_path: Path) -> None:
     within_limit(go())
 
 
-def test_nothing_is_published_before_a_controller_said_how_far_the_log_is(tmp_path: Path) -> None:
+def test_nothing_is_published_before_a_controller_reported_the_log_end(tmp_path: Path) -> None:
     async def go() -> None:
         async with running(tmp_path) as net:
             (controller,) = net.controllers
@@ -410,7 +410,7 @@ def test_a_controller_of_another_cluster_is_not_followed(tmp_path: Path) -> None
     within_limit(go())
 
 
-def test_a_copy_that_is_ahead_of_the_controllers_is_fetched_anew_at_start(tmp_path: Path) -> None:
+def test_a_copy_that_is_ahead_of_the_controllers_is_fetched_again_at_start(tmp_path: Path) -> None:
     async def go() -> None:
         async with running(tmp_path / "a") as net:
             net.controllers[0].log.elect()

@@ -73,7 +73,7 @@ def run(work: Coroutine[Any, Any, None]) -> None:
     asyncio.run(work)
 
 
-def test_a_checkpoint_is_written_when_the_last_is_old_and_something_came_since(world: World) -> None:
+def test_a_checkpoint_is_written_if_the_last_one_is_old_and_there_are_new_records(world: World) -> None:
     async def go() -> None:
         await world.open()
         assert await world.checkpoints_after(10 * INTERVAL_MS, interval_ms=INTERVAL_MS) == 0, "there is nothing"

@@ -88,7 +88,7 @@ def test_a_controller_that_does_not_lead_describes_itself() -> None:
         (77, "x", "Unsupported resource type: 77"),
     ],
 )
-def test_what_is_not_its_own_is_refused(world: World, kind: int, name: str, message: str) -> None:
+def test_configs_of_other_nodes_are_refused(world: World, kind: int, name: str, message: str) -> None:
     refused = describe(world, kind, name)
     assert (refused.error_code, refused.error_message) == (ErrorCode.INVALID_REQUEST, message)
 
@@ -152,7 +152,7 @@ def test_loggers_are_this_process_s(world: World) -> None:
         (Kind.CLIENT_METRICS, "sub", ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
     ],
 )
-def test_who_may_not_describe_is_told_so(world: World, kind: int, name: str, code: ErrorCode) -> None:
+def test_describing_without_permission_is_an_error(world: World, kind: int, name: str, code: ErrorCode) -> None:
     world.server.services.authorizer = NothingDescribed()
     refused = describe(world, kind, name)
     assert (refused.error_code, refused.configs) == (code, [])

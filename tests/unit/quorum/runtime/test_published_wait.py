@@ -74,7 +74,7 @@ def test_so_are_new_partitions(world: World, epochs: dict[int, int]) -> None:
     assert world.run(answer).results[0].error_code == ErrorCode.NONE
 
 
-def test_a_broker_is_told_that_it_is_unfenced_when_the_others_list_it(world: World, epochs: dict[int, int]) -> None:
+def test_a_broker_is_informed_that_it_is_unfenced_when_the_others_list_it(world: World, epochs: dict[int, int]) -> None:
     epoch = world.run(world.register(13)).broker_epoch
     for broker_id in BROKERS:
         fetch(world, broker_id)

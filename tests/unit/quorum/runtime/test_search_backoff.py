@@ -96,7 +96,7 @@ def test_each_request_begins_with_a_short_wait_again(loop: SimLoop) -> None:
     assert_doubles(channel.tries, RETRY_BACKOFF_MS_MAX)
 
 
-def test_a_controller_that_becomes_known_is_asked_at_once(loop: SimLoop) -> None:
+def test_a_controller_that_becomes_known_is_queried_at_once(loop: SimLoop) -> None:
     known = nodes()
     channel = Deaf(known)
 

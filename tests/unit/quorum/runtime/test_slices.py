@@ -49,12 +49,12 @@ def turns(loop: SimLoop, steps: int, step_s: float) -> int:
 
 
 @pytest.mark.parametrize(("steps", "step_s"), [(1000, SLICE_S / 100), (100, SLICE_S / 10), (10, SLICE_S), (10, 0.1)])
-def test_a_slice_ends_when_its_time_is_up_whatever_was_done_in_it(loop: SimLoop, steps: int, step_s: float) -> None:
+def test_a_slice_ends_at_its_time_limit(loop: SimLoop, steps: int, step_s: float) -> None:
     """On a machine on which each step takes a hundred times as long there are a hundred times as many turns."""
     assert turns(loop, steps, step_s) == pytest.approx(10, abs=1)
 
 
-def test_what_is_short_takes_no_turn_at_all(loop: SimLoop) -> None:
+def test_short_work_runs_without_a_slice(loop: SimLoop) -> None:
     assert turns(loop, 1000, 0.0) <= 1
 
 
@@ -98,7 +98,7 @@ def test_pieces_are_all_of_it_in_order() -> None:
     assert list(pieces((), 3)) == []
 
 
-def test_what_is_used_up_comes_in_order_and_is_let_go_of() -> None:
+def test_used_buffers_are_released_in_order() -> None:
     items = [[number] for number in range(5)]
     for number, item in enumerate(used_up(items)):
         assert item == [number] and len(items) == 4 - number

@@ -43,7 +43,7 @@ def records(chunks: Iterator[bytes]) -> list[MetadataRecord]:
 
 @settings(deadline=None)
 @given(count=st.sampled_from([0, 1, 499, 500, 501, 1200]), size=st.integers(1, 100_000))
-def test_what_is_written_is_read_whatever_the_pieces(count: int, size: int) -> None:
+def test_a_snapshot_is_read_for_any_division_into_chunks(count: int, size: int) -> None:
     data = content(count)
     size = max(size, len(data) // 200)
     chunks = (data[position : position + size] for position in range(0, len(data), size))
@@ -86,7 +86,7 @@ def test_a_flipped_bit_is_found(position: int, bit: int) -> None:
         records(iter([bytes(data)]))
 
 
-def test_what_follows_the_footer_is_refused() -> None:
+def test_data_after_the_footer_is_refused() -> None:
     with pytest.raises(SnapshotDamaged, match="footer"):
         records(iter([content(1) + content(1)]))
 
@@ -100,7 +100,7 @@ def files(disk: SimDisk) -> SnapshotFiles:
     return SnapshotFiles(disk, "/data")
 
 
-def test_a_snapshot_file_is_there_whole_or_not_at_all() -> None:
+def test_a_snapshot_file_exists_whole_or_not_at_all() -> None:
     """The power fails after each number of steps in turn."""
     outcomes = set()
     for steps in range(20):

@@ -90,7 +90,7 @@ def test_the_stored_log_holds_the_committed_bytes(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("kept", [0, 1, 3, 5])
-def test_after_a_start_what_is_stored_already_is_not_stored_again(bench: Bench, kept: int) -> None:
+def test_a_restart_does_not_store_existing_records_again(bench: Bench, kept: int) -> None:
     """The stored log lost its tail, or nothing: Raft applies everything once more."""
     filled(bench)
     bench.stored.truncate_to(kept)
@@ -102,7 +102,7 @@ def test_after_a_start_what_is_stored_already_is_not_stored_again(bench: Bench, 
     assert len(names(bench.store.image)) == 5
 
 
-def test_a_stored_log_that_is_ahead_serves_only_what_is_applied(bench: Bench) -> None:
+def test_a_stored_log_serves_only_applied_records(bench: Bench) -> None:
     filled(bench)
     bench.reopen()
     for batch in bench.history[:3]:
@@ -196,7 +196,7 @@ def test_a_second_transaction_in_one_batch_is_the_one_that_is_open(bench: Bench)
     assert names(other.image) == ["topic-1", "topic-2"]
 
 
-def test_whoever_waits_for_an_offset_is_woken_by_it() -> None:
+def test_an_append_wakes_the_waiters_for_its_offset() -> None:
     world = World()
     world.elect()
 
@@ -270,7 +270,7 @@ def test_a_large_change_is_applied_in_steps_and_seen_at_once(bench: Bench) -> No
     assert bench.store.image.offset == bench.end_offset - 1
 
 
-def test_a_small_batch_is_applied_when_it_is_told(bench: Bench) -> None:
+def test_a_small_batch_is_applied_at_once(bench: Bench) -> None:
     batch = bench.make(*[topic_record(number) for number in range(STEP_COUNT)])
     assert bench.store.on_batch_applied(0, 1, 5, batch) is None
     assert len(names(bench.store.image)) == STEP_COUNT

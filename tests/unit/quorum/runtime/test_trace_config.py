@@ -10,7 +10,7 @@ from tests.unit.quorum.runtime.test_own_configs import alter
 STATIC = TraceWish(False, "static", 5)
 
 
-def test_the_configs_of_the_metadata_are_heeded_and_the_own_file_without_them() -> None:
+def test_the_configs_of_the_metadata_override_the_own_file() -> None:
     world, tracing = World(), Tracing()
     world.elect()
     followed = TraceConfig(settings(kvorum_request_trace="client-id=static,count=5"), lambda: world.image, tracing)

@@ -20,9 +20,7 @@ from tests.unit.quorum.runtime.runtime_kit import CLUSTER_ID, World
         (CLUSTER_ID, 0, ErrorCode.NOT_LEADER_OR_FOLLOWER),
     ],
 )
-def test_who_does_not_lead_compares_the_epochs_first(
-    world: World, cluster_id: str, behind: int, code: ErrorCode
-) -> None:
+def test_a_follower_compares_the_epochs_first(world: World, cluster_id: str, behind: int, code: ErrorCode) -> None:
     """A voter that asks with an older epoch is to learn of the newer one, whoever it asks."""
     request = UpdateRaftVoterRequest(cluster_id=cluster_id, current_leader_epoch=world.log.epoch - behind)
     assert world.run(world.ask(request)).error_code == code
@@ -58,7 +56,7 @@ class Busy:
         (True, "CONTROLLER", (0, 1), ErrorCode.REQUEST_TIMED_OUT),
     ],
 )
-def test_what_makes_no_sense_is_told_before_a_change_under_way_and_a_version_that_is_too_old_after_it(
+def test_invalid_requests_are_refused_before_and_old_versions_after_the_check_for_a_change_in_progress(
     world: World, busy: bool, listener: str, versions: tuple[int, int], code: ErrorCode
 ) -> None:
     world.elect()

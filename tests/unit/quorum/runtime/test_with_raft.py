@@ -152,7 +152,7 @@ def registration(port: int) -> BrokerRegistrationRequest:
     )
 
 
-def test_a_restarted_controller_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_restarted_controller_continues_where_it_was(tmp_path: Path) -> None:
     async def go() -> None:
         async with quorum(tmp_path, 1) as nodes:
             for number in range(20):
@@ -167,7 +167,7 @@ def test_a_restarted_controller_goes_on_where_it_was(tmp_path: Path) -> None:
     within_limit(go())
 
 
-def test_snapshots_of_raft_are_what_brokers_start_from(tmp_path: Path) -> None:
+def test_brokers_start_from_snapshots_of_raft(tmp_path: Path) -> None:
     small = RaftSettings(snapshot_bytes=5_000, retained_entries=10)
 
     async def go() -> None:
@@ -227,7 +227,7 @@ def test_brokers_and_requests_follow_when_the_active_controller_goes(tmp_path: P
     within_limit(go())
 
 
-def test_a_block_of_producer_ids_is_given_once_whatever_happens_to_the_controllers(tmp_path: Path) -> None:
+def test_a_block_of_producer_ids_is_allocated_once_despite_controller_failures(tmp_path: Path) -> None:
     async def go() -> None:
         async with quorum(tmp_path, 3) as nodes:
             known = ControllerNodes(dict(nodes[0].known), CLUSTER_ID)
@@ -317,7 +317,7 @@ def test_a_static_quorum_is_upgraded_by_its_feature_and_never_goes_back(tmp_path
     within_limit(go())
 
 
-def test_an_upgrade_that_was_not_written_down_is_by_whoever_leads_next(tmp_path: Path) -> None:
+def test_an_unwritten_upgrade_is_written_by_the_next_leader(tmp_path: Path) -> None:
     async def go() -> None:
         async with quorum(tmp_path, 3) as nodes:
             await everybody_is_known(nodes)

@@ -21,7 +21,7 @@ def test_a_checkpoint_beyond_the_log_is_forgotten_before_the_log_gets_there() ->
     assert look_at(broker.log, NOW_MS).first_dirty_offset == 0
 
 
-def test_the_dirtiest_log_comes_first() -> None:
+def test_the_dirtiest_log_is_first() -> None:
     broker = Broker()
     other = broker.manager.get_or_create(TopicPartition("topic", 1), TOPIC_ID)
     filled(broker)

@@ -47,7 +47,7 @@ def test_the_last_record_of_each_key_stays_where_it_was() -> None:
     assert broker.log.log_end_offset == 60
 
 
-def test_what_is_not_below_a_full_segment_stays() -> None:
+def test_records_in_the_active_segment_stay() -> None:
     broker = Broker()
     put(broker.log, (A, b"1"))
     broker.settle()
@@ -225,7 +225,7 @@ def test_the_horizon_of_a_batch_is_set_once() -> None:
     assert records_of(broker.log)[0] == (0, A, None, NOW_MS)
 
 
-def test_a_tombstone_takes_what_it_deletes_along_even_from_the_clean_part() -> None:
+def test_a_tombstone_deletes_records_even_of_the_clean_part() -> None:
     broker = Broker(compacted(delete_retention_ms=0))
     put(broker.log, (A, b"1"), (B, b"1"))
     broker.settle()
@@ -415,7 +415,7 @@ def test_the_last_marker_of_a_producer_without_batches_keeps_its_epoch() -> None
 # Where a cleaning ends
 
 
-def test_what_the_map_does_not_cover_stays_whatever_it_is() -> None:
+def test_records_beyond_the_map_stay() -> None:
     """A tombstone whose horizon is past, too: what it deletes may lie behind the map as well, and would be back."""
     offset_map = OffsetMap(KEYS_MAX * SLOT_SIZE, bytes(SECRET_SIZE))
     offset_map.put(b"a", 3)
@@ -432,7 +432,7 @@ def test_what_the_map_does_not_cover_stays_whatever_it_is() -> None:
         assert [record.offset for record in decode_records(memoryview(batch))] == [10, 11]
 
 
-def test_a_full_map_cleans_up_to_there_and_goes_on_next_time() -> None:
+def test_a_full_map_cleans_up_to_there_and_continues_next_time() -> None:
     broker = Broker(compacted(segment_bytes=10_000), **{"log.cleaner.dedupe.buffer.size": 100 * SLOT_SIZE})
     keys = 500
     pairs = [(b"k%06d" % (number % keys), b"%d" % number) for number in range(2 * keys)]
@@ -500,7 +500,7 @@ def dead_segments(count: int) -> Broker:
     return broker
 
 
-def test_a_read_that_finds_headers_only_goes_on_to_the_next_records() -> None:
+def test_a_read_that_finds_headers_only_continues_to_the_next_records() -> None:
     """A client that gets an answer without records takes it for one that was too small (librdkafka), over and over."""
     broker = dead_segments(30)
     broker.kill()
@@ -522,7 +522,7 @@ def test_a_read_over_headers_only_stops_at_its_bound() -> None:
     assert [header.last_offset for _, header in batches(data)] == list(range(3, 20))
 
 
-def test_a_read_looks_at_no_more_than_so_many_segments() -> None:
+def test_a_read_is_limited_to_some_segments() -> None:
     broker = dead_segments(SEGMENTS_PER_READ_MAX + 10)
     broker.kill()
     assert len(broker.log.read(0, 1000 * 1000).parts) == SEGMENTS_PER_READ_MAX
@@ -537,7 +537,7 @@ def test_a_read_that_begins_with_a_record_ends_with_its_segment() -> None:
     assert [header.last_offset for _, header in batches(data)] == [3]
 
 
-def test_aborted_transactions_behind_headers_only_are_told() -> None:
+def test_aborted_transactions_behind_headers_only_are_reported() -> None:
     broker = Broker(compacted(segment_bytes=100))
     put(broker.log, (A, b"%060d" % 0))
     put(broker.log, (A, b"%060d" % 1))
@@ -554,7 +554,7 @@ def test_aborted_transactions_behind_headers_only_are_told() -> None:
         assert bool(found) is expected, offset
 
 
-def test_a_follower_of_a_cleaned_log_has_what_its_leader_has() -> None:
+def test_a_follower_of_a_cleaned_log_equals_its_leader() -> None:
     leader, follower = Broker(), Broker(seed=2)
     for number in range(60):
         put(leader.log, (b"k%d" % (number % 7), b"v%d" % number), **producer(number))
@@ -570,7 +570,7 @@ def test_a_follower_of_a_cleaned_log_has_what_its_leader_has() -> None:
 
 
 @pytest.mark.parametrize("is_power_cut", [False, True])
-def test_leader_epochs_begin_where_they_did_though_their_first_records_are_gone(is_power_cut: bool) -> None:
+def test_leader_epoch_starts_are_unchanged_by_cleaning(is_power_cut: bool) -> None:
     """A follower is told by that what of its own log it has to drop: its records there would outlive all others."""
     broker = Broker(compacted(segment_bytes=300))
     put(broker.log, (B, b"1"))
@@ -590,7 +590,7 @@ def test_leader_epochs_begin_where_they_did_though_their_first_records_are_gone(
     assert [broker.log.end_offset_for_epoch(epoch) for epoch in (1, 2, 3, 4)] == ends
 
 
-def test_the_timestamps_of_what_is_left_are_found() -> None:
+def test_timestamps_of_remaining_records_are_found() -> None:
     broker = Broker()
     for number in range(60):
         put(broker.log, (b"k%d" % (number % 7), b"v"), timestamp=NOW_MS + number)

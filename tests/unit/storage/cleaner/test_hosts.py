@@ -111,7 +111,7 @@ async def fill_and_clean(node: Node) -> None:
         assert await node.cleaner.clean_dirtiest()
 
 
-def test_a_process_does_what_a_thread_does(tmp_path: Path) -> None:
+def test_a_worker_process_gives_the_same_result_as_a_thread(tmp_path: Path) -> None:
     """The same bytes, whoever writes them."""
     found: list[dict[str, bytes]] = []
     for name, host in (("process", open_host), ("thread", ThreadHost)):
@@ -123,7 +123,7 @@ def test_a_process_does_what_a_thread_does(tmp_path: Path) -> None:
     assert any(name.endswith(".txnindex") for name in found[0])
 
 
-def test_the_disk_says_who_works() -> None:
+def test_the_disk_determines_the_worker() -> None:
     assert isinstance(open_host(OsDisk(), StillClock()), ProcessHost)
     assert isinstance(open_host(new_disk(), StillClock()), ThreadHost)
 
@@ -178,7 +178,7 @@ class Deadly:
 
 
 @pytest.mark.parametrize("at", [2, 3, 5, 9])
-def test_a_worker_that_dies_leaves_the_log_as_it_is(at: int, tmp_path: Path) -> None:
+def test_a_killed_worker_leaves_the_log_unchanged(at: int, tmp_path: Path) -> None:
     async def story(node: Node) -> None:
         fill(node.log)
         await node.settle()
@@ -241,7 +241,7 @@ def test_bytes_that_the_worker_cannot_read_are_the_logs_fault(tmp_path: Path) ->
     run(tmp_path / "data", story)
 
 
-def test_tasks_and_answers_come_through_as_they_are(tmp_path: Path) -> None:
+def test_tasks_and_results_are_transferred_unchanged(tmp_path: Path) -> None:
     tasks: list[Task] = []
 
     class Watching:
@@ -275,14 +275,16 @@ def test_tasks_and_answers_come_through_as_they_are(tmp_path: Path) -> None:
         (Fault(text="ours"), AssertionError),
     ],
 )
-def test_what_the_worker_met_is_raised_here(answer: DiskFailed | Unreadable | Fault, error: type[Exception]) -> None:
+def test_the_workers_exception_is_raised_in_the_caller(
+    answer: DiskFailed | Unreadable | Fault, error: type[Exception]
+) -> None:
     with pytest.raises(error, match=getattr(answer, "text", "")) as raised:
         advanced(encoded(answer))
     if isinstance(raised.value, OSError):
         assert (raised.value.errno, raised.value.filename) == (28, "/x")
 
 
-def test_a_worker_is_told_from_what_it_says_and_given_up() -> None:
+def test_a_worker_without_responses_is_abandoned() -> None:
     async def story() -> None:
         host = ProcessHost()
         with pytest.raises(AssertionError, match="a cleaning has begun"):

@@ -114,7 +114,7 @@ def test_both_policies_clean_and_delete() -> None:
     assert broker.log.log_start_offset > 0
 
 
-def test_what_is_being_cleaned_is_left_alone_by_retention() -> None:
+def test_retention_skips_logs_that_are_being_cleaned() -> None:
     broker = Broker(compacted(cleanup_policy=frozenset({"compact", "delete"}), retention_ms=1000))
     filled(broker)
     later = broker.clock.now_ms = NOW_MS + 2000
@@ -152,7 +152,7 @@ def test_a_checkpoint_that_cannot_be_makes_the_whole_log_dirty(content: bytes) -
     assert offsets_of(broker.log) == list(range(55, 60))
 
 
-def test_a_cut_below_what_is_clean_takes_the_checkpoint_along() -> None:
+def test_a_truncation_below_the_clean_part_lowers_the_checkpoint() -> None:
     """Else what is appended then would pass for clean, and its tombstones go before what they delete."""
     broker = Broker(compacted(delete_retention_ms=0))
     filled(broker)
@@ -174,7 +174,7 @@ def test_a_cut_below_what_is_clean_takes_the_checkpoint_along() -> None:
 
 
 @pytest.mark.parametrize("at_step", range(1, 12))
-def test_a_cut_stops_the_cleaning_and_nothing_comes_back(at_step: int) -> None:
+def test_a_truncation_stops_the_cleaning_without_restoring_records(at_step: int) -> None:
     broker = Broker()
     filled(broker)
     assert not meanwhile(broker, lambda: broker.log.truncate_to(30), at_step)
@@ -188,7 +188,7 @@ def test_a_cut_stops_the_cleaning_and_nothing_comes_back(at_step: int) -> None:
     assert offsets_of(broker.log) == left
 
 
-def test_a_cut_takes_back_what_is_offered() -> None:
+def test_a_truncation_withdraws_the_offered_segments() -> None:
     """A cleaned segment that is durable as the coming one holds what the cut takes away."""
     broker = Broker()
     filled(broker)
@@ -280,7 +280,7 @@ def test_a_damaged_log_is_marked_and_not_tried_again() -> None:
     assert not names(broker.disk, [".cleaned", ".swap"])
 
 
-def test_the_metrics_tell_what_was_done() -> None:
+def test_the_metrics_report_what_was_done() -> None:
     broker = Broker(**{"log.cleaner.dedupe.buffer.size": 2400})
     metrics = Metrics()
     follow_cleaner(metrics, broker.cleaner, broker.manager, broker.clock)
@@ -329,7 +329,7 @@ def test_a_small_log_that_is_read_in_one_step_is_not_written_before_its_bytes_ar
     assert broker.log.cleaning.is_in_progress
 
 
-def test_a_throttle_asks_for_as_long_as_the_bytes_take() -> None:
+def test_a_throttle_delays_by_the_time_of_the_bytes() -> None:
     throttle = Throttle(1000.0)
     assert throttle.wait(5.0) == 0.0
     for size, now, wait in ((10, 5.0, 0.0), (990, 5.0, 1.0), (1000, 6.0, 1.0), (1000, 50.0, 1.0)):
@@ -370,7 +370,7 @@ def test_two_cleaners_clean_two_logs() -> None:
     assert offsets_of(broker.log) == offsets_of(other) == list(range(55, 60))
 
 
-def test_a_step_is_short_whatever_a_batch_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_is_short_for_any_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Between two steps everybody else has their turn; a large batch must not be one step."""
     broker = Broker(compacted(segment_bytes=1 << 20, max_message_bytes=1 << 20))
     put(broker.log, *[(b"k%d" % number, b"v") for number in range(5000)])

@@ -96,7 +96,7 @@ def test_it_is_a_dictionary(pairs: list[tuple[bytes, int]]) -> None:
     assert all(offset_map.get(key) == NOT_FOUND for key in expected)
 
 
-def test_memory_is_what_was_allowed() -> None:
+def test_memory_is_within_the_limit() -> None:
     offset_map = OffsetMap(10 * SLOT_SIZE + 5, SECRET)
     assert (offset_map.slots, offset_map.memory_bytes) == (10, 10 * SLOT_SIZE)
     assert OffsetMap(1 << 27, SECRET, slots_max=100).memory_bytes == 100 * SLOT_SIZE

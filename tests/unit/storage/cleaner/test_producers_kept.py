@@ -35,7 +35,7 @@ def snapshots(broker: Broker) -> list[int]:
 # Cleaned away, and the rest lost
 
 
-def test_a_producer_whose_newest_batch_a_power_cut_takes_is_known_by_the_one_before() -> None:
+def test_after_a_power_failure_a_producer_is_known_by_its_last_surviving_batch() -> None:
     """Although that one was superseded, and cleaned away when the newest was there already."""
     broker = Broker()
     put(broker.log, (A, b"1"), **by_producer(0))
@@ -49,7 +49,7 @@ def test_a_producer_whose_newest_batch_a_power_cut_takes_is_known_by_the_one_bef
     assert last_sequence(broker.log) == 0
 
 
-def test_a_producer_whose_newest_batch_is_truncated_away_is_known_by_the_one_before() -> None:
+def test_after_a_truncation_a_producer_is_known_by_its_last_remaining_batch() -> None:
     broker = Broker()
     put(broker.log, (A, b"1"), **by_producer(0))
     put(broker.log, (A, b"2"))
@@ -140,7 +140,7 @@ def test_a_recovered_log_is_cleaned_up_to_its_active_segment() -> None:
     assert offsets_of(broker.log) == [2]
 
 
-def test_a_damaged_snapshot_ends_what_is_cleaned_before_it() -> None:
+def test_a_damaged_snapshot_limits_the_cleaning() -> None:
     broker = Broker(compacted(segment_bytes=100))
     for number in range(3):
         put(broker.log, (A, b"%d" % number), **by_producer(number))
@@ -181,7 +181,7 @@ def test_retention_takes_no_producer_along(retention_bytes: int, is_power_cut: b
     assert last_sequence(broker.log) == 0 and 6 in broker.log.producer_state.producers
 
 
-def test_what_retention_left_for_a_snapshot_goes_with_the_next_flush() -> None:
+def test_segments_kept_for_a_snapshot_are_deleted_with_the_next_flush() -> None:
     broker = Broker(small_config(retention_bytes=0, retention_ms=-1))
     broker.log.append_as_leader(idempotent(0, producer_id=PRODUCER), 0)
     broker.log.high_watermark = 1
@@ -211,7 +211,7 @@ def test_a_snapshot_that_is_written_behind_a_truncation_is_removed() -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_a_snapshot_that_was_cut_off_does_not_come_back(seed: int) -> None:
+def test_a_truncated_snapshot_does_not_return(seed: int) -> None:
     """Nor after a flush of what came in place of its batches: the recovery point is behind it then."""
     disk = new_disk(seed)
     log = open_test_log(disk)

@@ -21,7 +21,7 @@ from kvorum.storage.cleaner.worker import DiskFailed, Request, answer_of
 from tests.unit.storage.cleaner.test_hosts import Node, fill, run
 
 
-def test_a_worker_that_does_not_answer_is_killed_and_holds_nobody_up(
+def test_a_worker_that_does_not_answer_is_killed_and_delays_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was stopped, say: else the broker could not stop, nor this log ever lose anything by retention."""
@@ -69,7 +69,7 @@ def test_a_machine_without_room_for_a_worker_costs_no_directory(
 
 
 @pytest.mark.parametrize("number", [errno.ENOMEM, errno.EMFILE, errno.ENFILE])
-def test_a_worker_without_memory_or_files_says_nothing_of_the_disk(
+def test_a_worker_without_memory_or_descriptors_does_not_fail_the_disk(
     number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def advance(self: Work, task: object, limit: Slice) -> None:
@@ -81,7 +81,7 @@ def test_a_worker_without_memory_or_files_says_nothing_of_the_disk(
         answer_of(Work(OsDisk(), SystemClock()), request)
 
 
-def test_a_worker_whose_disk_fails_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_whose_disk_fails_reports_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def advance(self: Work, task: object, limit: Slice) -> None:
         raise OSError(errno.EIO, "broken")
 

@@ -69,7 +69,7 @@ def alike(draw: st.DrawFn) -> Readers:
 
 @given(MIXED | alike(), COUNTS, MIXED | alike(), COUNTS, st.sampled_from([assign_uniformly, assign_ranges]))
 @settings(max_examples=300, deadline=None)
-def test_every_partition_is_one_readers_whatever_was_before(
+def test_every_partition_has_one_reader_for_any_previous_assignment(
     first: Readers,
     counts: dict[Uuid, int],
     then: Readers,
@@ -85,7 +85,7 @@ def test_every_partition_is_one_readers_whatever_was_before(
 
 @given(alike(), COUNTS, st.integers(0, 7), st.integers(0, 7))
 @settings(max_examples=300, deadline=None)
-def test_uniform_is_even_and_moves_only_what_it_must(
+def test_uniform_is_balanced_and_moves_few_partitions(
     first: Readers, counts: dict[Uuid, int], gone: int, come: int
 ) -> None:
     topics = next(iter(first.values()))
@@ -119,7 +119,7 @@ def test_uniform_balances_the_readers_of_each_topic(members: Readers, counts: di
 
 @given(MIXED, COUNTS)
 @settings(max_examples=150, deadline=None)
-def test_uniform_leaves_what_is_balanced_alone(members: Readers, counts: dict[Uuid, int]) -> None:
+def test_uniform_keeps_a_balanced_assignment(members: Readers, counts: dict[Uuid, int]) -> None:
     before = assign_uniformly(spec(members, counts))
     assert assign_uniformly(spec(members, counts, before)) == before
 
@@ -158,7 +158,7 @@ def test_ranges_go_to_the_readers_of_each_topic() -> None:
     }
 
 
-def test_what_a_leader_assigned_twice_is_ones() -> None:
+def test_a_partition_assigned_twice_by_a_leader_gets_one_owner() -> None:
     """A group that was classic has what its leader said: a partition twice, one that there is not."""
     before = {"m0": {A: frozenset({0, 1, 9})}, "m1": {A: frozenset({1, 2, -1})}, "m2": {A: frozenset({0})}}
     for topics in (frozenset({A}), frozenset({A, B})):
@@ -172,7 +172,7 @@ def test_members_without_topics_have_nothing() -> None:
     assert assign_ranges(spec({"m0": frozenset()}, {})) == {"m0": {}}
 
 
-def test_a_partition_that_nobody_can_take_is_never_moved_away() -> None:
+def test_a_partition_without_another_possible_broker_is_not_moved() -> None:
     """m0 alone reads A: it is far above the others, and keeps it."""
     before = {"m0": {A: frozenset(range(10))}}
     group = spec({"m0": frozenset({A, B}), "m1": frozenset({B})}, {A: 10, B: 4}, before)

@@ -400,5 +400,5 @@ def test_no_partition_is_ever_twos_and_in_the_end_all_are_ones(steps: list[tuple
 @settings(max_examples=40, deadline=None)
 @example(DOWNGRADE_WHILE_ANOTHER_WAITS)
 @given(STEPS)
-def test_groups_of_both_protocols_come_together_too(steps: list[tuple[str, int, float]]) -> None:
+def test_members_of_both_protocols_converge(steps: list[tuple[str, int, float]]) -> None:
     play(mixed_actors, steps)

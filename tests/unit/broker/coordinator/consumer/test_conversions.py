@@ -167,7 +167,7 @@ def test_a_group_of_no_consumers_is_not_upgraded(run: Run) -> None:
     run(scenario())
 
 
-def test_where_downgrades_are_off_the_old_stay_in_a_consumer_group(run: Run) -> None:
+def test_without_downgrades_classic_members_stay_in_a_consumer_group(run: Run) -> None:
     async def scenario() -> None:
         world = await world_of(migration_policy=MigrationPolicy.UPGRADE)
         (old,) = await classic_group(world, "old")
@@ -211,7 +211,7 @@ def test_classic_members_join_a_consumer_group(run: Run) -> None:
 
 
 @pytest.mark.parametrize("is_silent_in", ["join", "sync"])
-def test_a_classic_member_that_is_told_and_does_not_come_is_fenced(run: Run, is_silent_in: str) -> None:
+def test_a_classic_member_that_does_not_rejoin_in_time_is_fenced(run: Run, is_silent_in: str) -> None:
     """Its heartbeats alone do not keep it: it has one rebalance timeout to join, and to sync."""
 
     async def scenario() -> None:

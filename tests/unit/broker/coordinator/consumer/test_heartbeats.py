@@ -100,7 +100,7 @@ def test_partitions_move_without_a_stop_for_the_others(run: Run) -> None:
     run(scenario())
 
 
-def test_what_a_member_leaves_goes_to_the_others(run: Run) -> None:
+def test_a_leaving_members_partitions_go_to_the_others(run: Run) -> None:
     async def scenario() -> None:
         world = await world_of()
         first, second = Consumer(world, "a"), Consumer(world, "b")
@@ -134,7 +134,7 @@ def test_a_member_that_is_silent_is_fenced(run: Run) -> None:
     run(scenario())
 
 
-def test_a_member_that_does_not_let_go_in_time_is_fenced(run: Run) -> None:
+def test_a_member_that_does_not_revoke_in_time_is_fenced(run: Run) -> None:
     async def scenario() -> None:
         world = await world_of()
         first, second = Consumer(world, "a"), Consumer(world, "b")
@@ -214,7 +214,7 @@ def test_a_group_has_a_limit_and_knows_its_assignors(run: Run) -> None:
     run(scenario())
 
 
-def test_nobody_goes_on_in_a_group_that_is_not_there(run: Run) -> None:
+def test_no_member_continues_in_a_missing_group(run: Run) -> None:
     async def scenario() -> None:
         world = await world_of()
         member = Consumer(world, "a", epoch=3)
@@ -304,7 +304,7 @@ def test_a_new_subscription_takes_away_at_once_and_gives_with_the_next_target(ru
     run(scenario())
 
 
-def test_a_pattern_is_resolved_off_the_request_to_what_may_be_seen(run: Run) -> None:
+def test_a_pattern_is_resolved_in_the_background_to_visible_topics(run: Run) -> None:
     async def scenario() -> None:
         world = await world_of(2)
         world.make_topic("t-1", 1)
@@ -338,7 +338,7 @@ def test_a_pattern_is_resolved_off_the_request_to_what_may_be_seen(run: Run) -> 
 
 
 @pytest.mark.parametrize("pattern", ["(", "*a", "a{1001}", "(?=a)b"])
-def test_a_pattern_that_is_none_is_refused(run: Run, pattern: str) -> None:
+def test_an_invalid_pattern_is_refused(run: Run, pattern: str) -> None:
     async def scenario() -> None:
         world = await world_of()
         answer = await Consumer(world, "a", topics=None, regex=pattern).join()
@@ -381,7 +381,7 @@ def test_targets_are_made_at_most_once_in_an_interval(run: Run) -> None:
     run(scenario())
 
 
-def test_another_broker_goes_on_where_the_last_one_was(run: Run) -> None:
+def test_another_broker_continues_where_the_last_one_was(run: Run) -> None:
     async def scenario() -> None:
         world = await world_of()
         first, second = Consumer(world, "a"), Consumer(world, "b", instance_id="i")

@@ -117,7 +117,7 @@ def test_one_thing_is_done_aside_at_a_time_and_in_order(run: Run) -> None:
     run(scenario())
 
 
-def test_a_pattern_in_the_log_that_cannot_be_read_here_stands_for_nothing_and_others_for_what_they_do(run: Run) -> None:
+def test_an_unreadable_pattern_in_the_log_matches_nothing(run: Run) -> None:
     """Another implementation wrote it, with a dialect of its own."""
 
     async def scenario() -> None:

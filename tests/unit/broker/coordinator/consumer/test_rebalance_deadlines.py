@@ -38,9 +38,7 @@ async def rebalancing() -> tuple[ConsumerWorld, Consumer, Consumer]:
 
 
 @pytest.mark.parametrize("refused_with", [ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.RECORD_LIST_TOO_LARGE])
-def test_a_member_that_does_not_let_go_is_fenced_though_that_could_not_be_written_at_first(
-    run: Run, refused_with: ErrorCode
-) -> None:
+def test_a_member_that_does_not_revoke_is_fenced_after_a_failed_write(run: Run, refused_with: ErrorCode) -> None:
     async def scenario() -> None:
         world, first, second = await rebalancing()
         everything = dict(first.assigned)
@@ -61,7 +59,7 @@ def test_a_member_that_does_not_let_go_is_fenced_though_that_could_not_be_writte
     run(scenario())
 
 
-def test_a_leave_that_is_not_written_leaves_the_deadline_as_it_was(run: Run) -> None:
+def test_a_failed_leave_keeps_the_deadline(run: Run) -> None:
     async def scenario() -> None:
         world, first, second = await rebalancing()
         everything = dict(first.assigned)
@@ -78,7 +76,7 @@ def test_a_leave_that_is_not_written_leaves_the_deadline_as_it_was(run: Run) -> 
     run(scenario())
 
 
-def test_what_a_member_has_counts_in_whatever_rows_it_says_it(run: Run) -> None:
+def test_owned_partitions_count_in_any_row_order(run: Run) -> None:
     """A topic named twice: all of its partitions are the member's still."""
 
     async def scenario() -> None:
@@ -121,7 +119,7 @@ def test_a_group_does_not_wait_for_a_clock_that_was_set_back(run: Run) -> None:
     run(scenario())
 
 
-def test_a_request_that_makes_no_sense_is_invalid_wherever_it_goes(run: Run) -> None:
+def test_an_inconsistent_request_is_invalid_for_every_group(run: Run) -> None:
     """As in Kafka, which looks at it before it looks for the group."""
 
     async def scenario() -> None:

@@ -28,7 +28,7 @@ def test_the_values_are_kafkas() -> None:
     assert TopicHashes().group_hash({"foo", "bar", "missing"}, image) == KAFKA_GROUP
 
 
-def test_what_counts_is_topics_partitions_and_racks_in_whatever_order() -> None:
+def test_the_hash_depends_on_topics_partitions_and_racks_in_any_order() -> None:
     base = TopicHashes().group_hash(["foo", "bar"], image_of())
     assert TopicHashes().group_hash(["bar", "foo", "foo"], image_of()) == base
     assert TopicHashes().group_hash(["bar", "foo"], image_of(replicas=(2, 1))) == base

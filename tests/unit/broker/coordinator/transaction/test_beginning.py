@@ -98,7 +98,7 @@ def test_between_transactions_the_epoch_is_bumped(state: State) -> None:
         ((8, 5), (FENCED, -1, -1)),
     ],
 )
-def test_a_producer_that_goes_on(state: State, expected: tuple[int, int], answer: tuple[ErrorCode, int, int]) -> None:
+def test_a_producer_that_continues(state: State, expected: tuple[int, int], answer: tuple[ErrorCode, int, int]) -> None:
     before = metadata(state, last_producer_epoch=4)
     verdict = init_producer_id(before, expecting(*expected), TERMS)
     assert verdict.answer == answer
@@ -106,14 +106,14 @@ def test_a_producer_that_goes_on(state: State, expected: tuple[int, int], answer
         assert verdict.next.last_producer_epoch == expected[1]
 
 
-def test_nobody_goes_on_from_an_epoch_after_another_producer_came() -> None:
+def test_no_producer_continues_an_epoch_after_another_producer() -> None:
     after = init_producer_id(metadata(State.EMPTY), FIRST, TERMS).next
     assert init_producer_id(after, expecting(7, 5), TERMS).answer.code is FENCED
 
 
 @pytest.mark.parametrize("state", PREPARED)
 @pytest.mark.parametrize("request_", [FIRST, expecting(7, 5), expecting(8, 0)])
-def test_while_a_transaction_is_being_ended_everybody_waits(state: State, request_: InitProducer) -> None:
+def test_all_requests_wait_while_a_transaction_is_ending(state: State, request_: InitProducer) -> None:
     verdict = init_producer_id(metadata(state), request_, TERMS)
     assert (verdict.next, verdict.answer.code) == (None, CONCURRENT)
 
@@ -130,7 +130,7 @@ def test_an_open_transaction_is_aborted_first(version: int, last_epoch: int, req
     assert again.answer == (ErrorCode.NONE, 7, 7)
 
 
-def test_a_stranger_does_not_abort_an_open_transaction() -> None:
+def test_a_foreign_producer_does_not_abort_an_open_transaction() -> None:
     verdict = init_producer_id(metadata(State.ONGOING), expecting(8, 5), TERMS)
     assert (verdict.next, verdict.answer.code) == (None, FENCED)
 
@@ -154,7 +154,7 @@ def test_epochs_that_are_used_up_make_a_new_id(state: State, epoch: int) -> None
     assert (after.previous_producer_id, after.last_producer_epoch) == (7, -1)
 
 
-def test_a_new_id_whose_answer_was_lost_is_given_again() -> None:
+def test_a_new_id_with_a_lost_response_is_returned_again() -> None:
     last = expecting(7, EPOCH_MAX - 1)
     terms = TERMS._replace(new_producer_id=99)
     after = init_producer_id(metadata(State.EMPTY, EPOCH_MAX - 1), last, terms).next
@@ -220,10 +220,10 @@ def test_partitions_are_verified_one_by_one() -> None:
 
 
 @pytest.mark.parametrize("state", PREPARED)
-def test_a_wrong_epoch_is_told_before_the_end_of_a_transaction_when_verifying(state: State) -> None:
+def test_a_wrong_epoch_is_reported_before_the_end_of_a_transaction_when_verifying(state: State) -> None:
     assert verify_partitions(metadata(state), adding(A0, epoch=4)) == {A0: FENCED}
     assert verify_partitions(metadata(state), adding(A0)) == {A0: CONCURRENT}
 
 
-def test_offsets_are_where_the_group_lives() -> None:
+def test_offsets_are_in_the_groups_partition() -> None:
     assert offsets_partition("group", 50) == TopicPartition("__consumer_offsets", partition_for("group", 50))

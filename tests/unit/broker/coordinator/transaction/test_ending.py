@@ -132,14 +132,14 @@ def test_in_version_2_epochs_further_away_are_fenced(state: State, is_commit: bo
 
 
 @pytest.mark.parametrize("version", [0, 2])
-def test_who_is_not_known_here(version: int) -> None:
+def test_unknown_producers(version: int) -> None:
     other = request(5, is_commit=True, version=version, producer_id=8)
     assert end_transaction(None, other, TERMS).answer.code is MAPPING
     assert end_transaction(metadata(State.ONGOING), other, TERMS).answer.code is MAPPING
     assert end_transaction(None, replace(other, transactional_id=""), TERMS).answer.code is ErrorCode.INVALID_REQUEST
 
 
-def test_a_transaction_that_is_being_ended_is_told_before_a_wrong_id_in_version_2_only() -> None:
+def test_a_transaction_that_is_being_ended_is_reported_before_a_wrong_id_in_version_2_only() -> None:
     prepared = metadata(State.PREPARE_COMMIT)
     assert (
         end_transaction(prepared, request(5, is_commit=True, version=2, producer_id=8), TERMS).answer[0] is CONCURRENT
@@ -176,7 +176,7 @@ def test_a_completion_keeps_the_epoch_and_drops_the_partitions(state: State) -> 
 
 
 @pytest.mark.parametrize(("version", "last_epoch", "marker_version"), [(0, -1, 0), (1, -1, 0), (2, 5, 2)])
-def test_what_takes_too_long_is_aborted_and_its_producer_fenced(
+def test_a_timed_out_transaction_is_aborted_and_its_producer_fenced(
     version: int, last_epoch: int, marker_version: int
 ) -> None:
     terms = TERMS._replace(transaction_version=version)
@@ -190,7 +190,7 @@ def test_what_takes_too_long_is_aborted_and_its_producer_fenced(
         assert commit.answer.code is FENCED, "a commit that was under way: fenced, which clients survive"
 
 
-def test_what_ended_meanwhile_is_not_aborted() -> None:
+def test_an_ended_transaction_is_not_aborted() -> None:
     for state in (State.EMPTY, State.PREPARE_COMMIT, State.COMPLETE_COMMIT):
         assert abort_if_timed_out(metadata(state), TERMS).next is None
     assert abort_if_timed_out(None, TERMS).next is None
@@ -222,7 +222,7 @@ def test_versions_of_requests() -> None:
         (ApiKey.END_TXN, 2),
     ],
 )
-def test_older_clients_are_told_of_an_invalid_epoch(api_key: ApiKey, first: int) -> None:
+def test_older_clients_get_an_invalid_epoch_error(api_key: ApiKey, first: int) -> None:
     assert known_code(api_key, first - 1, FENCED) is ErrorCode.INVALID_PRODUCER_EPOCH
     assert known_code(api_key, first, FENCED) is FENCED
     assert known_code(api_key, 0, CONCURRENT) is CONCURRENT

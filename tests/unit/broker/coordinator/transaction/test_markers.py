@@ -89,7 +89,7 @@ def test_a_transaction_is_taken_on_once() -> None:
     assert not plan.begin(ending(A0)) and plan.begin(ending(A0, home=OTHER_HOME))
 
 
-def test_what_has_no_leader_waits_and_what_does_not_exist_is_done() -> None:
+def test_markers_wait_for_leaders_and_skip_deleted_partitions() -> None:
     one = ending(A0, B0)
     plan = MarkerPlan()
     plan.begin(one)
@@ -131,7 +131,7 @@ def test_a_partition_that_was_not_answered_is_tried_again() -> None:
     assert plan.take(1, 10) == [Entry(one, frozenset({A1}))]
 
 
-def test_without_an_answer_all_is_sent_again_to_whoever_leads_then() -> None:
+def test_without_a_response_all_records_are_sent_again_to_the_new_leader() -> None:
     one = ending(A0, A1)
     plan = routed(one)
     plan.give_back(plan.take(1, 10))
@@ -140,7 +140,7 @@ def test_without_an_answer_all_is_sent_again_to_whoever_leads_then() -> None:
     assert plan.take(3, 10) == [Entry(one, frozenset({A0}))]
 
 
-def test_a_request_is_about_so_many_transactions_and_no_more() -> None:
+def test_transactions_per_request_are_limited() -> None:
     plan = routed(*(ending(A0, name=f"t{n}", producer_id=n) for n in range(5)))
     assert [len(plan.take(1, 2)) for _ in range(4)] == [2, 2, 1, 0]
 
@@ -160,7 +160,7 @@ def test_a_home_that_is_lost_takes_its_transactions_along() -> None:
     assert plan.take(1, 10) == [Entry(again, frozenset({A1}))], "nothing of what was sent before"
 
 
-def test_the_request_that_says_it_and_the_answer() -> None:
+def test_the_markers_request_and_its_response() -> None:
     request = request_of([Entry(ending(), frozenset({B0, A1, A0}))])
     (row,) = request.markers
     assert (row.producer_id, row.producer_epoch, row.transaction_result) == (7, 5, True)
@@ -172,9 +172,7 @@ def test_the_request_that_says_it_and_the_answer() -> None:
 
 
 @given(seed=st.integers(0, 2**32), count=st.integers(1, 6))
-def test_whatever_is_refused_lost_or_moved_each_transaction_is_done_once_with_all_its_markers(
-    seed: int, count: int
-) -> None:
+def test_each_transaction_completes_once_with_all_markers_despite_failures(seed: int, count: int) -> None:
     chance = random.Random(seed)
     plan, keys = MarkerPlan(), [A0, A1, B0]
     endings = [ending(*chance.sample(keys, chance.randint(0, 3)), name=str(n), producer_id=n) for n in range(count)]
@@ -219,7 +217,7 @@ class SlowBrokers(Brokers):
         return response
 
 
-def test_a_broker_that_is_slow_holds_up_so_many_requests_and_then_gets_the_rest_at_once(run: Run) -> None:
+def test_pending_requests_to_a_slow_broker_are_limited_and_then_batched(run: Run) -> None:
     async def story() -> None:
         brokers = SlowBrokers()
         sender = MarkerSender(brokers, brokers.leader_of)

@@ -109,7 +109,7 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-def test_this_broker_is_asked_without_a_connection() -> None:
+def test_this_broker_is_queried_without_a_connection() -> None:
     async def story(world: World) -> None:
         await world.peers.write_txn_markers(HERE, WriteTxnMarkersRequest())
         await world.peers.add_partitions_to_txn(HERE, AddPartitionsToTxnRequest())

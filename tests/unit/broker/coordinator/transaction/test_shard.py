@@ -75,7 +75,7 @@ def test_an_end_is_answered_and_markers_are_sent_when_it_is_committed_and_not_be
     run(story())
 
 
-def test_an_end_that_cannot_be_written_is_none(run: Run) -> None:
+def test_an_end_that_cannot_be_written_has_no_effect(run: Run) -> None:
     async def story() -> None:
         at = await node()
         producer = await at.producer()
@@ -108,7 +108,7 @@ def test_a_completion_that_cannot_be_written_is_tried_again(run: Run) -> None:
     run(story())
 
 
-def test_while_markers_are_on_their_way_everybody_waits(run: Run) -> None:
+def test_all_requests_wait_for_pending_markers(run: Run) -> None:
     async def story() -> None:
         at = await node()
         producer = await at.producer()
@@ -134,7 +134,7 @@ def test_while_markers_are_on_their_way_everybody_waits(run: Run) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 2])
-def test_a_new_instance_aborts_what_the_old_one_left_and_fences_it(run: Run, version: int) -> None:
+def test_a_new_instance_aborts_the_old_ones_transaction_and_fences_it(run: Run, version: int) -> None:
     async def story() -> None:
         at = await node(version)
         old = await at.producer()
@@ -199,7 +199,7 @@ async def with_epoch(at: Node, epoch: int) -> Node:
     return at
 
 
-def test_epochs_go_over_into_a_new_id_and_the_answer_can_be_asked_for_again(run: Run) -> None:
+def test_epochs_go_over_into_a_new_id_and_the_answer_can_be_requested_again(run: Run) -> None:
     async def story() -> None:
         at = await node()
         await at.producer()
@@ -332,7 +332,7 @@ def test_failover_in_ongoing_keeps_all_partitions(run: Run) -> None:
     run(story())
 
 
-def test_failover_in_ongoing_goes_on_with_the_timeout(run: Run) -> None:
+def test_failover_in_ongoing_continues_with_the_timeout(run: Run) -> None:
     async def story() -> None:
         at = await node()
         producer = await at.producer()
@@ -374,7 +374,7 @@ def test_failover_after_the_decision_finishes_it_with_half_the_markers_written_o
     run(story())
 
 
-def test_a_successor_sends_no_markers_for_what_may_still_be_lost(run: Run) -> None:
+def test_a_new_coordinator_sends_no_markers_for_uncommitted_decisions(run: Run) -> None:
     async def story() -> None:
         at = await node()
         producer = await at.producer()
@@ -396,7 +396,7 @@ def test_a_successor_sends_no_markers_for_what_may_still_be_lost(run: Run) -> No
     run(story())
 
 
-def test_a_decision_that_was_lost_with_its_leader_is_none(run: Run) -> None:
+def test_a_decision_lost_with_its_leader_has_no_effect(run: Run) -> None:
     async def story() -> None:
         at = await node()
         producer = await at.producer()
@@ -476,7 +476,7 @@ def test_markers_of_transactions_that_end_together_go_together(run: Run) -> None
     run(story())
 
 
-def test_ids_that_nobody_uses_are_forgotten_but_never_within_a_transaction(run: Run) -> None:
+def test_unused_ids_expire_but_never_within_a_transaction(run: Run) -> None:
     async def story() -> None:
         settings = replace(SETTINGS, expiration_ms=600_000, expiry_interval_ms=60_000)
         at = await Node(ModelLog(commits_at_once=True), Brokers(), Ids(), settings=settings).lead()

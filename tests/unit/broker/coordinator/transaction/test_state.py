@@ -99,7 +99,7 @@ LONGS = st.integers(0, 2**63 - 1)
     partitions=st.frozensets(st.builds(TopicPartition, st.text(max_size=5), st.integers(0, 9)), max_size=6),
     version=st.integers(0, 2),
 )
-def test_a_record_brings_back_what_was_written(
+def test_a_record_restores_the_written_state(
     state: State,
     producer_id: int,
     epoch: int,
@@ -157,6 +157,6 @@ def test_a_state_that_no_log_has_is_left_out(status: int) -> None:
     assert replay(TransactionsState(), 0, record) == TransactionsState()
 
 
-def test_bytes_that_say_nothing_are_left_out() -> None:
+def test_insignificant_bytes_are_omitted() -> None:
     for record in (CoordinatorRecord(b"\x00\x09", b""), CoordinatorRecord(b"\x00", b""), CoordinatorRecord(b"", None)):
         assert replay(TransactionsState(), 0, record) == TransactionsState()

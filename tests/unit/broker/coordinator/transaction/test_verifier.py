@@ -103,7 +103,7 @@ def told(story: Callable[[World], Coroutine[Any, Any, None]]) -> World:
     return asyncio.run(run())
 
 
-def test_what_is_asked_in_one_turn_is_one_request_to_each_broker() -> None:
+def test_calls_of_one_loop_iteration_are_one_request_per_broker() -> None:
     async def story(world: World) -> None:
         world.ask("t1", A0)
         world.ask("u1", A1, B0, support=Support.ADD_PARTITION)
@@ -114,7 +114,7 @@ def test_what_is_asked_in_one_turn_is_one_request_to_each_broker() -> None:
     assert world.answers == [("t1@0", {}), ("u1@0", {}), ("v2@0", {})]
 
 
-def test_each_partition_that_is_refused_is_told_with_its_code() -> None:
+def test_each_partition_that_is_refused_is_reported_with_its_code() -> None:
     async def story(world: World) -> None:
         world.coordinators.refused = {A1: ErrorCode.TRANSACTION_ABORTABLE}
         world.ask("t1", A0, A1)
@@ -141,7 +141,7 @@ def test_without_an_answer_nothing_is_verified(change: dict[str, Any], code: Err
     assert told(story).answers == [("t1@0", {A0: code, A1: code})]
 
 
-def test_without_a_coordinator_nothing_is_asked() -> None:
+def test_without_a_coordinator_no_request_is_sent() -> None:
     async def story(world: World) -> None:
         world.ask("tx", A0)
         assert world.answers == [("tx@0", {A0: ErrorCode.COORDINATOR_NOT_AVAILABLE})], "told at once"
@@ -170,7 +170,7 @@ def test_one_question_a_transactional_id_waits(epoch: int, ended: str, code: Err
     assert world.coordinators.requests == [(1, {"t1": True})]
 
 
-def test_while_requests_wait_for_their_answers_what_is_asked_is_collected() -> None:
+def test_calls_are_collected_while_requests_are_in_flight() -> None:
     async def story(world: World) -> None:
         for number in range(REQUESTS_PER_BROKER_MAX + 3):
             world.ask(f"{number}-1", A0)
@@ -185,7 +185,7 @@ def test_while_requests_wait_for_their_answers_what_is_asked_is_collected() -> N
     assert len(world.answers) == REQUESTS_PER_BROKER_MAX + 3
 
 
-def test_who_waits_when_the_broker_stops_is_told_nothing() -> None:
+def test_waiting_requests_get_no_response_when_the_broker_stops() -> None:
     async def run() -> World:
         world = World()
         world.ask("t1", A0)

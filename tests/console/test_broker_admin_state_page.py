@@ -14,15 +14,15 @@ from tests.console.console_kit import WITH_BROWSER, Console, assert_accessible
 pytestmark = [WITH_BROWSER, pytest.mark.long]
 
 
-def test_a_broker_is_taken_out_for_maintenance_and_comes_back(console: Console) -> None:
+def test_a_broker_enters_maintenance_and_returns(console: Console) -> None:
     create_topic(console.cluster.plan.bootstrap, "led", 6, 3)
     page = console.page("brokers/2")
-    state = page.locator("[data-duty] .badge")
+    state = page.locator("[data-admin-state] .badge")
     expect(state).to_have_text("active")
     page.get_by_role("button", name="Begin maintenance").click()
     page.get_by_role("button", name="Begin", exact=True).click()
     expect(state).to_have_text("maintenance")
-    expect(page.locator("[data-duty]")).to_contain_text("can be stopped")
+    expect(page.locator("[data-admin-state]")).to_contain_text("can be stopped")
     expect(page.locator(".figure", has_text="Leaders").locator("dd")).to_have_text("0")
     assert_accessible(console, ["brokers/2"])
     page.get_by_role("button", name="End maintenance").click()
@@ -31,7 +31,7 @@ def test_a_broker_is_taken_out_for_maintenance_and_comes_back(console: Console) 
     expect(page.locator(".figure", has_text="Leaders").locator("dd")).not_to_have_text("0")
 
 
-def test_a_broker_is_decommissioned_in_the_console_and_comes_back(console: Console) -> None:
+def test_a_broker_is_decommissioned_in_the_console_and_reactivated(console: Console) -> None:
     bootstrap = console.cluster.plan.bootstrap
     create_topic(bootstrap, "wide", 6, 3)
     page = console.page("brokers/3")
@@ -45,7 +45,7 @@ def test_a_broker_is_decommissioned_in_the_console_and_comes_back(console: Conso
     page.get_by_role("button", name="Decommission").click()
     page.get_by_label("Throttle").fill("50000000")
     page.get_by_role("button", name="Decommission", exact=True).last.click()
-    state = page.locator("[data-duty] .badge")
+    state = page.locator("[data-admin-state] .badge")
     expect(state).to_have_text("decommissioned")
     expect(page.locator(".figure", has_text="Replicas").locator("dd")).to_have_text("0")
     page.get_by_role("button", name="Unregister").click()

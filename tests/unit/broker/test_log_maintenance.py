@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from kvorum.broker.log_duties import FLUSH_INTERVAL_MS, LogDuties
+from kvorum.broker.log_maintenance import FLUSH_INTERVAL_MS, LogMaintenance
 from kvorum.broker.parts import count_flushes
 from kvorum.chaos.sim.loop import SimLoop
 from kvorum.protocol.errors import ErrorCode
@@ -41,7 +41,7 @@ def run(work: Coroutine[Any, Any, None]) -> None:
 
 
 class Running:
-    """A broker's logs, two directories of two each, with their duties under way."""
+    """A broker's logs, two directories of two each, with their maintenance under way."""
 
     def __init__(self) -> None:
         self.world = World(**{"log.flush.offset.checkpoint.interval.ms": POINTS_MS})
@@ -50,8 +50,8 @@ class Running:
 
     async def start(self) -> tuple[LogManager, list[Log]]:
         self.manager = await self.world.started(on_flush=count_flushes(self.metrics, self.world.clock))
-        self.duties = LogDuties(self.manager, lambda: self.world.settings, self.world.clock)
-        self.duties.start()
+        self.maintenance = LogMaintenance(self.manager, lambda: self.world.settings, self.world.clock)
+        self.maintenance.start()
         return self.manager, [self.manager.get_or_create(partition, TOPIC_ID) for partition in partitions(4)]
 
     async def pass_ms(self, duration_ms: int) -> None:
@@ -61,11 +61,11 @@ class Running:
             await asyncio.sleep(FLUSH_INTERVAL_MS / 1000)
 
     async def stop(self) -> None:
-        await self.duties.close()
+        await self.maintenance.close()
         await self.manager.shutdown()
 
 
-def test_flush_ms_syncs_and_the_next_checkpoint_says_so() -> None:
+def test_flush_ms_syncs_and_the_next_checkpoint_reports_it() -> None:
     async def work() -> None:
         running = Running()
         _, logs = await running.start()
@@ -110,7 +110,7 @@ def test_every_sync_is_counted_with_its_seconds() -> None:
 
 
 @pytest.mark.parametrize("why", ["flush.ms", "a rolled segment", "a recovery-point checkpoint"])
-def test_a_disk_that_fails_under_a_duty_takes_its_directory_offline_once_and_is_told(why: str) -> None:
+def test_a_disk_that_fails_under_a_duty_takes_its_directory_offline_once_and_is_reported(why: str) -> None:
     async def work() -> None:
         running = Running()
         world = running.world
@@ -127,11 +127,11 @@ def test_a_disk_that_fails_under_a_duty_takes_its_directory_offline_once_and_is_
         world.disk.fail("sync")
         assert world.offline == []
         await running.pass_ms(2 * POINTS_MS)
-        assert world.offline == [A], "told once, though the duties went on"
+        assert world.offline == [A], "told once, though the maintenance went on"
         assert [each.is_online for each in manager.dirs] == [False, True]
         assert [log.failure is not None for log in logs] == [True, False, True, False]
         assert code_of(lambda: logs[0].append_as_leader(batch(), 0)) is ErrorCode.KAFKA_STORAGE_ERROR
-        # The other directory is served as before, by the very same duties.
+        # The other directory is served as before, by the very same maintenance.
         assert [logs[1].recovery_point, logs[3].recovery_point] == [1, 1]
         logs[1].append_as_leader(batch(), 0)
         logs[1].roll()
@@ -169,7 +169,7 @@ def test_a_failed_sync_is_not_tried_again() -> None:
     run(work())
 
 
-def test_a_brokers_metrics_tell_of_its_syncs(tmp_path: Path) -> None:
+def test_a_brokers_metrics_report_its_syncs(tmp_path: Path) -> None:
     async def story(cluster: Cluster) -> None:
         broker = await cluster.start_broker(1)
         await cluster.ask(1, creation("orders", flush_messages="1"))

@@ -5,7 +5,7 @@ Retention drops what compaction leaves of a log with both policies: by the clock
 
 from collections.abc import Callable
 
-from kvorum.broker.replica.housekeeping import Duties
+from kvorum.broker.replica.housekeeping import PeriodicTasks
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
 from kvorum.storage.cleaner.manager import LogCleaner
@@ -14,13 +14,13 @@ from kvorum.storage.log_manager import LogManager
 FLUSH_INTERVAL_MS = 1_000
 """Interval between checks for due syncs: a rolled segment waits no longer, flush.ms is as precise."""
 PURGE_INTERVAL_MS = 5_000
-"""How late files are deleted after file.delete.delay.ms."""
+"""Interval of deletions: files are deleted at most this much later than file.delete.delay.ms."""
 
 
-class LogDuties:
+class LogMaintenance:
     """Runs them until closed."""
 
-    __slots__ = ("_clock", "_duties", "_logs", "_settings", "cleaner")
+    __slots__ = ("_clock", "_logs", "_settings", "_tasks", "cleaner")
 
     def __init__(
         self, logs: LogManager, settings: Callable[[], Settings], clock: Clock, cleaner: LogCleaner | None = None
@@ -30,11 +30,11 @@ class LogDuties:
         self._logs = logs
         self._settings = settings
         self._clock = clock
-        self._duties = Duties()
+        self._tasks = PeriodicTasks()
 
     def start(self) -> None:
         """Begin."""
-        every, interval = self._duties.every, self._settings().int
+        every, interval = self._tasks.every, self._settings().int
         every(FLUSH_INTERVAL_MS, "log-flush", lambda: self._logs.flush_dirty(self._clock.wall_ms()))
         every(PURGE_INTERVAL_MS, "log-purge", lambda: self._logs.purge_deleted(self._clock.wall_ms()))
         every(interval("log.retention.check.interval.ms"), "log-retention", self._apply_retention)
@@ -50,7 +50,7 @@ class LogDuties:
         """Stop, and wait for running tasks."""
         if self.cleaner is not None:
             await self.cleaner.close()
-        await self._duties.close()
+        await self._tasks.close()
 
     def _apply_retention(self) -> None:
         self._logs.apply_retention(self._clock.wall_ms())

@@ -8,7 +8,7 @@ const KINDS = { active: "good", draining: "warn", maintenance: "warn", returning
 const most = new Map(); // broker and requested state -> the largest number left: the length of the bar
 
 /** The admin state of a broker, or the error. */
-export async function duty(id, signal) {
+export async function adminState(id, signal) {
   try {
     return await get(url(["v1", "brokers", id, "maintenance"]), { signal });
   } catch (error) {
@@ -17,8 +17,8 @@ export async function duty(id, signal) {
   }
 }
 
-export function dutyCard(id, brokerState, view) {
-  return card("Maintenance and decommission", h("div", { "data-duty": "" },
+export function adminStateCard(id, brokerState, view) {
+  return card("Maintenance and decommission", h("div", { "data-admin-state": "" },
     brokerState instanceof Error ? h("p", { class: "wrong" }, brokerState.message) : drawn(id, brokerState, view)));
 }
 
@@ -51,7 +51,7 @@ function buttons(id, brokerState, view) {
       note(`Broker ${id}: ${action.toLowerCase()}.`);
       view.look();
     },
-  }), { kind, needs, key: `duty-${text}` });
+  }), { kind, needs, key: `admin-state-${text}` });
   const begin = question("Begin maintenance", "plain", "operate", { title: `Take broker ${id} out for maintenance`,
     told: h("p", {}, "Leadership moves to other in-sync replicas. The replicas of this broker keep following. The broker can be stopped afterwards."),
     action: "Begin", work: () => put(maintenance) });
