@@ -10,7 +10,9 @@ from kvorum.protocol.errors import ErrorCode, KafkaError
 if TYPE_CHECKING:
     from kvorum.admin.client import ClusterClient
 
-NAMED: Final = re.compile(r"(?:(?:The )?topic )?(?P<quote>'?)(?P<name>[a-zA-Z0-9._-]+?)(?P=quote)(?: does not exist\.?)?")
+NAMED: Final = re.compile(
+    r"(?:(?:The )?topic )?(?P<quote>'?)(?P<name>[a-zA-Z0-9._-]+?)(?P=quote)(?: does not exist\.?)?"
+)
 """What brokers and the client call a missing topic."""
 
 
