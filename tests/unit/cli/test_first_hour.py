@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kvorum.cli import dev, folders
+from kvorum.cli import dev, folders, pipelines_run
 from kvorum.cli.main import main
 from kvorum.cli.output import Exit, install_hint
 from kvorum.cluster.exits import Exit as NodeExit
@@ -154,3 +154,9 @@ def test_a_cluster_to_try_things_assigns_partitions_to_a_new_group_at_once(
     monkeypatch.setattr("kvorum.cluster.foreground.run_until_signal", instead)
     code, printed = run(*(str(file) if word == "FILE" else word for word in words), "--dir", str(tmp_path / "data"))
     assert (code, found) == (Exit.DONE, ["0"]), printed
+
+
+def test_a_pipeline_prints_the_folder_of_its_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipelines_run, "run_here", lambda *_: 0)
+    code, printed = run("pipelines", "run", "configs/pipelines/first.yaml", "--state", str(tmp_path))
+    assert (code, printed) == (Exit.DONE, f"pipeline first: state and Spark's log are in {tmp_path / 'first'}\n")
