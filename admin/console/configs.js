@@ -57,7 +57,7 @@ async function documented(entry, path) {
 }
 
 /** The control for a new value: a choice, several choices of a list, or a text. Returns {shown, read(data)}. */
-function valueField(entry, current) {
+export function valueField(entry, current) {
   const choices = entry.choices ?? [];
   const words = (current ?? "").split(",").map((each) => each.trim()).filter(Boolean);
   if (choices.length && entry.type === "LIST") {

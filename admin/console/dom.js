@@ -196,6 +196,37 @@ function complain(form, wrong, error, names) {
   marked.focus();
 }
 
+/**
+ * Ask in a dialog that shows what would change before it changes anything: `preview(data, show)` shows it, and throws if it is
+ * not possible; `apply(data)` makes the change. Another input has to be previewed again.
+ */
+export function askWithPreview({ content, preview, apply, action = "Apply", ...more }) {
+  const shown = h("div", { "aria-live": "polite" });
+  const show = (...nodes) => shown.replaceChildren(...nodes.flat(Infinity).filter(Boolean));
+  let previewed = null;
+  const dialog = ask({
+    ...more,
+    content: [content, shown],
+    action: "Preview",
+    async submit(data, form) {
+      const text = JSON.stringify([...data]);
+      if (text === previewed) return apply(data, form);
+      await preview(data, show);
+      previewed = text;
+      go.textContent = action;
+      throw new Error(""); // the dialog stays open
+    },
+  });
+  const go = dialog.querySelector("button[type=submit]");
+  dialog.addEventListener("input", () => {
+    if (previewed === null) return;
+    previewed = null;
+    show();
+    go.textContent = "Preview";
+  });
+  return dialog;
+}
+
 /** A confirmation dialog. */
 export function confirm({ title, text, action, danger = true, done }) {
   return ask({ title, content: [text].flat().map((each) => (each instanceof Element ? each : h("p", {}, each))), action, danger, submit: done });

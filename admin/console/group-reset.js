@@ -1,8 +1,9 @@
 // The wizard that sets a group's offsets, with a preview.
 
 import { post, url } from "./api.js";
-import { ask, field, h, note, select, table } from "./dom.js";
+import { askWithPreview, field, h, note, select, table } from "./dom.js";
 import { plural, zone } from "./format.js";
+import { topicInput } from "./topic-input.js";
 
 const WAYS = [["earliest", "earliest"], ["latest", "latest"], ["at", "timestamp"], ["by_duration", "duration ago"], ["shift_by", "shift by offsets"],
   ["offset", "one offset for all"], ["offsets", "offset per partition"], ["current", "current offset"]];
@@ -14,43 +15,31 @@ const SHOWN = 200;
 /** `group`: the page's data on it, null if not loaded. */
 export function reset(id, group, view) {
   const places = (group?.offsets ?? []).slice(0, FIELDS_MAX);
-  const plan = h("div", { "aria-live": "polite" });
   const at = h("input", { name: "at", autocomplete: "off" });
   const way = select("to", WAYS.filter(([key]) => key !== "offsets" || places.length), "earliest");
   const hint = h("small", {});
   const which = field("Value", at);
-  const topics = field("Topics", h("input", { name: "topics", placeholder: "all topics with committed offsets", autocomplete: "off" }), "comma-separated names");
+  const topics = field("Topics", topicInput({ name: "topics", placeholder: "all topics with committed offsets" }, true), "comma-separated names");
   const each = h("div", { class: "grid" }, places.map(placeField));
   const kept = (group?.offsets.length ?? 0) - places.length;
   const cut = kept > 0 && h("p", { class: "quiet" }, `${plural(kept, "partition")} more are not listed here and stay unchanged.`);
-  let tried = null;
-  const dialog = ask({
+  const resetTo = (data, dryRun) => post(url(["v1", "groups", id, "offsets", "reset"], { dry_run: dryRun ? "true" : "false" }), requestOf(data, places));
+  const dialog = askWithPreview({
     title: ["Reset offsets of ", h("bdi", {}, id)],
     content: [
       group && !["Empty", "Dead"].includes(group.state) && h("p", { class: "wrong" }, `The group is ${group.state}: offsets can only be reset while it has no members.`),
-      field("To", way), which, hint, topics, h("div", { hidden: true }, each, cut), plan,
+      field("To", way), which, hint, topics, h("div", { hidden: true }, each, cut),
     ],
-    action: "Preview",
     fields: { at: "at", by_duration: "at", shift_by: "at", offset: "at", timestamp_ms: "at", offsets: "at" },
-    async submit(data) {
-      const body = requestOf(data, places);
-      const text = JSON.stringify(body);
-      const sure = tried === text;
-      const made = await post(`${url(["v1", "groups", id, "offsets", "reset"])}?dry_run=${sure ? "false" : "true"}`, body);
-      if (sure) {
-        view.look();
-        const failed = made.partitions.filter((row) => row.error);
-        if (failed.length) throw new Error(failed.map((row) => `${row.topic}-${row.partition}: ${row.error}`).join("; "));
-        note(`${plural(made.partitions.length, "offset")} reset.`);
-        return;
-      }
-      tried = text;
-      plan.replaceChildren(...shown(made.partitions).filter(Boolean));
-      go.textContent = "Apply";
-      throw new Error("");
+    preview: async (data, show) => show(shown((await resetTo(data, true)).partitions)),
+    async apply(data) {
+      const made = await resetTo(data, false);
+      view.look();
+      const failed = made.partitions.filter((row) => row.error);
+      if (failed.length) throw new Error(failed.map((row) => `${row.topic}-${row.partition}: ${row.error}`).join("; "));
+      note(`${plural(made.partitions.length, "offset")} reset.`);
     },
   });
-  const go = dialog.querySelector("button[type=submit]");
   const fit = () => {
     at.type = { at: "datetime-local", shift_by: "number", offset: "number" }[way.value] ?? "text";
     at.step = way.value === "at" ? "0.001" : "1";
@@ -59,13 +48,6 @@ export function reset(id, group, view) {
     each.parentElement.hidden = way.value !== "offsets";
     hint.textContent = { by_duration: "ISO 8601: PT1H30M, P2D", shift_by: "-100 moves back 100 offsets", at: `in ${zone()}` }[way.value] ?? "";
   };
-  // The preview belongs to the request: another request needs a new one.
-  dialog.addEventListener("input", () => {
-    if (tried === null) return;
-    tried = null;
-    plan.replaceChildren();
-    go.textContent = "Preview";
-  });
   way.addEventListener("change", () => {
     at.value = "";
     fit();

@@ -5,6 +5,7 @@ import { ask, button, card, check, field, h, link, note, nothing, select } from 
 import { bytes, list, plural } from "./format.js";
 import { grid } from "./grid.js";
 import { keep, recall } from "./storage.js";
+import { topicInput } from "./topic-input.js";
 import { setQuery } from "./view.js";
 
 const PATH = "/v1/reassignments";
@@ -27,9 +28,8 @@ export function remember(plan) {
 export function planner(query, begins) {
   const proposed = h("div", { "aria-live": "polite" });
   const brokers = h("fieldset", { class: "plain" }, h("legend", {}, "Target brokers"), h("span", { class: "quiet" }, "Loading …"));
-  const names = h("datalist", { id: "topic-names" });
-  const form = h("form", { class: "tools" }, names,
-    field("Topics", h("input", { name: "topics", required: true, autocomplete: "off", class: "wide", list: names.id, value: query.get("topics") ?? "", placeholder: "comma-separated names" })),
+  const form = h("form", { class: "tools" },
+    field("Topics", topicInput({ name: "topics", required: true, class: "wide", value: query.get("topics") ?? "", placeholder: "comma-separated names" }, true)),
     brokers,
     field("Strategy", select("way", WAYS, query.get("way") ?? "keep")),
     check("Spread over racks", { name: "racks", checked: query.get("racks") !== "no" }),
@@ -41,9 +41,8 @@ export function planner(query, begins) {
   });
   let turn = 0; // of proposals: the latest one is shown
 
-  /** Offer the topics, and the brokers that are alive: once, so that selected ones stay. */
-  function offer(alive, topics) {
-    names.replaceChildren(...topics.map((name) => h("option", { value: name })));
+  /** Offer the brokers that are alive: once, so that selected ones stay. */
+  function offer(alive) {
     if (brokers.querySelector("input")) return;
     const wanted = query.get("brokers")?.split(",") ?? null;
     brokers.replaceChildren(h("legend", {}, "Target brokers"), ...alive.map((broker) =>

@@ -10,7 +10,6 @@ import { lacking } from "./session.js";
 
 const PATH = "/v1/reassignments";
 const STATES = { completed: "good", "in progress": "warn", "not as wanted": "bad" };
-const TOPICS_MAX = 1000;
 const QUIET = ["quota_changed", "feature_changed"];
 
 export function open(values, query) {
@@ -20,8 +19,8 @@ export function open(values, query) {
     title: "Reassignment",
     tools: planning.shown,
     async load(signal) {
-      const [rows, alive, throttles, topics] = await Promise.all([get(PATH, { signal }), get("/v1/brokers", { signal }), get(`${PATH}/throttle`, { signal }), get(`/v1/topics?limit=${TOPICS_MAX}`, { signal })]);
-      planning.offer(alive.filter((broker) => !broker.fenced), topics.topics.map((topic) => topic.name));
+      const [rows, alive, throttles] = await Promise.all([get(PATH, { signal }), get("/v1/brokers", { signal }), get(`${PATH}/throttle`, { signal })]);
+      planning.offer(alive.filter((broker) => !broker.fenced));
       return (known = { rows, throttles, watched: await lookAfter(rows, signal) });
     },
     draw: ({ rows, watched, throttles }) => [watched && watch(watched), throttled(rows, throttles), inProgress(rows)],

@@ -6,7 +6,7 @@ import { bytes, count, moment, plural, span } from "./format.js";
 import { grid } from "./grid.js";
 import { longLook } from "./long-look.js";
 import { s } from "./svg.js";
-import { parts, ways } from "./topic-parts.js";
+import { actions, parts } from "./topic-parts.js";
 import { setQuery } from "./view.js";
 
 const ENDED = { limit: "the limit of records was reached", scanned: "one analysis may read no more records", bytes: "one analysis may read no more bytes", time: "the time limit of an analysis was reached" };
@@ -24,7 +24,7 @@ export function open({ topic: name }, query) {
   });
   const view = {
     title: name,
-    actions: ways(name),
+    actions: actions(name, () => view),
     tools: [parts(name, "analysis"), h("div", { class: "tools" },
       said("partitions", "Partitions", { placeholder: "all", size: 6, pattern: "[0-9, ]*" }),
       said("filter", "Filter", { class: "mono wide", "data-filter": true, placeholder: "value.amount > 100" }))],

@@ -5,14 +5,14 @@ import { badge, card, h, link, table, unheard } from "./dom.js";
 import { count } from "./format.js";
 import { turner } from "./grid.js";
 import { lagShown, STATES, to as toGroup } from "./groups.js";
-import { parts, ways } from "./topic-parts.js";
+import { actions, parts } from "./topic-parts.js";
 
 const PAGE = 100;
 
 export function open({ topic: name }, query) {
   const view = {
     title: name,
-    actions: ways(name),
+    actions: actions(name, () => view),
     tools: parts(name, "consumers"),
     load: (signal) => get(url(["v1", "topics", name, "groups"], { after: query.get("after"), limit: PAGE }), { signal }),
     draw: (page) => [

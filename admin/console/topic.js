@@ -2,12 +2,11 @@
 
 import { get, getTagged, url } from "./api.js";
 import { configTable, configTools } from "./configs.js";
-import { badge, button, card, field, figure, figures, h, link, menu, select } from "./dom.js";
-import { star } from "./favourites.js";
+import { badge, button, card, field, figure, figures, h, link, select } from "./dom.js";
 import { count, list } from "./format.js";
 import { grid } from "./grid.js";
-import { clone, deleteRecords, drop, grow, lead } from "./topic-dialogs.js";
-import { parts, ways } from "./topic-parts.js";
+import { lead } from "./topic-dialogs.js";
+import { actions, parts } from "./topic-parts.js";
 import { to } from "./topics.js";
 import { setQuery } from "./view.js";
 
@@ -22,28 +21,17 @@ export function open({ topic: name, tab = "partitions" }, query) {
   const path = (...more) => url(["v1", "topics", name, ...more]);
   const configs = tab === "configs";
   let tag = null;
-  let known = null;
   const page = { path: path("configs"), tag: () => tag, look: () => view.look() };
   const view = {
     title: name,
-    actions: [
-      star("topic", name),
-      ways(name),
-      button("Add partitions", () => grow(name, view), { needs: "admin", key: "grow" }),
-      menu("More", [
-        h("a", { class: "button plain", href: `#/reassignment?topics=${encodeURIComponent(name)}` }, "Reassign replicas"),
-        button("Clone", () => known && clone(name, known), { needs: "admin", key: "clone" }),
-        button("Delete records …", () => known && deleteRecords(name, known, view), { needs: "admin", key: "delete-records" }),
-        button("Delete topic", () => drop(name), { kind: "danger", needs: "admin", key: "drop" }),
-      ]),
-    ],
+    actions: actions(name, () => view),
     tools: parts(name, configs ? "configs" : "partitions"),
     async load(signal) {
       const [topic, found] = await Promise.all([
         get(path(), { signal }), configs ? getTagged(url(["v1", "topics", name, "configs"], { all: query.has("all") && "true" }), { signal }) : null,
       ]);
       tag = found?.tag ?? null;
-      return { topic: (known = topic), found };
+      return { topic, found };
     },
     draw: ({ topic, found }) => (configs
       ? card("Configs", configTools(query, view), configTable(view, query, found.data, page))

@@ -5,6 +5,7 @@ import { ask, badge, button, card, check, field, h, link, note, table } from "./
 import { chips, star } from "./favourites.js";
 import { bytes, count, human } from "./format.js";
 import { turner } from "./grid.js";
+import { selection } from "./topic-selection.js";
 import { setQuery, unhurried } from "./view.js";
 
 const PAGE = 100;
@@ -14,7 +15,7 @@ export function open(values, query) {
   const soon = unhurried(() => view.look());
   const view = {
     title: "Topics",
-    actions: button("Create a topic", () => create(), { kind: "", needs: "admin", key: "create" }),
+    actions: [button("Create a topic", () => create(), { kind: "", needs: "admin", key: "create" })],
     tools: h("div", { class: "tools" },
       field("Filter", h("input", { type: "search", "data-filter": true, value: query.get("filter") ?? "", placeholder: "part of a name, or * and ?",
         oninput: (event) => {
@@ -44,6 +45,7 @@ export function open(values, query) {
     draw: (page) => [
       chips("topic"),
       card(null, table("Topics", [
+        chosen.column(page.topics),
         { title: "Topic", cell: (topic) => [star("topic", topic.name, () => view.redraw()), " ", link(`${to(topic.name)}${query.has("under_replicated") ? "?which=unsynced" : ""}`, topic.name, { key: `topic-${topic.name}` }), topic.internal && [" ", badge("internal")]] },
         { title: "Partitions", number: true, cell: (topic) => count(topic.partitions) },
         { title: "Replicas", number: true, cell: (topic) => count(topic.replication_factor) },
@@ -57,6 +59,8 @@ export function open(values, query) {
     ],
     cares: (event) => !event.kind.startsWith("broker_") && !["quota_changed", "feature_changed", "config_changed"].includes(event.kind),
   };
+  const chosen = selection(view);
+  view.actions.push(chosen.actions);
   return view;
 }
 

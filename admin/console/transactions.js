@@ -4,6 +4,7 @@ import { get, post, url } from "./api.js";
 import { ask, badge, button, card, field, h, link, note, select, table, unheard } from "./dom.js";
 import { ago, moment } from "./format.js";
 import { turner } from "./grid.js";
+import { topicInput } from "./topic-input.js";
 import { setQuery, unhurried } from "./view.js";
 
 export const STATES = { Ongoing: "warn", PrepareCommit: "warn", PrepareAbort: "warn", CompleteCommit: "good", CompleteAbort: "", Empty: "", Dead: "bad", PrepareEpochFence: "bad" };
@@ -62,7 +63,7 @@ function none(query) {
 function hangingOnes(query) {
   const found = h("div", { "aria-live": "polite" });
   const form = h("form", { class: "tools" },
-    field("Topic", h("input", { name: "topic", required: true, autocomplete: "off", value: query.get("topic") ?? "" })),
+    field("Topic", topicInput({ name: "topic", required: true, value: query.get("topic") ?? "" })),
     field("Open longer than, minutes", h("input", { name: "minutes", type: "number", min: 0, required: true, value: query.get("minutes") ?? MINUTES })),
     h("button", { type: "submit", class: "plain" }, "Find hanging transactions"));
   form.addEventListener("submit", (event) => {

@@ -203,6 +203,13 @@ def cluster(picture: Aggregate, figures: Figures) -> Markup:
     )
 
 
+PARTITION_COLUMNS: Final = (
+    "Unavailable: the longest time in which a send waited and none was acknowledged, during faults or not. "
+    "Longest gap: the longest time between two acknowledgements, also without waiting sends. "
+    "Consumer lag: the longest time from a record's acknowledgement to a poll that had not reached the record yet."
+)
+
+
 def _partitions(figures: Figures) -> Markup:
     worst = sorted(figures.partitions.items(), key=lambda each: (-each[1].lost, -each[1].unavailable, each[0]))
     rows = [
@@ -214,8 +221,8 @@ def _partitions(figures: Figures) -> Markup:
         )
         for name, own in worst[:ROWS_MAX]
     ]
-    columns = ("partition", "sends", "acked", "read", "lost", "unavailable", "longest gap", "reader's lag")
-    return table(columns, rows, id="partitions")
+    columns = ("partition", "sends", "acked", "read", "lost", "unavailable", "longest gap", "consumer lag")
+    return join([table(columns, rows, id="partitions"), tag("p", PARTITION_COLUMNS, id="partition-columns")])
 
 
 def _configs(configs: dict[str, str]) -> Markup:

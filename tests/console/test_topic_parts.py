@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 
 from tests.console.conftest import Scene
 from tests.console.console_kit import WITH_BROWSER, in_menu
-from tests.console.stage import HEALTH, Asked, Stage, partition, refusal, topic
+from tests.console.stage import HEALTH, Answer, Asked, Stage, partition, refusal, topic
 from tests.console.test_pages_on_stage import group
 
 pytestmark = WITH_BROWSER
@@ -289,3 +289,73 @@ def test_topics_are_sorted_as_chosen(scene: Scene) -> None:
     expect(page.locator("tbody tr").first).to_contain_text("2.0 KiBdelete7 days")
     page.get_by_label("Sort by").select_option("size")
     expect(page.get_by_role("link", name="large", exact=True)).to_be_visible()
+
+
+def test_selected_topics_get_a_config_and_are_deleted_after_a_preview(scene: Scene) -> None:
+    stage = scene.stage
+    names = ["a", "b", "c"]
+    stage.says("/v1/topics", lambda _: {"topics": [topic(name) for name in names], "next": None})
+    entry = {"name": "retention.ms", "value": "1000", "source": "DEFAULT_CONFIG", "read_only": False}
+    entry |= {"sensitive": False, "documentation": "Age of the oldest record."}
+    for name in names:
+        stage.says(f"/v1/topics/{name}", topic(name, partition(0, latest_offset=1234)))
+        stage.says(f"/v1/topics/{name}/configs", [entry])
+        stage.says(f"/v1/topics/{name}/configs", Answer(status=204), "PATCH")
+    stage.says("/v1/topics/b/configs", refusal(422, "INVALID_CONFIG", "Invalid value x", "set.retention.ms"), "PATCH")
+    page = scene.page("topics")
+    page.get_by_label("Select all topics on this page").check()
+    page.get_by_label("Select c", exact=True).uncheck()
+    expect(page.get_by_text("2 topics selected")).to_be_visible()
+    page.get_by_role("button", name="Set config …").click()
+    dialog = page.get_by_role("dialog", name="Set a config of 2 topics")
+    expect(dialog).to_contain_text("Age of the oldest record.")
+    dialog.get_by_label("New value").fill("x")
+    dialog.get_by_role("button", name="Preview").click()
+    expect(dialog.get_by_role("alert")).to_have_text("Invalid value x (1 topic). Nothing was changed.")
+    assert [each.query for each in stage.asked if each.method == "PATCH"] == [{"validate_only": "true"}] * 2
+    stage.says("/v1/topics/b/configs", Answer(status=204), "PATCH")
+    dialog.get_by_label("New value").fill("60000")
+    dialog.get_by_role("button", name="Preview").click()
+    expect(dialog.get_by_role("row", name="a 1000 60000")).to_be_visible()
+    assert all(each.query for each in stage.asked if each.method == "PATCH"), "nothing is changed by a preview"
+    dialog.get_by_role("button", name="Apply").click()
+    expect(dialog).to_have_count(0)
+    changed = [(each.path, each.body) for each in stage.asked if each.method == "PATCH" and not each.query]
+    assert changed == [(f"/v1/topics/{name}/configs", {"set": {"retention.ms": "60000"}}) for name in ("a", "b")]
+
+    for name in names[1:]:
+        page.get_by_label(f"Select {name}", exact=True).check()
+    stage.says("/v1/topics/b", Answer(status=204), "DELETE")
+    stage.refuses("/v1/topics/c", 403, "TOPIC_DELETION_DISABLED", "deletion is disabled", "DELETE")
+    page.get_by_role("button", name="Delete topics …").click()
+    dialog = page.get_by_role("dialog", name="Delete 2 topics")
+    dialog.get_by_label("Number of topics").fill("3")
+    dialog.get_by_role("button", name="Preview").click()
+    expect(dialog.get_by_role("row", name="b 1 1,234")).to_be_visible()
+    expect(dialog.get_by_role("alert")).to_contain_text("2 topics would be deleted: enter 2.")
+    dialog.get_by_label("Number of topics").fill("2")
+    dialog.get_by_role("button", name="Preview").click()
+    names.remove("b")
+    dialog.get_by_role("button", name="Delete permanently").click()
+    expect(dialog.get_by_role("alert")).to_have_text("c: deletion is disabled")
+    dialog.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_text("1 topic selected")).to_be_visible()
+    expect(page.get_by_label("Select c", exact=True)).to_be_checked()
+    assert [each.path for each in stage.asked if each.method == "DELETE"] == ["/v1/topics/b", "/v1/topics/c"]
+
+
+def test_names_of_topics_are_completed_where_they_are_typed(scene: Scene) -> None:
+    def named(asked: Asked) -> Any:
+        part = asked.query.get("filter", "*").strip("*")
+        return {"topics": [topic(name) for name in ("orders", "payments") if part in name], "next": None}
+
+    scene.stage.says("/v1/topics", named)
+    for path, label, typed, offered in (
+        ("reassignment", "Topics", "orders, pay", ["orders, payments"]),
+        ("transactions", "Topic", "rder", ["orders"]),
+    ):
+        page = scene.page(path)
+        page.get_by_label(label, exact=True).fill(typed)
+        options = page.locator("datalist option")
+        expect(options).to_have_count(len(offered))
+        assert options.evaluate_all("all => all.map((each) => each.value)") == offered

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kvorum.cli import dev, folders
+from kvorum.cli import dev, folders, pipelines_run
 from kvorum.cli.main import main
 from kvorum.cli.output import Exit, install_hint
 from kvorum.cluster.exits import Exit as NodeExit
@@ -108,3 +108,55 @@ def test_a_missing_cluster_is_one_line_with_a_remedy(tmp_path: Path) -> None:
         assert (code, printed.count("\n")) == (Exit.NOT_FOUND, 1)
         assert "there is no cluster in" in printed and "--dir or KVORUM_DIR" in printed
     assert not os.path.exists(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        (("dev", "--port", "PORT"), "(listener PLAINTEXT of node-1) is in use; choose another with --port"),
+        (("dev", "--nodes", "3", "--port", "0", "--admin-port", "PORT"), "choose another with --admin-port"),
+        (("up", "ONE"), "is in use; choose another in"),
+        (("up", "THREE", "--detach"), "(listener PLAINTEXT of node-3) is in use; choose another in"),
+        (("quickstart", "--config", "THREE"), "stop the process that uses it, or: kvorum init my.yaml"),
+    ],
+    ids=["dev", "console of three nodes", "up", "up, three nodes", "quickstart"],
+)
+def test_a_port_in_use_has_one_line_and_one_exit_code_in_every_command(
+    words: tuple[str, ...], advice: str, tmp_path: Path
+) -> None:
+    node = "{{id: {}, listeners: ['PLAINTEXT://127.0.0.1:{}', 'CONTROLLER://127.0.0.1:0']}}"
+    folder = tmp_path / "data"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        names = {"PORT": str(port)}
+        for name, ports in (("ONE", [port]), ("THREE", [0, 0, port])):
+            names[name] = str(tmp_path / f"{name}.yaml")
+            rows = ", ".join(node.format(number, each) for number, each in enumerate(ports, 1))
+            Path(names[name]).write_text(f"nodes: [{rows}]\n")
+        code, printed = run(*(names.get(word, word) for word in words), "--dir", str(folder))
+    assert (code, printed.count("\n")) == (NodeExit.BUSY, 1), printed
+    assert f"kvorum: port {port} (" in printed and advice in printed
+    assert not list(folder.glob("node-*")), "nothing was formatted"
+
+
+@pytest.mark.parametrize("words", [("dev", "--port", "0", "--admin-port", "0"), ("quickstart", "--config", "FILE")])
+def test_a_cluster_to_try_things_assigns_partitions_to_a_new_group_at_once(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "one.yaml"
+    file.write_text("nodes: [{id: 1, listeners: ['PLAINTEXT://127.0.0.1:0', 'CONTROLLER://127.0.0.1:0']}]\n")
+    found = []
+
+    def instead(cluster: LocalCluster, *_: object, **__: object) -> int:
+        found.append(cluster.plan.nodes[0].properties["group.initial.rebalance.delay.ms"])
+        return 0
+
+    monkeypatch.setattr("kvorum.cluster.foreground.run_until_signal", instead)
+    code, printed = run(*(str(file) if word == "FILE" else word for word in words), "--dir", str(tmp_path / "data"))
+    assert (code, found) == (Exit.DONE, ["0"]), printed
+
+
+def test_a_pipeline_prints_the_folder_of_its_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipelines_run, "run_here", lambda *_: 0)
+    code, printed = run("pipelines", "run", "configs/pipelines/first.yaml", "--state", str(tmp_path))
+    assert (code, printed) == (Exit.DONE, f"pipeline first: state and Spark's log are in {tmp_path / 'first'}\n")

@@ -100,6 +100,12 @@ def test_the_figures_are_the_verdicts(name: str, tmp_path: Path) -> None:
     assert sum(counts) == sum(each.count for each in verdict.violations + verdict.explained)
 
 
+def test_the_columns_of_the_partition_table_are_explained(tmp_path: Path) -> None:
+    page = page_of(made(PLANS["clean"]), check(made(PLANS["clean"])), tmp_path)
+    about = page.by("id", "partition-columns")[1].lower()
+    assert all(f"{column}:" in about for column in ("unavailable", "longest gap", "consumer lag"))
+
+
 def test_the_series_adds_up_to_the_acknowledged_sends(tmp_path: Path) -> None:
     events = made(PLANS["clean"])
     verdict = check(events)
