@@ -4,7 +4,7 @@ Exactly once is atomic a task, not a micro-batch: a reader at read_committed may
 of another, but each row is there once. docs/decisions/0013-exactly-once-sink.md has the reasons.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 
 import pyarrow as pa
@@ -25,9 +25,17 @@ class Delivery(StrEnum):
 
 
 def stream_writer(
-    frame: DataFrame, sink_options: Mapping[str, str], *, delivery: Delivery, query: str, checkpoint: str
+    frame: DataFrame,
+    sink_options: Mapping[str, str],
+    *,
+    delivery: Delivery,
+    query: str,
+    checkpoint: str,
+    arrange: Callable[[DataFrame], DataFrame] | None = None,
 ) -> DataStreamWriter:
     """Return a writer of a stream to topics. The caller may add a trigger, and starts it.
+
+    `arrange` puts the rows of a micro-batch into the order in which they are written.
 
     `query` is the query's name; with exactly once it also names the transactions and the group of the marks, so it
     must be the only one of this name on the cluster, and keep it.
@@ -36,14 +44,16 @@ def stream_writer(
     write_options = checked(frame, sink_options)
     if delivery is Delivery.AT_LEAST_ONCE:
 
-        def write(rows: DataFrame, _: int) -> None:
-            counted.add(query, write_at_least_once(rows, write_options))
-
-        writer = frame.writeStream.foreachBatch(write)
+        def write(rows: DataFrame, batch_id: int) -> None:
+            counted.add(query, write_at_least_once(rows if arrange is None else arrange(rows), write_options))
     else:
         sink = ExactlyOnce(write_options, query=query, checkpoint=checkpoint)
         sink.check(frame.sparkSession)
-        writer = frame.writeStream.foreachBatch(sink.write)
+
+        def write(rows: DataFrame, batch_id: int) -> None:
+            sink.write(rows if arrange is None else arrange(rows), batch_id)
+
+    writer = frame.writeStream.foreachBatch(write)
     return writer.option("checkpointLocation", checkpoint).queryName(query)
 
 

@@ -25,6 +25,8 @@ class TopicsSinkOptions(TopicOptions):
     topic: str | None = None
     """Where all records go; without it, each to the topic that it carries (its source's, or a transform's)."""
     partitions: Literal["by-key", "keep"] = Field(default="by-key")
+    ordered: bool = False
+    """Write a micro-batch in the order of the records' offsets: for a source (files) that has them in another one."""
 
 
 class TopicsSink:
@@ -36,12 +38,13 @@ class TopicsSink:
         """Start to write; key and value are bytes or text by now."""
         rows = columns(frame, options)
         given = options.merged({})
-        writer_of = writer(context)
+        writer_of = "kvorum" if options.ordered else writer(context)
         if not frame.isStreaming:
             if writer_of == "spark":
                 rows.drop("timestamp").write.format("kafka").options(**given).save()
             else:  # no checkpoint, so nothing to know a second run by
-                write_batch(rows, given, delivery=Delivery.AT_LEAST_ONCE, query=context.name, batch_id=0)
+                arranged = in_order(rows) if options.ordered else rows
+                write_batch(arranged, given, delivery=Delivery.AT_LEAST_ONCE, query=context.name, batch_id=0)
             return None
         if writer_of == "spark":
             logger.info("sink: Spark's connector, at least once")
@@ -50,7 +53,12 @@ class TopicsSink:
         else:
             logger.info("sink: Kvorum's, %s", context.delivery.replace("_", " "))
             stream = stream_writer(
-                rows, given, delivery=Delivery(context.delivery), query=context.name, checkpoint=context.checkpoint
+                rows,
+                given,
+                delivery=Delivery(context.delivery),
+                query=context.name,
+                checkpoint=context.checkpoint,
+                arrange=in_order if options.ordered else None,
             )
         return context.trigger.apply(stream.queryName(context.name)).start()
 
@@ -64,4 +72,11 @@ def columns(frame: DataFrame, options: Any) -> DataFrame:
     """Return the columns that writers take."""
     topic = F.col("topic") if options.topic is None else F.lit(options.topic)
     kept = ["partition"] if options.partitions == "keep" else []
-    return frame.select("key", "value", topic.alias("topic"), *kept, "headers", "timestamp")
+    order = ["offset"] if options.ordered else []
+    return frame.select("key", "value", topic.alias("topic"), *kept, *order, "headers", "timestamp")
+
+
+def in_order(rows: DataFrame) -> DataFrame:
+    """Return the rows in the order of their offsets, those of a partition or of a key in one task."""
+    by = "partition" if "partition" in rows.columns else "key"
+    return rows.repartition("topic", by).sortWithinPartitions("offset")
