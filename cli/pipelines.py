@@ -17,8 +17,6 @@ COMMANDS = {
     "logs": ("cli.pipelines_manage:logs", "Show the log of a pipeline's process."),
     "connect": ("pipelines.connect.command:connect", "Connect's REST interface, and the process that keeps pipelines."),
     "mirror": ("pipelines.mirror.command:mirror", "Copy topics of one cluster to another, and groups with them."),
-    "archive": ("pipelines.jobs.command:archive", "A topic into Parquet files by day or hour, with a manifest."),
-    "replay": ("pipelines.jobs.command:replay", "An archive, or a time range of a topic, into a topic."),
     "plugins": ("cli.pipelines_run:plugins", "List sources, sinks and what packages add to them."),
     "package": ("cli.pipelines_run:package", "Write the zip that spark-submit wants as --py-files."),
     "doctor": ("cli.pipelines_run:doctor", "Check the requirements of pipelines."),

@@ -26,31 +26,49 @@ class Delivery(StrEnum):
 
 
 def stream_writer(
-    frame: DataFrame, sink_options: Mapping[str, str], *, delivery: Delivery, query: str, checkpoint: str
+    frame: DataFrame,
+    sink_options: Mapping[str, str],
+    *,
+    delivery: Delivery,
+    query: str,
+    checkpoint: str,
+    arrange: Callable[[DataFrame], DataFrame] | None = None,
 ) -> DataStreamWriter:
     """Return a writer of a stream to topics. The caller may add a trigger, and starts it.
 
     `query` is the query's name. With exactly once it also names the transactions and the group of the marks, so it must
-    be unique on the cluster and never change.
+    be unique on the cluster and never change. `arrange` puts the rows of a micro-batch into the order in which they are
+    written.
     Raises: OptionError; with exactly once MarkError if the marks are not those of this checkpoint.
     """
-    write = batch_writer(frame, sink_options, delivery=delivery, query=query, checkpoint=checkpoint)
+    write = batch_writer(frame, sink_options, delivery=delivery, query=query, checkpoint=checkpoint, arrange=arrange)
     return frame.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint).queryName(query)
 
 
 def batch_writer(
-    frame: DataFrame, sink_options: Mapping[str, str], *, delivery: Delivery, query: str, checkpoint: str
+    frame: DataFrame,
+    sink_options: Mapping[str, str],
+    *,
+    delivery: Delivery,
+    query: str,
+    checkpoint: str,
+    arrange: Callable[[DataFrame], DataFrame] | None = None,
 ) -> Callable[[DataFrame, int], None]:
     """Return the function that writes the micro-batches of a stream; arguments and errors as of stream_writer.
 
     A stream may write other frames as well by calling it from its own foreachBatch, with the stream's checkpoint.
     """
     write_options = checked(frame, sink_options)
+    write: Callable[[DataFrame, int], None]
     if delivery is Delivery.AT_LEAST_ONCE:
-        return lambda rows, _: counted.add(query, write_at_least_once(rows, write_options))
-    sink = ExactlyOnce(write_options, query=query, checkpoint=checkpoint)
-    sink.check(frame.sparkSession)
-    return sink.write
+
+        def write(rows: DataFrame, _: int) -> None:
+            counted.add(query, write_at_least_once(rows, write_options))
+    else:
+        sink = ExactlyOnce(write_options, query=query, checkpoint=checkpoint)
+        sink.check(frame.sparkSession)
+        write = sink.write
+    return write if arrange is None else lambda rows, batch_id: write(arrange(rows), batch_id)
 
 
 def write_batch(

@@ -26,6 +26,8 @@ class TopicsSinkOptions(TopicOptions):
     topic: str | None = None
     """Where all records go; without it, each to the topic that it carries (its source's, or a transform's)."""
     partitions: Literal["by-key", "keep"] = Field(default="by-key")
+    ordered: bool = False
+    """Write a micro-batch in the order of the records' offsets: for a source (files) that has them in another one."""
 
 
 class TopicsSink:
@@ -37,18 +39,30 @@ class TopicsSink:
         """Start to write; key and value are bytes or text by now."""
         rows = columns(frame, options)
         given = options.merged({})
-        if context.connector == "spark" and context.delivery == "at_least_once":
+        if context.connector == "spark" and context.delivery == "at_least_once" and not options.ordered:
             logger.info("sink: Spark's connector, at least once")
             return started(rows.drop("timestamp").writeStream.format("kafka").options(**given), context)
         logger.info("sink: Kvorum's, %s", context.delivery.replace("_", " "))
-        delivery, checkpoint = Delivery(context.delivery), context.checkpoint
-        return started(
-            stream_writer(rows, given, delivery=delivery, query=context.name, checkpoint=checkpoint), context
+        stream = stream_writer(
+            rows,
+            given,
+            delivery=Delivery(context.delivery),
+            query=context.name,
+            checkpoint=context.checkpoint,
+            arrange=in_order if options.ordered else None,
         )
+        return started(stream, context)
 
 
 def columns(frame: DataFrame, options: TopicsSinkOptions) -> DataFrame:
     """Return the columns that writers take."""
     topic = F.col("topic") if options.topic is None else F.lit(options.topic)
     kept = ["partition"] if options.partitions == "keep" else []
-    return frame.select("key", "value", topic.alias("topic"), *kept, "headers", "timestamp")
+    order = ["offset"] if options.ordered else []
+    return frame.select("key", "value", topic.alias("topic"), *kept, *order, "headers", "timestamp")
+
+
+def in_order(rows: DataFrame) -> DataFrame:
+    """Return the rows in the order of their offsets, those of a partition or of a key in one task."""
+    by = "partition" if "partition" in rows.columns else "key"
+    return rows.repartition("topic", by).sortWithinPartitions("offset")

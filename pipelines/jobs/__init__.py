@@ -1,1 +1,0 @@
-"""Batch jobs over topics: archive, replay, compaction audit, profile (docs/pipelines/jobs.md)."""
