@@ -85,9 +85,9 @@ class ExactlyOnce:
         folder = Folder(spark, self.checkpoint)
         if folder.read("lineage") is not None:
             ledger = Ledger(folder)
-            tasks, topic, span = ledger.prepared()
+            tasks, span = ledger.prepared()
             if tasks:
-                self.marks_of(Places(query=self.query, topic=topic, span=span), ledger, tasks)
+                self.marks_of(Places(query=self.query, span=span), ledger, tasks)
 
     def write(self, frame: DataFrame, batch_id: int) -> None:
         """Write one micro-batch: the function for foreachBatch."""
@@ -116,9 +116,9 @@ class ExactlyOnce:
         """Return the ledger and the location of the marks; at the first micro-batch check and refresh the marks."""
         if self.ledger is None or self.places is None:
             ledger = Ledger(Folder(spark, self.checkpoint))
-            tasks, topic, span = ledger.prepared()
+            tasks, span = ledger.prepared()
             if tasks:
-                places = Places(query=self.query, topic=topic, span=span)
+                places = Places(query=self.query, span=span)
                 found = self.marks_of(places, ledger, tasks)
                 lost = [task for task, mark in found.items() if mark is None]
                 self.each(places, lost, functools.partial(self.renew, ledger=ledger, batch_id=batch_id - 1))

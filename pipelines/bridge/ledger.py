@@ -1,7 +1,7 @@
 """Files of the exactly-once sink beside Spark's own in a query's checkpoint.
 
     <checkpoint>/kvorum-sink/lineage            a random id: identifies the marks of this checkpoint
-                            /prepared/<tasks>   number of tasks with marks, and their location; the highest counts
+                            /prepared/<tasks>   number of tasks with marks, and their span; the highest counts
                             /batches/<id>       manifest of a micro-batch, written before its tasks run
                             /rows/<id>-<number> staged rows
 
@@ -97,18 +97,15 @@ class Ledger:
             folder.write("lineage", lineage)
         self.lineage = lineage
 
-    def prepared(self) -> tuple[int, str, int]:
-        """Return the number of tasks with marks, and their topic and span. (0, "", 0) before the first."""
+    def prepared(self) -> tuple[int, int]:
+        """Return the number of tasks with marks, and their span. (0, 0) before the first."""
         counts = [int(name) for name in self.folder.names("prepared")]
         text = self.folder.read(f"prepared/{max(counts)}") if counts else None
-        if text is None:
-            return 0, "", 0
-        read = json.loads(text)
-        return max(counts), str(read["topic"]), int(read["span"])
+        return (0, 0) if text is None else (max(counts), int(json.loads(text)["span"]))
 
     def write_prepared(self, tasks: int, places: Places) -> None:
         """Record that the first `tasks` tasks have marks."""
-        self.folder.write(f"prepared/{tasks}", json.dumps({"topic": places.topic, "span": places.span}))
+        self.folder.write(f"prepared/{tasks}", json.dumps({"span": places.span}))
 
     def manifest(self, batch_id: int) -> Manifest | None:
         """Return the manifest of a micro-batch; None: none of its tasks has run."""

@@ -63,8 +63,7 @@ class Places:
     """Location of a query's marks."""
 
     query: str
-    topic: str = MARKS_TOPIC
-    span: int  # partitions of that topic
+    span: int  # partitions of the marks topic
 
     def __post_init__(self) -> None:
         """Raise OptionError for a name that is not a valid part of a group's name."""
@@ -86,9 +85,8 @@ class Places:
 
     def committed(self, task: int, mark: Mark) -> confluent_kafka.TopicPartition:
         """Return a mark as an offset to commit."""
-        return confluent_kafka.TopicPartition(
-            self.topic, self.partition(task), mark.batch_id + 1, metadata=mark.metadata()
-        )
+        number, offset = self.partition(task), mark.batch_id + 1
+        return confluent_kafka.TopicPartition(MARKS_TOPIC, number, offset, metadata=mark.metadata())
 
     def by_group(self, tasks: Iterable[int]) -> dict[str, list[int]]:
         """Return {group: tasks}."""

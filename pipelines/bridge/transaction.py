@@ -187,7 +187,7 @@ class MarkReader:
         """Return {task: mark}, None where there is none."""
         found: dict[int, Mark | None] = {}
         for group, members in self.places.by_group(tasks).items():
-            asked = [confluent_kafka.TopicPartition(self.places.topic, self.places.partition(t)) for t in members]
+            asked = [confluent_kafka.TopicPartition(marks.MARKS_TOPIC, self.places.partition(t)) for t in members]
             answered = patiently(functools.partial(self.member(group).committed, asked), f"reading marks of {group}")
             by_partition = {place.partition: place for place in answered}
             for task in members:
