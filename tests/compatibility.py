@@ -174,8 +174,8 @@ def versions() -> dict[str, str]:
     """Return the versions of the clients that are here; kcat's is its own word."""
     found = {client: version(client) for client in PYTHONS}
     if shutil.which("kcat") is not None:
-        said = subprocess.run(["kcat", "-V"], capture_output=True, text=True, timeout=30, check=True).stdout
-        found[KCAT] = next(line.split()[1] for line in said.splitlines() if line.startswith("Version"))
+        message = subprocess.run(["kcat", "-V"], capture_output=True, text=True, timeout=30, check=True).stdout
+        found[KCAT] = next(line.split()[1] for line in message.splitlines() if line.startswith("Version"))
     return found
 
 

@@ -27,7 +27,7 @@ class Expression(NamedTuple):
     text: str
 
     @property
-    def asked(self) -> Asked:
+    def requested(self) -> Asked:
         return asked_by(self.text)
 
 
@@ -61,4 +61,4 @@ def expressions() -> Iterator[Expression]:
 
 def metrics_asked_for() -> set[str]:
     """Return the names of all metrics that a process of ours is to tell."""
-    return set().union(*(each.asked.metrics for each in expressions())) - PROMETHEUS_OWN
+    return set().union(*(each.requested.metrics for each in expressions())) - PROMETHEUS_OWN

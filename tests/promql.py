@@ -54,18 +54,18 @@ def tokens(text: str) -> list[tuple[str, str]]:
 
 def asked_by(text: str) -> Asked:
     """Read an expression. Raises ValueError."""
-    asked, rest, opened = Asked(), tokens(text), 0
+    requested, rest, opened = Asked(), tokens(text), 0
     while rest:
         kind, word = rest.pop(0)
         following = rest[0][1] if rest else ""
         if word in GROUPING:
             if following == "(":
-                asked.groupings |= {each for each in inside(rest) if each != ","}
+                requested.groupings |= {each for each in inside(rest) if each != ","}
         elif kind == "word" and following in ("(", "by", "without"):
             if word not in FUNCTIONS:
                 raise ValueError(f"no function {word} is known: {text!r}")
         elif kind == "word" and word not in WORDS:
-            asked.selectors.append((word, labels_of(inside(rest)) if following == "{" else set()))
+            requested.selectors.append((word, labels_of(inside(rest)) if following == "{" else set()))
         elif word in "{}":
             raise ValueError(f"a selector without a name in {text!r}")
         elif word in "()":
@@ -74,7 +74,7 @@ def asked_by(text: str) -> Asked:
                 raise ValueError(f"a bracket too many in {text!r}")
     if opened:
         raise ValueError(f"a bracket is left open in {text!r}")
-    return asked
+    return requested
 
 
 def inside(rest: list[tuple[str, str]]) -> list[str]:

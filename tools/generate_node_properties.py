@@ -95,17 +95,17 @@ def section_of(name: str) -> str:
 
 def facts(definition: ConfigDef) -> str:
     """Return type, valid values and mutability in one line."""
-    said = [definition.type.name.lower()]
+    facts = [definition.type.name.lower()]
     if definition.validator is not None:
-        said.append(definition.validator.meaning)
+        facts.append(definition.validator.meaning)
     if definition.default is None:
-        said.append("not set by default")
-    said.append(
+        facts.append("not set by default")
+    facts.append(
         {"read-only": "fixed at start", "per-broker": "may change while running, broker by broker"}.get(
             definition.mutability.value, "may change while running"
         )
     )
-    return "; ".join(said)
+    return "; ".join(facts)
 
 
 def entry(definition: ConfigDef) -> str:

@@ -77,15 +77,15 @@ def by_confluent(options: Options) -> None:
             "enable.auto.commit": False,
         }
     )
-    told = Told()
+    reported = Told()
     consumer.subscribe(
         [options.topic],
         on_assign=lambda _, partitions: tell_rebalance("given", partitions),
         on_revoke=lambda _, partitions: tell_rebalance("revoked", partitions),
     )
-    while not told.stopping:
+    while not reported.stopping:
         message = consumer.poll(POLL_SECONDS)
-        told.assignment({each.partition for each in consumer.assignment()})
+        reported.assignment({each.partition for each in consumer.assignment()})
         if message is None or message.error() is not None:
             continue
         tell(record=[message.partition(), message.offset(), message.value().decode()])
@@ -132,10 +132,10 @@ def by_kafka_python(options: Options) -> None:
     )
     consumer.subscribe([options.topic], listener=Listener())
     know_topic(consumer, options.topic)
-    told = Told()
-    while not told.stopping:
+    reported = Told()
+    while not reported.stopping:
         found = consumer.poll(timeout_ms=int(POLL_SECONDS * 1000), max_records=50)
-        told.assignment({each.partition for each in consumer.assignment()})
+        reported.assignment({each.partition for each in consumer.assignment()})
         for records in found.values():
             for each in records:
                 tell(record=[each.partition, each.offset, each.value.decode()])
@@ -173,12 +173,12 @@ def by_aiokafka(options: Options) -> None:
             enable_auto_commit=False,
             group_instance_id=options.instance,
         )
-        told = Told()
+        reported = Told()
         consumer.subscribe([options.topic], listener=Listener())
         await consumer.start()
-        while not told.stopping:
+        while not reported.stopping:
             found = await consumer.getmany(timeout_ms=int(POLL_SECONDS * 1000), max_records=50)
-            told.assignment({each.partition for each in consumer.assignment()})
+            reported.assignment({each.partition for each in consumer.assignment()})
             for records in found.values():
                 for each in records:
                     tell(record=[each.partition, each.offset, each.value.decode()])

@@ -111,7 +111,7 @@ class RawProducer:
         return ErrorCode(answer.error_code)
 
     def _coordinator(self, request: Message, response: type[M], version: int) -> M:
-        broker_id, _ = self.asker.asked(lambda: self.asker.tools.coordinator(self.transactional_id))
+        broker_id, _ = self.asker.requested(lambda: self.asker.tools.coordinator(self.transactional_id))
         return self.asker.ask(broker_id, request, response, version)
 
 

@@ -90,12 +90,12 @@ def test_a_group_is_described_and_moved_when_its_members_are_gone(cluster: Local
     eventually(lambda: http(cluster, "GET", f"/v1/groups/{group}")[1]["state"] == "Empty", "an empty group")
 
     wanted = {"timestamp_ms": START_MS + 4_500}
-    status, told = http(cluster, "POST", reset, wanted)
-    assert (status, told["dry_run"]) == (200, True)
-    moves = [(row["partition"], row["before"], row["after"], row["error"]) for row in told["partitions"]]
+    status, reported = http(cluster, "POST", reset, wanted)
+    assert (status, reported["dry_run"]) == (200, True)
+    moves = [(row["partition"], row["before"], row["after"], row["error"]) for row in reported["partitions"]]
     assert moves == [(0, 12, 5, None), (1, COUNT, 5, None)]
     assert http(cluster, "GET", f"/v1/groups/{group}/lag")[1]["lag"] == COUNT - 12, "a dry run moves nothing"
-    assert http(cluster, "POST", f"{reset}?dry_run=false", wanted)[1] == {**told, "dry_run": False}
+    assert http(cluster, "POST", f"{reset}?dry_run=false", wanted)[1] == {**reported, "dry_run": False}
     assert http(cluster, "GET", f"/v1/groups/{group}/lag")[1]["lag"] == 2 * (COUNT - 5)
 
     again = Consumer(options | {"auto.offset.reset": "error"})
@@ -177,8 +177,8 @@ def test_events_are_reported_and_writes_followed(cluster: LocalCluster) -> None:
     with urllib.request.urlopen(f"{path}&limit=1", timeout=30) as events:
         assert events.readline() == b": following\n"
         create_topic(cluster.plan.bootstrap, "first", 1, 1)
-        told = events.read().decode()
-    (seen,) = re.findall(r"id: (\d+)\nevent: topic_created\n", told)
+        reported = events.read().decode()
+    (seen,) = re.findall(r"id: (\d+)\nevent: topic_created\n", reported)
     create_topic(cluster.plan.bootstrap, "meanwhile", 1, 1)
     again = urllib.request.Request(f"{path}&limit=3", headers={"Last-Event-ID": seen})
     with urllib.request.urlopen(again, timeout=30) as events:

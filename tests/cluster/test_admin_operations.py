@@ -261,9 +261,9 @@ def test_processes_report_themselves_and_a_snapshot_is_written(cluster: LocalClu
 
     def seen() -> list[dict[str, Any]]:
         consumer.list_topics(timeout=30)  # librdkafka leaves its first connection when it knows who that is
-        told = [http(cluster, "GET", f"/v1/brokers/{broker}/connections?limit=1000")[1] for broker in (1, 2, 3)]
-        assert all(each["total"] >= len(each["connections"]) for each in told)
-        return [row for each in told for row in each["connections"] if row["client_id"] == "seen"]
+        reported = [http(cluster, "GET", f"/v1/brokers/{broker}/connections?limit=1000")[1] for broker in (1, 2, 3)]
+        assert all(each["total"] >= len(each["connections"]) for each in reported)
+        return [row for each in reported for row in each["connections"] if row["client_id"] == "seen"]
 
     rows = eventually(seen, "the client's connection")
     assert rows[0]["listener"] == "PLAINTEXT" and "kafka" in rows[0]["software_name"]
@@ -327,10 +327,10 @@ spec: {partitions: 3}
 """
 
 
-def is_expected(asked: str, told: dict[str, Any]) -> bool:
+def is_expected(requested: str, reported: dict[str, Any]) -> bool:
     """Return whether a line of the page may be refused so here."""
-    found = told.get("error") or told.get("error_code")
-    return any(text in asked and found == error for text, error in NOT_HERE.items())
+    found = reported.get("error") or reported.get("error_code")
+    return any(text in requested and found == error for text, error in NOT_HERE.items())
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="missing tool: curl")
@@ -356,11 +356,11 @@ def test_the_lines_of_the_admin_apis_page_are_answered(
         if "curl " in block:
             subprocess.run(["bash", "-u"], input=block, cwd=tmp_path, env={"PATH": path}, text=True, check=True)
     answered = [json.loads(line) for line in calls.read_text().splitlines()]
-    refused = [(asked, json.loads(body)) for asked, status, body in answered if not 200 <= status < 300]
+    refused = [(requested, json.loads(body)) for requested, status, body in answered if not 200 <= status < 300]
     assert len(answered) - len(refused) > 30
-    wrong = [(asked, told) for asked, told in refused if not is_expected(asked, told)]
+    wrong = [(requested, reported) for requested, reported in refused if not is_expected(requested, reported)]
     assert not wrong, wrong
-    jobs = [(each.method, each.path) for each in connect[0].asked]
+    jobs = [(each.method, each.path) for each in connect[0].requested]
     assert ("POST", "/connectors") in jobs and jobs[-1] == ("DELETE", "/connectors/lines"), jobs
 
 
@@ -369,12 +369,12 @@ def counted_by(admin: AdminClient) -> tuple[int, int, list[str], int]:
     amiss, and how many have just enough as brokers count them."""
     topics = admin.list_topics(timeout=30).topics
     resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in topics]
-    told = {resource.name: found.result(30) for resource, found in admin.describe_configs(resources).items()}
+    reported = {resource.name: found.result(30) for resource, found in admin.describe_configs(resources).items()}
     under = at = at_of_brokers = 0
     amiss = []
     for name, topic in topics.items():
         for row in topic.partitions.values():
-            enough = min(int(told[name]["min.insync.replicas"].value), len(row.replicas))
+            enough = min(int(reported[name]["min.insync.replicas"].value), len(row.replicas))
             too_few = row.leader < 0 or len(row.isrs) < enough
             under += too_few
             at_of_brokers += row.leader >= 0 and len(row.isrs) == enough

@@ -95,22 +95,24 @@ def configs_of(shared: Shared, topic: str) -> dict[str, str | None]:
 
 
 def test_a_topic_is_brought_about_by_a_document_copied_and_found_by_size(shared: Shared) -> None:
-    status, told = shared.put_yaml("/v1/topics/documented", DOCUMENT)
-    assert (status, told["created"]) == (200, True), told
+    status, reported = shared.put_yaml("/v1/topics/documented", DOCUMENT)
+    assert (status, reported["created"]) == (200, True), reported
     eventually(lambda: len(shared.replicas("documented", 0)) == 1, "the topic")
     wanted = {"retention.ms": "604800000", "cleanup.policy": "compact,delete"}
     eventually(lambda: configs_of(shared, "documented") == wanted, "its configs")
     again = eventually(
-        lambda: told if not (told := shared.put_yaml("/v1/topics/documented", DOCUMENT)[1])["created"] else None,
+        lambda: (
+            reported if not (reported := shared.put_yaml("/v1/topics/documented", DOCUMENT)[1])["created"] else None
+        ),
         "the broker that was asked knows it",
     )
     assert (again["changes"], again["status"]["observedGeneration"]) == ([], 7)
     assert [each["type"] for each in again["status"]["conditions"]] == ["Ready"]
 
     more = DOCUMENT.replace("replicas: 1", "replicas: 3")
-    status, told = shared.put_yaml("/v1/topics/documented", more)
-    assert (status, told["changes"]) == (200, [{"what": "replication_factor", "before": 1, "after": 3}]), told
-    assert told["status"]["replicasChange"] == {"targetReplicas": 3, "state": "ongoing"}
+    status, reported = shared.put_yaml("/v1/topics/documented", more)
+    assert (status, reported["changes"]) == (200, [{"what": "replication_factor", "before": 1, "after": 3}]), reported
+    assert reported["status"]["replicasChange"] == {"targetReplicas": 3, "state": "ongoing"}
     eventually(lambda: shared.replicas("documented", 1) == [1, 2, 3], "three replicas")
     done = lambda: shared.put_yaml("/v1/topics/documented", more)[1]["status"]["replicasChange"] is None  # noqa: E731
     eventually(done, "the change is over")
@@ -168,8 +170,8 @@ def test_replicas_are_verified_and_a_damaged_one_is_found(shared: Shared) -> Non
         file.write(bytes([byte[0] ^ 1]))
     faults, result = verified()
     assert [(each["broker"], each["kind"], each["base_offset"]) for each in faults] == [(follower, "damaged", 0)]
-    told = {row["broker"]: row["damaged"] for row in result["replicas"]}
-    assert not result["sound"] and told == {each: int(each == follower) for each in (1, 2, 3)}
+    reported = {row["broker"]: row["damaged"] for row in result["replicas"]}
+    assert not result["sound"] and reported == {each: int(each == follower) for each in (1, 2, 3)}
 
 
 def test_a_partitions_leaders_are_reported_and_a_whole_topic_is_elected(shared: Shared) -> None:
@@ -207,9 +209,9 @@ def test_a_throttled_move_completes_after_the_throttles_removal(shared: Shared) 
     assert shared.get(throttle) == {"brokers": [], "topics": [], "unreachable": []}
     begun = {"partitions": plan, "throttle_bytes_per_second": 1_000}
     assert http(shared.cluster, "POST", "/v1/reassignments", begun)[0] == 200
-    told = eventually(lambda: found if (found := shared.get(throttle))["topics"] else None, "the throttle")
-    assert {row["leader_rate"] for row in told["brokers"]} == {1_000}
-    assert told["topics"] == [{"topic": "moved", "leaders": f"0:{source}", "followers": f"0:{target}"}]
+    reported = eventually(lambda: found if (found := shared.get(throttle))["topics"] else None, "the throttle")
+    assert {row["leader_rate"] for row in reported["brokers"]} == {1_000}
+    assert reported["topics"] == [{"topic": "moved", "leaders": f"0:{source}", "followers": f"0:{target}"}]
     assert http(shared.cluster, "PUT", throttle, {"bytes_per_second": 2_000})[0] == 200
     rates = lambda: {row["follower_rate"] for row in shared.get(throttle)["brokers"]}  # noqa: E731
     eventually(lambda: rates() == {2_000}, "the other rate")

@@ -146,11 +146,11 @@ def test_a_broker_in_maintenance_leads_nothing_until_it_is_over(cluster: LocalCl
             return all(leader == replicas[0] for leader, replicas, _ in partitions(cluster, "kept") if replicas[0] == 1)
 
         eventually(balanced, lambda: f"1 leads again: {partitions(cluster, 'kept')}")
-    told = eventually(
+    reported = eventually(
         lambda: (found := http(cluster, "GET", "/v1/brokers/1/maintenance")[1])["state"] == "active" and found,
         "over",
     )
-    assert told["done"]
+    assert reported["done"]
 
 
 def test_a_broker_is_decommissioned_stopped_and_forgotten(cluster: LocalCluster) -> None:
@@ -162,8 +162,8 @@ def test_a_broker_is_decommissioned_stopped_and_forgotten(cluster: LocalCluster)
     assert refused.returncode == 1 and "wide-0 has 3 replica(s), and 2 broker(s) would remain" in refused.stderr
     http(cluster, "DELETE", "/v1/topics/wide")
     with writing(cluster, "moved"):
-        status, told = http(cluster, "PUT", "/v1/brokers/1/decommission", {"throttle_bytes_per_second": 50_000_000})
-        assert status == 200 and told["requested"] == "decommissioned", told
+        status, reported = http(cluster, "PUT", "/v1/brokers/1/decommission", {"throttle_bytes_per_second": 50_000_000})
+        assert status == 200 and reported["requested"] == "decommissioned", reported
         active = active_controller(cluster)
         if id_of(cluster, active) != 1:
             cluster.kill(active)

@@ -27,8 +27,8 @@ def test_the_guides_steps_work(tmp_path: Path) -> None:
     server = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout is not None
-        said = [server.stdout.readline() for _ in range(3)]
-        assert said[1] == f"console: http://127.0.0.1:{port}/#/chaos\n", said
+        message = [server.stdout.readline() for _ in range(3)]
+        assert message[1] == f"console: http://127.0.0.1:{port}/#/chaos\n", message
         outputs = []
         for text in blocks:
             done = subprocess.run(

@@ -20,11 +20,11 @@ def subscribe(bootstrap: str, name: str, configs: dict[str, Any]) -> None:
         kind = ConfigResourceType.CLIENT_METRICS
         assert admin.alter_configs([ConfigResource(kind, name, configs)]) == {"client_metrics": {name: "OK"}}
 
-        def told() -> bool:
+        def reported() -> bool:
             found = admin.describe_configs([ConfigResource(kind, name)])["client_metrics"][name]
             return {key: each["value"] for key, each in found.items()} == configs
 
-        eventually(told, "the subscription")
+        eventually(reported, "the subscription")
         assert admin.list_config_resources(["CLIENT_METRICS"]) == {"client_metrics": [name]}
         refused = admin.alter_configs([ConfigResource(kind, name, {"interval.ms": "99"})])["client_metrics"][name]
         assert "interval must be between 100 and 3600000" in refused
@@ -51,12 +51,12 @@ def produce_until_told(bootstrap: str, base: str) -> dict[str, float]:
     """Produce until /metrics tells of it; the producer is gone afterwards, with its connections."""
     producer = Producer({"bootstrap.servers": bootstrap, "client.id": "pusher", "linger.ms": 0})
 
-    def told() -> dict[str, float]:
+    def reported() -> dict[str, float]:
         producer.produce("orders", b"x")
         producer.poll(0.05)
         return of_pusher(base)
 
-    return eventually(told, "a metric of the producer's", 30)
+    return eventually(reported, "a metric of the producer's", 30)
 
 
 def of_pusher(base: str) -> dict[str, float]:

@@ -110,14 +110,14 @@ def get(url: str, method: str = "GET", body: object = None) -> str:
 
 
 def test_the_readme_from_dev_to_down(kvorum: Kvorum) -> None:
-    dev, told = kvorum.start(
+    dev, reported = kvorum.start(
         "dev", "--nodes", "3", "--port", "0", "--admin-port", "0", "--dir", "data", until="Press Ctrl-C to stop"
     )
-    kvorum.bootstrap = value_of(told, "bootstrap.servers")
-    assert told[0] == "3 brokers are up.\n" and kvorum.bootstrap.count(",") == 2
+    kvorum.bootstrap = value_of(reported, "bootstrap.servers")
+    assert reported[0] == "3 brokers are up.\n" and kvorum.bootstrap.count(",") == 2
     topics_and_records(kvorum)
-    assert value_of(told, "web console") == value_of(told, "admin HTTP API").removesuffix("docs")
-    admin_api(kvorum, value_of(told, "admin HTTP API").removesuffix("/docs"))
+    assert value_of(reported, "web console") == value_of(reported, "admin HTTP API").removesuffix("docs")
+    admin_api(kvorum, value_of(reported, "admin HTTP API").removesuffix("/docs"))
     quorum = kvorum.json("quorum", "status")
     assert sorted(each["node"] for each in quorum["members"] if each["role"] == "voter") == [1, 2, 3]
     assert quorum["leader_id"] in (1, 2, 3)
@@ -143,8 +143,8 @@ def test_bench_starts_a_cluster_of_its_own_or_takes_one_and_leaves_no_topic(kvor
     alone = kvorum("bench", "--nodes", "2", "--records", "2000").stdout.splitlines()
     assert alone[0].split()[:3] == ["WHAT", "RECORDS", "SECONDS"]
     assert [line.split()[0] for line in alone[1:]] == ["produce", "consume", "latency"]
-    _, told = kvorum.start("dev", "--port", "0", "--admin-port", "0", "--dir", "data", until="Press Ctrl-C to stop")
-    kvorum.bootstrap = value_of(told, "bootstrap.servers")
+    _, reported = kvorum.start("dev", "--port", "0", "--admin-port", "0", "--dir", "data", until="Press Ctrl-C to stop")
+    kvorum.bootstrap = value_of(reported, "bootstrap.servers")
     rows = kvorum.json("bench", "-b", kvorum.bootstrap, "--records", "2000", "--size", "1000")
     assert [(row["what"], row["records"]) for row in rows[:2]] == [("produce", 2000), ("consume", 2000)]
     assert rows[0]["mib_per_second"] > 0 and rows[2]["max_ms"] >= rows[2]["p99_ms"] >= rows[2]["p50_ms"] > 0
@@ -234,8 +234,10 @@ def with_free_ports(folder: Path, name: str) -> Path:
 
 def test_dev_in_a_folder_with_a_long_path_ends_with_ctrl_c(kvorum: Kvorum) -> None:
     folder = "/".join(["a-folder-with-a-rather-long-name"] * 5)
-    dev, told = kvorum.start("dev", "--port", "0", "--admin-port", "0", "--dir", folder, until="Press Ctrl-C to stop")
-    assert len(value_of(told, "folder  ")) > 150
+    dev, reported = kvorum.start(
+        "dev", "--port", "0", "--admin-port", "0", "--dir", folder, until="Press Ctrl-C to stop"
+    )
+    assert len(value_of(reported, "folder  ")) > 150
     assert "is already running" in kvorum("nodes", "start", "node-1", "--dir", folder).stdout
     code, rest = ends(dev)
     assert (code, rest) == (0, f"Cluster stopped; its data is kept in {kvorum.folder / folder}.\n")
@@ -318,20 +320,20 @@ def test_quickstart_sends_a_large_file_and_reports_failures(kvorum: Kvorum) -> N
         file.writelines(f"line {number}\n" if number != 7 else "x" * 2_000_000 + "\n" for number in range(count))
     config = with_free_ports(kvorum.folder, "three-nodes.yaml")
     words = ["quickstart", "--config", str(config), "--from", str(lines), "--dir", "data"]
-    quickstart, told = kvorum.start(*words, until=f"kvorum: 1 records were not delivered, {count - 1} were")
-    assert any("a record was not delivered" in line and "MSG_SIZE_TOO_LARGE" in line for line in told)
-    if "Press Ctrl-C to stop everything.\n" not in told:
-        told += kvorum.read(quickstart, "Press Ctrl-C to stop everything.")
-    assert sum(" offset " in line for line in told) == 10
-    kvorum.bootstrap = value_of(told, "bootstrap.servers")
+    quickstart, reported = kvorum.start(*words, until=f"kvorum: 1 records were not delivered, {count - 1} were")
+    assert any("a record was not delivered" in line and "MSG_SIZE_TOO_LARGE" in line for line in reported)
+    if "Press Ctrl-C to stop everything.\n" not in reported:
+        reported += kvorum.read(quickstart, "Press Ctrl-C to stop everything.")
+    assert sum(" offset " in line for line in reported) == 10
+    kvorum.bootstrap = value_of(reported, "bootstrap.servers")
     described = kvorum.json("topics", "describe", "lines")
     assert sum(each["latest"] for each in described["partitions"]) == count - 1
     code, rest = ends(quickstart)
     assert (code, "%3|" in rest, f"its data is kept in {kvorum.folder / 'data'}" in rest) == (0, False, True), rest
 
     lines.write_text("")
-    quickstart, told = kvorum.start(*words, until="Press Ctrl-C to stop everything.")
-    assert any("no record was sent" in line for line in told)
+    quickstart, reported = kvorum.start(*words, until="Press Ctrl-C to stop everything.")
+    assert any("no record was sent" in line for line in reported)
     assert ends(quickstart)[0] == 0
 
 

@@ -210,7 +210,7 @@ def test_kafka_dump_log_finds_nothing_wrong_with_a_cleaned_log(tmp_path: Path) -
     assert len(records_of(broker.log)) < 60
     for name in broker.disk.listdir(FOLDER):
         (tmp_path / name).write_bytes(broker.disk.read(f"{FOLDER}/{name}"))
-    said = dump_log(tmp_path)
+    printed = dump_log(tmp_path)
     sanity_check(tmp_path)
-    assert f"deleteHorizonMs: OptionalLong[{NOW_MS + 1000}]" in said
-    assert "endTxnMarker: ABORT" in said
+    assert f"deleteHorizonMs: OptionalLong[{NOW_MS + 1000}]" in printed
+    assert "endTxnMarker: ABORT" in printed

@@ -215,8 +215,8 @@ def test_records_are_deleted_on_request_under_permitting_policies(start_cluster:
         node.fill(topic)
 
     def delete(topic: str) -> int:
-        asked = TopicPartition(topic, 0, 40)
-        return int(node.admin.delete_records([asked])[asked].result(30).low_watermark)
+        requested = TopicPartition(topic, 0, 40)
+        return int(node.admin.delete_records([requested])[requested].result(30).low_watermark)
 
     for topic in ("deleted", "both"):
         assert delete(topic) == 40

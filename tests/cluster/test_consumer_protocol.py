@@ -85,19 +85,19 @@ class Worker:
     def _listen(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            told = json.loads(line)
-            match told["event"]:
+            reported = json.loads(line)
+            match reported["event"]:
                 case "assigned":
-                    self.owned = self.owned | {(topic, number) for topic, number in told["partitions"]}
+                    self.owned = self.owned | {(topic, number) for topic, number in reported["partitions"]}
                 case "revoked" | "lost":
-                    gone = {(topic, number) for topic, number in told["partitions"]}
+                    gone = {(topic, number) for topic, number in reported["partitions"]}
                     self.taken_away += sorted(gone)
                     self.owned = self.owned - gone
                 case "read":
-                    self.read.append((told["topic"], told["partition"], told["offset"]))
-                    self.values.append(told["value"])
+                    self.read.append((reported["topic"], reported["partition"], reported["offset"]))
+                    self.values.append(reported["value"])
                 case _:
-                    self.others.append(told)
+                    self.others.append(reported)
 
     def stop(self) -> None:
         """Have it leave as a good client does."""
@@ -206,7 +206,7 @@ def test_members_join_leave_and_are_killed(cluster: LocalCluster, admin: AdminCl
     wanted = {f"{letter}{number}" for letter in "abc" for number in range(60)}
     eventually(lambda: wanted <= set().union(*(each.values for each in everybody)), "everything read")
     first.stop()
-    assert not [told for each in everybody for told in each.others if told["event"] == "error"]
+    assert not [reported for each in everybody for reported in each.others if reported["event"] == "error"]
     ends = [
         len({offset for each in everybody for _, partition, offset in each.read if partition == number})
         for number in range(PARTITIONS)
@@ -325,8 +325,8 @@ def test_a_group_has_configs_of_its_own(admin: AdminClient, group: str) -> None:
     future.result(30)
 
     def described() -> dict[str, ConfigEntry]:
-        (asked,) = admin.describe_configs([ConfigResource(kind, group)]).values()
-        found: dict[str, ConfigEntry] = asked.result(30)
+        (requested,) = admin.describe_configs([ConfigResource(kind, group)]).values()
+        found: dict[str, ConfigEntry] = requested.result(30)
         return found
 
     eventually(lambda: described()["consumer.session.timeout.ms"].value == "7000", "the group's own value")

@@ -147,42 +147,42 @@ def refused_for_its_size(bootstrap: str, topic: str, value: bytes) -> bool:
 
 def told_on(page: str) -> tuple[Told, dict[str, str]]:
     """Return the label names of each metric's samples, and each metric's type."""
-    told: Told = {}
+    reported: Told = {}
     types: dict[str, str] = {}
     for family in text_string_to_metric_families(page):
         name = f"{family.name}_total" if family.type == "counter" else family.name
         types[name] = family.type
         for sample in family.samples:
-            told.setdefault(sample.name, set()).add(frozenset(sample.labels))
-    return told, types
+            reported.setdefault(sample.name, set()).add(frozenset(sample.labels))
+    return reported, types
 
 
 def test_metrics_of_dashboards_and_alerts_are_exported(pages: dict[str, str]) -> None:
-    told = {name for page in pages.values() for name in told_on(page)[0]}
+    reported = {name for page in pages.values() for name in told_on(page)[0]}
     types = {name for page in pages.values() for name in told_on(page)[1]}
-    asked = metrics_asked_for()
-    assert len(asked) > 60
-    assert asked - told == asked & NOT_YET
+    requested = metrics_asked_for()
+    assert len(requested) > 60
+    assert requested - reported == requested & NOT_YET
     assert types >= NOT_YET
 
 
 def test_strimzis_dashboards_find_their_metrics_at_the_expected_process(pages: dict[str, str]) -> None:
     for role, page in pages.items():
-        told, types = told_on(page)
+        reported, types = told_on(page)
         for name, (roles, kind, labels) in STRIMZI.items():
             if role in roles and OF_A_NODE.get(name, role) == role:
-                assert told.get(name) == {labels}, (role, name)
+                assert reported.get(name) == {labels}, (role, name)
                 assert types[name] == kind, (role, name)
             else:
-                assert name not in told, (role, name)
+                assert name not in reported, (role, name)
 
 
 def test_metrics_summed_by_pod_are_exported_by_one_process(pages: dict[str, str]) -> None:
     """Broker and controller are two targets with the labels of one pod, and Kafka's is one process."""
-    told = {role: told_on(page)[0] for role, page in pages.items()}
-    twice = {name for name in STRIMZI if all(told[role].get(name) == {ALONE} for role in BOTH)}
+    reported = {role: told_on(page)[0] for role, page in pages.items()}
+    twice = {name for name in STRIMZI if all(reported[role].get(name) == {ALONE} for role in BOTH)}
     assert twice == ADDED_UP
-    assert all(name in told[role] for name, role in OF_A_NODE.items())
+    assert all(name in reported[role] for name, role in OF_A_NODE.items())
 
 
 def test_every_defined_metric_is_exported_by_the_documented_process(pages: dict[str, str]) -> None:
@@ -195,8 +195,8 @@ def test_every_defined_metric_is_exported_by_the_documented_process(pages: dict[
 
 
 def test_every_exported_metric_is_documented(pages: dict[str, str]) -> None:
-    told = {name for page in pages.values() for name in told_on(page)[1]}
-    assert {name for name in told - DEFINITIONS.keys() if not name.startswith("process_")} == set()
+    reported = {name for page in pages.values() for name in told_on(page)[1]}
+    assert {name for name in reported - DEFINITIONS.keys() if not name.startswith("process_")} == set()
 
 
 def test_where_the_time_of_requests_goes_is_reported_in_quantiles(pages: dict[str, str]) -> None:

@@ -168,8 +168,8 @@ def progress(bootstrap: str) -> dict[int, tuple[int, int]]:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": GROUP, "isolation.level": "read_committed"})
     try:
         found = consumer.committed([TopicPartition(INPUT, each) for each in range(PARTITIONS)], DEADLINE_SECONDS)
-        told = ends(bootstrap, INPUT, "read_uncommitted")
-        return {each.partition: (each.offset, told[each.partition]) for each in found}
+        reported = ends(bootstrap, INPUT, "read_uncommitted")
+        return {each.partition: (each.offset, reported[each.partition]) for each in found}
     finally:
         consumer.close()
 

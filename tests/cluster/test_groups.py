@@ -83,8 +83,8 @@ def test_clients_of_three_makes_share_one_group(cluster: LocalCluster, tmp_path:
         wait_read(members, send(bootstrap, "mixed"))
         found = eventually(lambda: stable(bootstrap, "mixed-group"), "a stable group")
         assert found.partition_assignor == "range"
-        told = sorted(sorted(each.partition for each in row.assignment.topic_partitions) for row in found.members)
-        assert told == sorted(each.assigned for each in all_three)
+        reported = sorted(sorted(each.partition for each in row.assignment.topic_partitions) for row in found.members)
+        assert reported == sorted(each.assigned for each in all_three)
         # Whoever leads makes the assignment for all: each make has its turn.
         for _ in range(2):
             leaving = all_three.pop(0)

@@ -154,7 +154,7 @@ def test_lag_is_whole_where_the_coordinator_has_some_of_the_partitions_only(clus
     def has(found: Scrape, name: str, **labels: str) -> bool:
         return any(each == name and labels.items() <= dict(its).items() for each, its in found)
 
-    def told() -> Scrape | None:
+    def reported() -> Scrape | None:
         """Return the coordinator's page once the sum is on it; it never has another."""
         for page in pages:
             found = scrape(page)
@@ -163,7 +163,7 @@ def test_lag_is_whole_where_the_coordinator_has_some_of_the_partitions_only(clus
                 return found
         return None
 
-    found = eventually(told, "the sum of the lags")
+    found = eventually(reported, "the sum of the lags")
     for index, end in enumerate(ends):
         assert total(found, names.CONSUMERGROUP_LAG, partition=str(index), **group) == end - committed
     here = [index for index in range(len(ends)) if has(found, names.LOG_SIZE, topic="scattered", partition=str(index))]

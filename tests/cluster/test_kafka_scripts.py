@@ -85,17 +85,17 @@ def test_from_a_topic_to_deleted_records_by_kafkas_names(start_cluster: Start, t
     heading = "GROUP           CONSUMER-ID     HOST            CLIENT-ID       #PARTITIONS     "
     assert typed.script("kafka-consumer-groups", "--describe", "--group", "pay", "--members") == ["", heading]
     delete = ["--bootstrap-server", typed.bootstrap, "--delete-offsets", "--group", "pay", "--topic", "nope"]
-    said = typed("kafka-consumer-groups", *delete, "--topic", "orders:0,1", code=Exit.FAILED)
-    assert said[0] == "Request succeeded for deleting offsets from group pay."
-    rows = [line.split(maxsplit=2) for line in said[3:]]
+    message = typed("kafka-consumer-groups", *delete, "--topic", "orders:0,1", code=Exit.FAILED)
+    assert message[0] == "Request succeeded for deleting offsets from group pay."
+    rows = [line.split(maxsplit=2) for line in message[3:]]
     assert rows[0] == ["nope", "-", "Error: UNKNOWN_TOPIC_OR_PARTITION"]
     assert [row[:2] for row in rows[1:]] == [["orders", "0"], ["orders", "1"]]
 
     full = max(range(2), key=lambda index: int(ends[f"orders:{index}"]))
     deleted = [{"topic": "orders", "partition": full, "offset": 4}]
     (tmp_path / "offsets.json").write_text(json.dumps({"partitions": deleted, "version": 1}))
-    said = typed.script("kafka-delete-records", "--offset-json-file", "offsets.json")
-    assert said[-1] == f"partition: orders-{full}\tlow_watermark: 4"
+    message = typed.script("kafka-delete-records", "--offset-json-file", "offsets.json")
+    assert message[-1] == f"partition: orders-{full}\tlow_watermark: 4"
     at = ["--topic-partitions", f"orders:{full}", "--time", "-2"]
     assert typed.script("kafka-get-offsets", *at) == [f"orders:{full}:4"]
     typed("profile", "add", "here", "-b", typed.bootstrap)
@@ -200,8 +200,10 @@ def test_records_go_in_and_out_by_the_habits_of_kcat_and_rpk(start_cluster: Star
         return typed(*words, "-b", typed.bootstrap, given=given)
 
     kvorum("topics", "create", "in", "-p", "2")
-    told = kvorum("produce", "in", "-k", ":", "-Z", "-H", "h=1", "-H", "h=2", "-p", "1", "-v", given="a:1\nb:\n:x\n")
-    assert [line.rsplit(" ", 3)[0] for line in told] == [f"Produced to partition 1 at offset {n}" for n in range(3)]
+    reported = kvorum(
+        "produce", "in", "-k", ":", "-Z", "-H", "h=1", "-H", "h=2", "-p", "1", "-v", given="a:1\nb:\n:x\n"
+    )
+    assert [line.rsplit(" ", 3)[0] for line in reported] == [f"Produced to partition 1 at offset {n}" for n in range(3)]
     shape = ("-e", "-f", "%p %o %k=%s %h\\n", "-Z")
     assert kvorum("consume", "in", "-o", "beginning", *shape) == [
         "1 0 a=1 h=1,h=2",

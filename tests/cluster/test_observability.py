@@ -208,9 +208,9 @@ def test_each_process_reports_its_health_and_metrics(start_cluster: Start) -> No
 
 def assert_a_process_tells_of_itself(base: str, role: str, pid: int) -> None:
     status, text = get(f"{base}/v1/node")
-    told = json.loads(text)
-    assert (status, told["node_id"], told["role"], told["pid"]) == (200, 1, role, pid)
-    assert 0 < told["uptime_ms"] <= time.time() * 1000 - told["started_ms"] + TIMEOUT_SECONDS * 1000
+    reported = json.loads(text)
+    assert (status, reported["node_id"], reported["role"], reported["pid"]) == (200, 1, role, pid)
+    assert 0 < reported["uptime_ms"] <= time.time() * 1000 - reported["started_ms"] + TIMEOUT_SECONDS * 1000
     status, text = get(f"{base}/v1/node/log?lines=1000")
     lines, room = json.loads(text)["lines"], "quorum" if role == "controller" else role
     assert status == 200 and room in {line["room"] for line in lines}
@@ -232,9 +232,9 @@ def assert_a_broker_tells_who_is_connected(base: str, bootstrap: str) -> None:
         """librdkafka leaves its first connection when it knows the broker's id, and makes another one when it asks."""
         client.list_topics(timeout=TIMEOUT_SECONDS)
         status, text = get(f"{base}/v1/node/connections")
-        told = json.loads(text)
-        assert status == 200 and told["total"] == len(told["connections"])
-        own[:] = [each for each in told["connections"] if each["client_id"] == "on-call" and each["bytes_out"]]
+        reported = json.loads(text)
+        assert status == 200 and reported["total"] == len(reported["connections"])
+        own[:] = [each for each in reported["connections"] if each["client_id"] == "on-call" and each["bytes_out"]]
         return bool(own)
 
     eventually(is_told_of, "a connection of the client's")
@@ -250,14 +250,14 @@ def assert_a_snapshot_is_written_on_demand(cluster: LocalCluster, node: str, bas
     folder = f"{raft_directory(settings)}/snapshots"
     before = set(os.listdir(folder))
     status, text = post(f"{base}/v1/node/snapshot")
-    told = json.loads(text)
-    assert status == 200 and told["written"], text
+    reported = json.loads(text)
+    assert status == 200 and reported["written"], text
     (name,) = {each for each in os.listdir(folder) if each.endswith(".snapshot")} - before
     snapshot = open_snapshot(OsDisk(), f"{folder}/{name}")
     snapshot.close()
-    assert (snapshot.snapshot_id.end_offset, snapshot.snapshot_id.epoch) == (told["end_offset"], told["epoch"])
-    assert snapshot.file_size == told["bytes"] == os.path.getsize(f"{folder}/{name}")
-    assert told["end_offset"] > PARTITIONS and told["took_ms"] >= 0
+    assert (snapshot.snapshot_id.end_offset, snapshot.snapshot_id.epoch) == (reported["end_offset"], reported["epoch"])
+    assert snapshot.file_size == reported["bytes"] == os.path.getsize(f"{folder}/{name}")
+    assert reported["end_offset"] > PARTITIONS and reported["took_ms"] >= 0
 
 
 def post(url: str, **headers: str) -> tuple[int, str]:
@@ -328,8 +328,8 @@ def a_broker_told_to_end_gives_its_leaders_away(cluster: LocalCluster, by_id: di
     assert post(f"{base}/v1/node/controlled-shutdown") == (202, json.dumps({"stopping": True}) + "\n")
     assert wait_for_exit(process, END_SECONDS)
     assert cluster.exit_code(by_id[ending]) == Exit.DONE
-    said = Path(cluster.node(by_id[ending]).log("broker")).read_text()
-    assert f"controlled shutdown broker_id={ending} allowed=True" in said
+    message = Path(cluster.node(by_id[ending]).log("broker")).read_text()
+    assert f"controlled shutdown broker_id={ending} allowed=True" in message
     assert [leader_of(bootstrap, "orders", each) for each in range(PARTITIONS)] == [left] * PARTITIONS
 
 
@@ -359,8 +359,8 @@ def followers_tell_their_lag(cluster: LocalCluster, by_id: dict[int, str]) -> No
 
 def rows(found: Scrape, name: str, *labels: str) -> dict[tuple[str, ...], float]:
     """Return what is told of `orders` under a name, by these labels' values."""
-    told = ((dict(its), value) for (each, its), value in found.items() if each == name)
-    return {tuple(its[label] for label in labels): value for its, value in told if its["topic"] == "orders"}
+    reported = ((dict(its), value) for (each, its), value in found.items() if each == name)
+    return {tuple(its[label] for label in labels): value for its, value in reported if its["topic"] == "orders"}
 
 
 SESSION_SECONDS = 60.0

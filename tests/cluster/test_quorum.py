@@ -266,8 +266,12 @@ def test_an_operator_may_readmit_the_wiped_controller_and_discards_entries_of_lo
     running = kvorum(*command, "--i-accept-loss")
     assert running.returncode == 1 and "lock" in running.stderr, "the controller it is said to must be stopped"
     assert cluster.stop(c) == []
-    asked = kvorum(*command)
-    assert asked.returncode == 2 and "Metadata can be lost" in asked.stdout and "--i-accept-loss" in asked.stderr
+    requested = kvorum(*command)
+    assert (
+        requested.returncode == 2
+        and "Metadata can be lost" in requested.stdout
+        and "--i-accept-loss" in requested.stderr
+    )
     done = kvorum(*command, "--i-accept-loss")
     assert done.returncode == 0, done.stderr
     for broker in BROKERS:

@@ -31,13 +31,13 @@ def bootstrap(start_cluster: Start) -> Iterator[str]:
 
 def throttles_in(bootstrap: str, client_id: str, seconds: float) -> list[float]:
     """Send one record after another, each a request, for so long; return the throttle times of their responses."""
-    told: list[float] = []
+    reported: list[float] = []
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
             "client.id": client_id,
             "linger.ms": 0,
-            "throttle_cb": lambda event: told.append(event.throttle_time),
+            "throttle_cb": lambda event: reported.append(event.throttle_time),
         }
     )
     producer.produce(TOPIC, b"first", partition=0)
@@ -46,7 +46,7 @@ def throttles_in(bootstrap: str, client_id: str, seconds: float) -> list[float]:
     while time.monotonic() - began < seconds:
         producer.produce(TOPIC, b"x", partition=0)
         assert producer.flush(60) == 0
-    return [each for each in told if each > 0]
+    return [each for each in reported if each > 0]
 
 
 def test_a_client_uses_its_share_of_the_loop_and_no_more(bootstrap: str) -> None:
@@ -56,8 +56,10 @@ def test_a_client_uses_its_share_of_the_loop_and_no_more(bootstrap: str) -> None
         # A thousandth of the loop: a request that takes 0.3 ms of it is followed by 0.3 s.
         assert admin.alter([("client-id", "busy")], request_percentage=0.1) == [0]
         eventually(lambda: throttles_in(bootstrap, "busy", 0.1), "it is told of its throttle")
-        told = throttles_in(bootstrap, "busy", 4)
-        assert sum(told) > 1 and max(told) <= 1, f"throttled for {told} s in 4 s, each time for a window at the most"
+        reported = throttles_in(bootstrap, "busy", 4)
+        assert sum(reported) > 1 and max(reported) <= 1, (
+            f"throttled for {reported} s in 4 s, each time for a window at the most"
+        )
         assert throttles_in(bootstrap, "other", 2) == [], "another client is not throttled"
         assert admin.alter([("client-id", "busy")], request_percentage=None) == [0]
         eventually(lambda: not admin.described(), "the quota is gone")

@@ -144,7 +144,7 @@ def test_kafka_configs_sets_shows_and_removes_quotas(start_cluster: Start) -> No
     cluster = start_cluster("single.yaml")
     bootstrap = ",".join(addresses(cluster).values())
 
-    def said(*words: str) -> str:
+    def printed(*words: str) -> str:
         command = ["java", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-cp", f"{JARS}/*", "kafka.admin.ConfigCommand"]
         done = subprocess.run(
             [*command, "--bootstrap-server", bootstrap, *words], capture_output=True, text=True, timeout=60
@@ -152,13 +152,15 @@ def test_kafka_configs_sets_shows_and_removes_quotas(start_cluster: Start) -> No
         return done.stdout + done.stderr
 
     entity = ("--entity-type", "clients", "--entity-name", "app")
-    answer = said("--alter", "--add-config", "producer_byte_rate=1024,request_percentage=50.5", *entity)
+    answer = printed("--alter", "--add-config", "producer_byte_rate=1024,request_percentage=50.5", *entity)
     assert "Completed updating config for client app" in answer
     with admin_of(bootstrap) as admin:
         wanted = [(APP, {"producer_byte_rate": 1024.0, "request_percentage": 50.5})]
         eventually(lambda: admin.described() == wanted, lambda: f"{admin.described()}")
-    shown = said("--describe", *entity)
+    shown = printed("--describe", *entity)
     assert "client-id 'app'" in shown and "producer_byte_rate=1024.0" in shown
-    assert "Completed updating" in said("--alter", "--delete-config", "producer_byte_rate,request_percentage", *entity)
+    assert "Completed updating" in printed(
+        "--alter", "--delete-config", "producer_byte_rate,request_percentage", *entity
+    )
     with admin_of(bootstrap) as admin:
         eventually(lambda: admin.described() == [], lambda: f"{admin.described()}")

@@ -66,8 +66,8 @@ def test_a_topic_lives_as_terraform_has_it_live(rest: Rest) -> None:
     me, configs = made["metadata"]["self"], made["configs"]["related"]
 
     def known() -> Any:
-        status, told = rest("GET", me)
-        return told if status == 200 else None
+        status, reported = rest("GET", me)
+        return reported if status == 200 else None
 
     assert eventually(known, "the new topic")["partitions_count"] == 2
     changes = [{"name": "retention.ms", "value": "60000"}, {"name": "cleanup.policy", "operation": "DELETE"}]
@@ -106,10 +106,10 @@ def test_configs_of_a_broker_and_of_all_are_changed(rest: Rest) -> None:
     own = broker["configs"]["related"]
     assert rest("PUT", f"{own}/{name}", {"value": "7200000"}) == (204, None)
 
-    def told() -> list[str]:
+    def reported() -> list[str]:
         return [each["value"] for each in rest("GET", f"{own}/{name}")[1]["synonyms"]]
 
-    eventually(lambda: told()[:2] == ["7200000", "3600000"], "the config of the broker")
+    eventually(lambda: reported()[:2] == ["7200000", "3600000"], "the config of the broker")
     assert rest("DELETE", f"{own}/{name}") == rest("DELETE", f"{everyone}/{name}") == (204, None)
     eventually(lambda: values() == before, "the config to be set back")
     assert rest("DELETE", f"{everyone}/{name}")[0] == 404
@@ -127,8 +127,13 @@ def test_records_written_here_are_read_with_another_client(rest: Rest) -> None:
         "value": {"type": "JSON", "data": {"a": 1}},
         "timestamp": "2023-11-14T22:13:20.001Z",
     }
-    status, told = rest("POST", url, body)
-    assert (status, told["error_code"], told["offset"], told["timestamp"]) == (200, 200, 0, body["timestamp"])
+    status, reported = rest("POST", url, body)
+    assert (status, reported["error_code"], reported["offset"], reported["timestamp"]) == (
+        200,
+        200,
+        0,
+        body["timestamp"],
+    )
     consumer = Consumer({"bootstrap.servers": rest.bootstrap, "group.id": "reader", "enable.auto.commit": False})
     consumer.assign([TopicPartition("records", 1, 0)])
     message = consumer.poll(30)
@@ -137,8 +142,8 @@ def test_records_written_here_are_read_with_another_client(rest: Rest) -> None:
     assert message.timestamp()[1] == 1_700_000_000_001
     consumer.close()
     entries = [{"id": "a", "value": {"type": "STRING", "data": "v"}}, {"id": "b", "partition_id": 9}]
-    status, told = rest("POST", f"{url}:batch", {"entries": entries})
-    assert (status, told["successes"][0]["id"], told["failures"][0]["error_code"]) == (207, "a", 40402)
+    status, reported = rest("POST", f"{url}:batch", {"entries": entries})
+    assert (status, reported["successes"][0]["id"], reported["failures"][0]["error_code"]) == (207, "a", 40402)
 
 
 def test_a_stream_of_records_is_answered_while_it_runs(rest: Rest) -> None:
@@ -166,8 +171,8 @@ def test_a_stream_of_records_is_answered_while_it_runs(rest: Rest) -> None:
     assert answer.read() == b"" and offsets == list(range(7))
     connection.close()
     partition = f"{rest.related('topics')}/stream/partitions/0"
-    told = rest("GET", f"{partition}/offset")[1]
-    assert (told["earliest_offset"], told["latest_offset"]) == (0, 7)
+    reported = rest("GET", f"{partition}/offset")[1]
+    assert (reported["earliest_offset"], reported["latest_offset"]) == (0, 7)
     (replica,) = rest("GET", f"{partition}/replicas")[1]["data"]
     assert replica["is_leader"] and rest("GET", replica["metadata"]["self"])[1] == replica
     held = rest("GET", rest("GET", replica["broker"]["related"])[1]["partition_replicas"]["related"])[1]["data"]

@@ -307,13 +307,13 @@ def set_verification(asker: Asker, is_enabled: bool) -> None:
     asker.run(cluster.alter_configs(ResourceType.BROKER, "", [ConfigChange(name=name, value=value)]))
 
     def is_told() -> bool:
-        told = [
+        reported = [
             row.value
             for broker_id in (1, 2, 3)
             for row in asker.run(cluster.describe_configs(ResourceType.BROKER, str(broker_id)))
             if row.name == name
         ]
-        return told == [value] * 3
+        return reported == [value] * 3
 
     eventually(is_told, f"{name}={value} everywhere")
 
@@ -454,13 +454,13 @@ def set_transaction_version(asker: Asker, level: int) -> None:
     def is_told() -> bool:
         levels = []
         for broker_id in (1, 2, 3):
-            told = asker.ask(
+            reported = asker.ask(
                 broker_id,
                 ApiVersionsRequest(client_software_name="test", client_software_version="1"),
                 ApiVersionsResponse,
                 4,
             ).finalized_features
-            levels += [sum(each.max_version_level for each in told if each.name == "transaction.version")]
+            levels += [sum(each.max_version_level for each in reported if each.name == "transaction.version")]
         return levels == [level] * 3
 
     eventually(is_told, f"transaction.version {level} everywhere")

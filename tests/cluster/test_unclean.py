@@ -107,7 +107,7 @@ def described(address: str, topic: str) -> tuple[int, list[int], list[int] | Non
     return row["leader"], row["isr"], row["elr"], row["last_known_elr"]
 
 
-def asked(address: str, question: Callable[[ClusterClient], Awaitable[T]]) -> T:
+def requested(address: str, question: Callable[[ClusterClient], Awaitable[T]]) -> T:
     """Return what the admin client is answered there."""
 
     async def ask() -> T:
@@ -122,7 +122,7 @@ def asked(address: str, question: Callable[[ClusterClient], Awaitable[T]]) -> T:
 
 def is_fenced(address: str, broker_id: int) -> bool:
     """Return whether a broker is fenced, as another one knows."""
-    brokers = asked(address, lambda client: client.describe_cluster()).brokers
+    brokers = requested(address, lambda client: client.describe_cluster()).brokers
     return next(each.is_fenced for each in brokers if each.broker_id == broker_id)
 
 
@@ -191,13 +191,13 @@ def test_with_elr_a_wiped_last_member_is_not_elected_and_the_others_records_are_
     _, leader, follower = lose_the_isr(cluster, "wiped", 1)
     wipe(cluster, name_of(cluster, leader))
     restart(cluster, name_of(cluster, leader))
-    told = addresses(cluster)[name_of(cluster, follower)]
-    eventually(lambda: not is_fenced(told, leader), "both replicas alive")
-    assert described(told, "wiped") == (-1, [], [], []), "alive, and nobody may lead"
+    reported = addresses(cluster)[name_of(cluster, follower)]
+    eventually(lambda: not is_fenced(reported, leader), "both replicas alive")
+    assert described(reported, "wiped") == (-1, [], [], []), "alive, and nobody may lead"
     ordered = AdminClient({"bootstrap.servers": bootstrap})
     # The first living replica of the assignment leads: taken away, it is the one that has something.
     cluster.kill(name_of(cluster, leader))
-    eventually(lambda: is_fenced(told, leader), "the wiped broker fenced")
+    eventually(lambda: is_fenced(reported, leader), "the wiped broker fenced")
     answers = ordered.elect_leaders(ElectionType.UNCLEAN, [TopicPartition("wiped", 0)]).result(30)
     assert list(answers.values()) == [None]
     eventually(lambda: leader_of(bootstrap, "wiped", 0) == follower, lambda: f"{described(bootstrap, 'wiped')}")
@@ -229,8 +229,8 @@ def test_below_min_isr_a_cleanly_stopped_replica_leads_with_elr_and_waits_withou
     bootstrap = cluster.plan.bootstrap
     create_topic(bootstrap, "t", 1, 3, min_insync_replicas="2")
     for alone in ("broker-1", "controller-1"):
-        told = names_in(scrape(cluster.plan.node(alone).properties["metrics.listener"]))
-        assert OF_A_NODE.keys() - told == set(), "a node that is one of both has nobody else to tell it"
+        reported = names_in(scrape(cluster.plan.node(alone).properties["metrics.listener"]))
+        assert OF_A_NODE.keys() - reported == set(), "a node that is one of both has nobody else to tell it"
     last = leader_of(bootstrap, "t", 0)
     first, second = (each for each in isr_of(bootstrap, "t", 0) if each != last)
     sender = Sender(bootstrap, "t")

@@ -30,9 +30,9 @@ def raw(address: str) -> Raw:
 
 def topics_at(address: str, *names: str) -> dict[str, Topic]:
     """Return what one broker's Metadata says of these topics (of all, when none is named)."""
-    asked = [MetadataRequestTopic(name=name) for name in names] or None
+    requested = [MetadataRequestTopic(name=name) for name in names] or None
     with raw(address) as connection:
-        request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+        request = MetadataRequest(topics=requested, allow_auto_topic_creation=False)
         answer = connection.ask(request, METADATA_VERSION)
     assert isinstance(answer, MetadataResponse)
     return {topic.name: topic for topic in answer.topics if topic.name is not None}

@@ -184,7 +184,7 @@ class Asker:
     def ask(self, broker_id: int, request: Message, response: type[M], version: int) -> M:
         """Ask one broker in one version."""
 
-        host, port = self.asked(lambda: self.cluster.broker_address(broker_id))
+        host, port = self.requested(lambda: self.cluster.broker_address(broker_id))
 
         async def ask() -> M:
             channel = Channel(host, port, client_id="test", chance=random.Random(1))
@@ -195,7 +195,7 @@ class Asker:
 
         return self.run(ask())
 
-    def asked(self, question: Callable[[], Awaitable[T]]) -> T:
+    def requested(self, question: Callable[[], Awaitable[T]]) -> T:
         """Ask again when a broker died over the question."""
 
         def answer() -> list[T]:
@@ -209,12 +209,12 @@ class Asker:
     def live_brokers(self) -> list[int]:
         """Return the brokers that are not fenced."""
         return sorted(
-            each.broker_id for each in self.asked(lambda: self.cluster.describe_cluster(fenced=False)).brokers
+            each.broker_id for each in self.requested(lambda: self.cluster.describe_cluster(fenced=False)).brokers
         )
 
     def described(self, transactional_id: str) -> tuple[int, TransactionState]:
         """Return an id's coordinator and what that knows."""
-        return self.asked(lambda: self.tools.describe(transactional_id))
+        return self.requested(lambda: self.tools.describe(transactional_id))
 
     def state(self, transactional_id: str) -> str:
         """Return a transactional id's state."""
@@ -226,7 +226,7 @@ class Asker:
 
     def producers(self, topic: str, partition: int) -> list[ProducerState]:
         """Return the producers of a partition."""
-        return self.asked(lambda: self.tools.producers(Place(topic, partition)))
+        return self.requested(lambda: self.tools.producers(Place(topic, partition)))
 
     def wait_for_state(self, transactional_id: str, *states: str) -> None:
         """Wait until an id is in one of these states."""
@@ -249,6 +249,6 @@ def ends(bootstrap: str, topic: str, isolation: str, *partitions: int) -> Mappin
     admin = AdminClient({"bootstrap.servers": bootstrap})
     count = len(admin.list_topics(topic, timeout=30).topics[topic].partitions)
     level = IsolationLevel.READ_COMMITTED if isolation == "read_committed" else IsolationLevel.READ_UNCOMMITTED
-    asked = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in partitions or range(count)}
-    answers = admin.list_offsets(asked, isolation_level=level, request_timeout=30)
+    requested = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in partitions or range(count)}
+    answers = admin.list_offsets(requested, isolation_level=level, request_timeout=30)
     return {key.partition: future.result(30).offset for key, future in answers.items()}

@@ -138,7 +138,7 @@ class Stage:
 
     def __init__(self) -> None:
         self.url = ""
-        self.asked: list[Asked] = []
+        self.requested: list[Asked] = []
         self.comments = True
         """Whether streams show that they are alive."""
         self._said: dict[tuple[str, str], Said] = {}
@@ -156,7 +156,7 @@ class Stage:
         self.break_streams()
         self._said, self._refused, self.comments = {}, {}, True
         self._backlog.clear()
-        self.asked.clear()
+        self.requested.clear()
         for path, data in {
             "/v1/me": {"role": "admin", "guarded": False},
             "/v1/cluster": CLUSTER,
@@ -221,7 +221,7 @@ class Stage:
 
     def happens(self, kind: str, event_id: int | None = None, **data: Any) -> None:
         """Tell an event of the cluster."""
-        base = {"offset": len(self.asked) * 1_000 + len(kind), "timestamp_ms": 1_700_000_000_000, "before": {}}
+        base = {"offset": len(self.requested) * 1_000 + len(kind), "timestamp_ms": 1_700_000_000_000, "before": {}}
         base |= {"after": {}, "topic": None, "topic_id": None, "partition": None, "broker": None}
         self.tells("/v1/events", kind, base | data, event_id)
 
@@ -236,15 +236,15 @@ class Stage:
     def until(self, check: Callable[[], bool], what: str) -> None:
         """Wait until something that was asked, or a reader who came or went, made it true."""
         with self._changed:
-            assert self._changed.wait_for(check, WAIT_SECONDS), f"{what}; asked was {self.asked[-20:]}"
+            assert self._changed.wait_for(check, WAIT_SECONDS), f"{what}; asked was {self.requested[-20:]}"
 
     def count(self, path: str, method: str = "GET") -> int:
         """Return how often something was asked for."""
-        return sum((each.method, each.path) == (method, path) for each in list(self.asked))
+        return sum((each.method, each.path) == (method, path) for each in list(self.requested))
 
     def last(self, path: str, method: str = "GET") -> Asked:
         """Return the last request for something."""
-        return next(each for each in reversed(self.asked) if (each.method, each.path) == (method, path))
+        return next(each for each in reversed(self.requested) if (each.method, each.path) == (method, path))
 
     def page(
         self, browser: Browser, path: str = "", width: int = WIDE, dark: bool = False, context: Any = None
@@ -264,17 +264,17 @@ class Stage:
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         path = request.rel_url.path
         text = await request.text()
-        asked = Asked(
+        requested = Asked(
             request.method, path, dict(request.query), json.loads(text) if text else None, dict(request.headers)
         )
-        self._note(lambda: self.asked.append(asked))
+        self._note(lambda: self.requested.append(requested))
         held = self._held.get((request.method, path))
         if held is not None:
             await held.wait()
         if "text/event-stream" in request.headers.get("Accept", ""):
             return await self._stream(request, path)
-        said = self._said.get((request.method, path), refusal(404, "NOT_FOUND", f"{request.method} {unquote(path)}"))
-        found = said(asked) if callable(said) else said
+        printed = self._said.get((request.method, path), refusal(404, "NOT_FOUND", f"{request.method} {unquote(path)}"))
+        found = printed(requested) if callable(printed) else printed
         answer = found if isinstance(found, Answer) else Answer(found)
         body = answer.raw if answer.raw is not None else json.dumps(answer.data) if answer.data is not None else ""
         return web.Response(status=answer.status, text=body, content_type="application/json", headers=answer.headers)

@@ -10,7 +10,7 @@ from tests.console.stage import Answer, Stage, message, page_of, partition, quor
 from tests.console.test_chaos_timeline import furnish_run
 from tests.console.test_jobs_page import TRACE, connector, employ, state
 from tests.console.test_pages_on_stage import DESCRIPTION, described, entry, group, member
-from tests.console.test_topic_parts import FIRST, ORDERS, analysis, furnish_parts, replica, told
+from tests.console.test_topic_parts import FIRST, ORDERS, analysis, furnish_parts, replica, reported
 
 pytestmark = WITH_BROWSER
 LOOKS = pytest.mark.parametrize(("width", "dark"), [(WIDE, False), (NARROW, True)], ids=str)
@@ -204,8 +204,10 @@ def test_results_of_a_long_search_are_accessible(scene: Scene, width: int, dark:
     wrong = {"broker": 2, "kind": "damaged", "base_offset": 4, "last_offset": 6, "message": "its CRC is another"}
     result = {"topic": "orders", "partition": 0, "sound": False, "stopped_by": "time", "compared": True, "reference": 1}
     rows = [replica(1), replica(2, damaged=1), replica(3, error="REQUEST_TIMED_OUT", in_sync=False)]
-    told(scene.stage, f"{FIRST}/verify", ("fault", wrong), ("result", result | {"end_offset": 10, "replicas": rows}))
-    told(scene.stage, f"{ORDERS}/analysis", ("result", analysis(stopped_by="time")))
+    reported(
+        scene.stage, f"{FIRST}/verify", ("fault", wrong), ("result", result | {"end_offset": 10, "replicas": rows})
+    )
+    reported(scene.stage, f"{ORDERS}/analysis", ("result", analysis(stopped_by="time")))
     page = scene.page("topics/orders/partitions/0/checksums", width, dark)
     page.get_by_role("button", name="Compare replicas").click()
     page.get_by_role("button", name="Compare replicas again").wait_for()

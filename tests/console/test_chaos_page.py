@@ -23,12 +23,12 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
     """`kvorum chaos serve --create` with three nodes, and a browser whose tab knows the token."""
     folder = tmp_path_factory.mktemp("lab")
     command = [sys.executable, "-m", "kvorum.cli.main", "chaos", "serve", "-d", str(folder), "-p", "0"]
-    with open(folder / "said", "w+") as said:
-        process = subprocess.Popen([*command, "--create", "--plain"], stdout=subprocess.PIPE, stderr=said, text=True)
+    with open(folder / "said", "w+") as message:
+        process = subprocess.Popen([*command, "--create", "--plain"], stdout=subprocess.PIPE, stderr=message, text=True)
         try:
             assert process.stdout is not None
             control, console, _ = (process.stdout.readline() for _ in range(3))
-            assert control.startswith("chaos control: "), control + Path(said.name).read_text()
+            assert control.startswith("chaos control: "), control + Path(message.name).read_text()
             assert "token=" not in console, "standard output is no terminal here"
             url = console.removeprefix("console: ").partition("/#/")[0]
             with sync_playwright() as playwright:

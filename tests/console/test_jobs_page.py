@@ -24,9 +24,9 @@ def state(state: str, trace: str | None = None, worker: str = WORKER) -> dict[st
 def connector(name: str, now: str = "RUNNING", *tasks: dict[str, Any], **config: str) -> dict[str, Any]:
     """Return a connector as a list with `expand` has it."""
     rows = [{"id": number, **each} for number, each in enumerate(tasks or (state(now),))]
-    told = {"name": name, "type": "source"}
-    status = {**told, "connector": state(now), "tasks": rows}
-    return {"info": {**told, "config": {**CONFIG, "name": name, **config}, "tasks": []}, "status": status}
+    reported = {"name": name, "type": "source"}
+    status = {**reported, "connector": state(now), "tasks": rows}
+    return {"info": {**reported, "config": {**CONFIG, "name": name, **config}, "tasks": []}, "status": status}
 
 
 def employ(stage: Stage, **connectors: dict[str, Any]) -> None:
@@ -93,7 +93,7 @@ def test_a_connector_is_paused_and_continues_from_the_list(scene: Scene) -> None
     employ(scene.stage, numbers=connector("numbers"))
 
     def turned(now: str) -> Any:
-        def turn(asked: Asked) -> None:
+        def turn(requested: Asked) -> None:
             scene.stage.says(CONNECTORS, {"numbers": connector("numbers", now)})
 
         return turn
@@ -124,7 +124,7 @@ def test_a_connector_is_deployed_once_nothing_is_wrong_with_it(scene: Scene) -> 
     page.get_by_role("button", name="Deploy …").click()
     dialog = page.get_by_role("dialog")
     text, deploy = dialog.get_by_label("Config, as JSON"), dialog.get_by_role("button", name="Deploy")
-    for wrong, said in (
+    for wrong, message in (
         ("{", "Not JSON"),
         ("[]", "Not a JSON object"),
         ('{"a": "b"}', "no name"),
@@ -132,7 +132,7 @@ def test_a_connector_is_deployed_once_nothing_is_wrong_with_it(scene: Scene) -> 
     ):
         text.fill(wrong)
         deploy.click()
-        expect(dialog.get_by_role("alert")).to_contain_text(said)
+        expect(dialog.get_by_role("alert")).to_contain_text(message)
         expect(text).to_have_attribute("aria-invalid", "true")
     assert scene.stage.count(path, "PUT") == 0
     text.fill('{"name": "lines", "config": {"connector.class": "GeneratorSource", "rate": 2}}')

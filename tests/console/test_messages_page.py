@@ -34,8 +34,8 @@ def test_the_newest_are_requested_as_such_and_shown_the_newest_first(scene: Scen
     scene.stage.says(NEWEST, page_of(message(0, 1), before="0:0,1:0"))
     page.get_by_role("button", name="Older").click()
     expect(page.locator(".record")).to_have_count(1)
-    asked = scene.stage.last(NEWEST).query
-    assert asked["before"] == "0:998,1:999" and "partitions" not in asked, "before names them"
+    requested = scene.stage.last(NEWEST).query
+    assert requested["before"] == "0:998,1:999" and "partitions" not in requested, "before names them"
     expect(page.locator("main")).to_contain_text("No more records.")
     page.go_back()
     expect(page.locator(".record")).to_have_count(1)
@@ -87,7 +87,7 @@ def test_the_columns_of_the_table_are_chosen_and_fields_of_json_are_columns(scen
     rows = page.locator(".record")
     assert all(row.bounding_box()["height"] < 40 for row in rows.all()), "one line per record"
     scene.settled(page)
-    asked = scene.stage.count(NEWEST)
+    requested = scene.stage.count(NEWEST)
     page.get_by_text("Options", exact=True).click()
     page.get_by_label("Key", exact=True).uncheck()
     page.get_by_label("Value fields as columns").fill("amount, user.id")
@@ -95,7 +95,7 @@ def test_the_columns_of_the_table_are_chosen_and_fields_of_json_are_columns(scen
     expect(page.get_by_role("columnheader")).to_have_text(["Offset", "Timestamp", "Value", "Size", "amount", "user.id"])
     assert rows.last.locator(".column-field").all_inner_texts() == ["1.10", "12345678901234567890"]
     assert rows.first.locator(".column-field").all_inner_texts() == ["\u2013", "\u2013"]
-    assert scene.stage.count(NEWEST) == asked, "the records are not requested again"
+    assert scene.stage.count(NEWEST) == requested, "the records are not requested again"
     page.reload()
     expect(page.get_by_role("columnheader")).to_have_count(6)
     page.get_by_text("Options", exact=True).click()
@@ -152,8 +152,12 @@ def test_following_uses_the_search_filter_and_continues_at_its_end(scene: Scene)
     page = scene.page("topics/orders/messages?isolation=read_committed&filter=value.a==1&partitions=0,1")
     page.get_by_role("button", name="Follow new records").click()
     scene.stage.until(lambda: scene.stage.readers(STREAM) == 1, "somebody who watches")
-    asked = scene.stage.last(STREAM).query
-    assert (asked["offsets"], asked["isolation"], asked["filter"]) == ("0:5,1:7", "read_committed", "value.a==1")
+    requested = scene.stage.last(STREAM).query
+    assert (requested["offsets"], requested["isolation"], requested["filter"]) == (
+        "0:5,1:7",
+        "read_committed",
+        "value.a==1",
+    )
     expect(page.get_by_role("heading", name="New records")).to_contain_text("live")
     for offset in (5, 6):
         scene.stage.tells(STREAM, "message", message(0, offset))
@@ -237,9 +241,9 @@ def test_search_results_are_exported_also_with_a_token(scene: Scene) -> None:
     download = exported(page, Limit="7")
     assert download.suggested_filename == "orders.csv"
     assert download.path().read_bytes() == b"partition,offset\r\n"
-    asked = scene.stage.last(path).query
-    assert (asked["format"], asked["limit"], asked["filter"]) == ("csv", "7", "value.a==1")
-    assert (asked["from"], asked["partitions"]) == ("earliest", "0")
+    requested = scene.stage.last(path).query
+    assert (requested["format"], requested["limit"], requested["filter"]) == ("csv", "7", "value.a==1")
+    assert (requested["from"], requested["partitions"]) == ("earliest", "0")
     page.evaluate("sessionStorage.setItem('kvorum.token', 'secret')")
     page.reload()
     download = exported(page)

@@ -53,13 +53,13 @@ def test_a_first_look_that_failed_is_made_again_at_growing_distances(scene: Scen
     page = scene.page("brokers")
     expect(page.locator(".trouble")).to_contain_text("Retrying automatically")
     page.clock.install()
-    asked = scene.stage.count("/v1/brokers")
+    requested = scene.stage.count("/v1/brokers")
     page.get_by_role("button", name="Try again").click()
-    scene.stage.until(lambda: scene.stage.count("/v1/brokers") >= asked + 1, "the next look")
+    scene.stage.until(lambda: scene.stage.count("/v1/brokers") >= requested + 1, "the next look")
     expect(page.locator("main [aria-busy=false]")).to_have_count(1)
     page.clock.run_for(60_000)
-    scene.stage.until(lambda: scene.stage.count("/v1/brokers") >= asked + 2, "another one, by itself")
-    assert scene.stage.count("/v1/brokers") <= asked + 4, "not one a second"
+    scene.stage.until(lambda: scene.stage.count("/v1/brokers") >= requested + 2, "another one, by itself")
+    assert scene.stage.count("/v1/brokers") <= requested + 4, "not one a second"
 
 
 @pytest.mark.long
@@ -79,24 +79,24 @@ def test_a_slow_page_is_drawn_while_things_happen_all_the_time(scene: Scene) -> 
     live(scene, page)
     begun: list[float] = []
 
-    def slowly(asked: Asked) -> Any:
+    def slowly(requested: Asked) -> Any:
         begun.append(time.monotonic())
         return [*BROKERS[:2], {**BROKERS[2], "leaders": 100 + len(begun)}]
 
     scene.stage.says("/v1/brokers", slowly)
     scene.stage.holds("/v1/brokers")
-    asked = scene.stage.count("/v1/brokers")
+    requested = scene.stage.count("/v1/brokers")
     scene.stage.happens("broker_fenced", broker=3)
-    scene.stage.until(lambda: scene.stage.count("/v1/brokers") == asked + 1, "the first look")
+    scene.stage.until(lambda: scene.stage.count("/v1/brokers") == requested + 1, "the first look")
     for number in range(50):
         scene.stage.happens("leader_elected", topic="t", partition=number, before={"leader": 3}, after={"leader": 1})
     page.wait_for_function("document.querySelector('main .page').getAttribute('aria-busy') === 'true'")
     page.evaluate("new Promise((done) => setTimeout(done, 600))")
-    assert scene.stage.count("/v1/brokers") == asked + 1, "nobody asks again while one question is open"
+    assert scene.stage.count("/v1/brokers") == requested + 1, "nobody asks again while one question is open"
     scene.stage.release()
     leads = page.locator("tbody tr").last.locator("td[data-label=Leaders]")
     expect(leads).to_have_text("102")
-    assert scene.stage.count("/v1/brokers") == asked + 2
+    assert scene.stage.count("/v1/brokers") == requested + 2
 
 
 @pytest.mark.long
@@ -156,10 +156,10 @@ def test_without_a_worker_a_tab_has_its_own_stream_and_closes_it_while_hidden(sc
     live(scene, page)
     page.evaluate("hide(true)")
     scene.stage.until(lambda: scene.stage.readers(EVENTS) == 0, "the end of the stream")
-    asked = scene.stage.count("/v1/brokers")
+    requested = scene.stage.count("/v1/brokers")
     page.evaluate("hide(false)")
     live(scene, page)
-    scene.stage.until(lambda: scene.stage.count("/v1/brokers") > asked, "a look at what was missed")
+    scene.stage.until(lambda: scene.stage.count("/v1/brokers") > requested, "a look at what was missed")
 
 
 @pytest.mark.long
@@ -172,13 +172,13 @@ def test_a_hidden_tab_sends_no_requests_until_it_is_visible(scene: Scene) -> Non
     page = scene.page(context=context)
     live(scene, page)
     page.evaluate("hide(true)")
-    asked = scene.stage.count("/v1/brokers")
+    requested = scene.stage.count("/v1/brokers")
     scene.stage.happens("broker_fenced", broker=3)
     page.wait_for_function("import('/console/live.js').then((live) => live.recent.length === 1)")
     page.evaluate("new Promise((done) => setTimeout(done, 500))")
-    assert scene.stage.count("/v1/brokers") == asked
+    assert scene.stage.count("/v1/brokers") == requested
     page.evaluate("hide(false)")
-    scene.stage.until(lambda: scene.stage.count("/v1/brokers") == asked + 1, "one look")
+    scene.stage.until(lambda: scene.stage.count("/v1/brokers") == requested + 1, "one look")
     expect(page.locator(".log")).to_contain_text("broker 3 fenced")
 
 
@@ -205,11 +205,11 @@ def test_a_silent_server_is_not_shown_as_live(scene: Scene) -> None:
 def test_a_broken_stream_is_reopened_and_the_page_reloads(scene: Scene) -> None:
     page = scene.page("brokers")
     live(scene, page)
-    asked = scene.stage.count("/v1/brokers")
+    requested = scene.stage.count("/v1/brokers")
     scene.stage.says("/v1/brokers", BROKERS[:1])
     scene.stage.break_streams()
     expect(page.get_by_role("link", name="broker 2")).to_have_count(0)
-    assert scene.stage.count("/v1/brokers") > asked
+    assert scene.stage.count("/v1/brokers") > requested
 
 
 @pytest.mark.long
@@ -295,10 +295,10 @@ def test_groups_are_updated_without_new_requests(scene: Scene) -> None:
     # A page that was loaded before the stream of events was connected is loaded once more.
     scene.stage.until(lambda: scene.stage.readers(path) == 1 and scene.stage.count("/v1/groups") == 2, "both streams")
     expect(page.locator("main [aria-busy=false]")).to_have_count(1)
-    asked = scene.stage.count("/v1/groups")
+    requested = scene.stage.count("/v1/groups")
     scene.stage.tells(path, "groups", {"groups": [{**group, "state": "Empty"}], "next": None, "unreachable": []})
     expect(page.locator("tbody .badge")).to_have_text("Empty")
-    assert scene.stage.count("/v1/groups") == asked
+    assert scene.stage.count("/v1/groups") == requested
     page.get_by_label("State").select_option("Empty")
     scene.stage.until(lambda: scene.stage.last(path).query.get("state") == "Empty", "a stream of what is shown")
     page.goto(f"{scene.stage.url}/#/topics")

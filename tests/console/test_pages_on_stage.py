@@ -44,8 +44,8 @@ def member(name: str, protocol: str = "classic") -> dict[str, Any]:
 
 
 def test_groups_come_in_pages_and_are_narrowed_by_state_and_kind(scene: Scene) -> None:
-    def page_of(asked: Asked) -> Any:
-        first = not asked.query.get("after")
+    def page_of(requested: Asked) -> Any:
+        first = not requested.query.get("after")
         rows = [group(f"g{number:03}") for number in (range(100) if first else range(100, 130))]
         return {"groups": rows, "next": "g099" if first else None, "unreachable": []}
 
@@ -118,10 +118,10 @@ def test_offsets_of_each_partition_are_set_from_the_current_ones(scene: Scene) -
     path = "/v1/groups/g/offsets/reset"
     scene.stage.says("/v1/groups/g", described("g", ("orders", 0, 3, 10), ("orders", 1, None, 4), state="Empty"))
 
-    def moved(asked: Asked) -> Any:
+    def moved(requested: Asked) -> Any:
         rows = [
             {"topic": each["topic"], "partition": each["partition"], "before": 3, "after": each["offset"]}
-            for each in asked.body["offsets"]
+            for each in requested.body["offsets"]
         ]
         return {"group_id": "g", "dry_run": True, "partitions": [row | {"note": None, "error": None} for row in rows]}
 
@@ -136,9 +136,9 @@ def test_offsets_of_each_partition_are_set_from_the_current_ones(scene: Scene) -
     page.get_by_label("orders-0").fill("7")
     page.get_by_role("button", name="Preview").click()
     expect(page.locator("dialog tbody tr")).to_have_text(re.compile(r"orders-0\s*3\s*7"))
-    asked = scene.stage.last(path, "POST")
-    assert asked.query["dry_run"] == "true"
-    assert asked.body == {"offsets": [{"topic": "orders", "partition": 0, "offset": 7}]}
+    requested = scene.stage.last(path, "POST")
+    assert requested.query["dry_run"] == "true"
+    assert requested.body == {"offsets": [{"topic": "orders", "partition": 0, "offset": 7}]}
     page.get_by_label("orders-1").fill("2")
     expect(page.locator("dialog tbody tr")).to_have_count(0)
     expect(page.get_by_role("button", name="Apply")).to_have_count(0)
@@ -251,8 +251,8 @@ def test_enter_does_not_clear_a_secret_and_cluster_wide_configs_are_set_on_their
     page.get_by_label("New value").fill("secret")
     page.get_by_role("button", name="Set", exact=True).click()
     expect(page.get_by_role("dialog")).to_have_count(0)
-    asked = scene.stage.last(path, "PATCH")
-    assert asked.body == {"set": {"plugin.password": "secret"}} and asked.headers["If-Match"] == '"1"'
+    requested = scene.stage.last(path, "PATCH")
+    assert requested.body == {"set": {"plugin.password": "secret"}} and requested.headers["If-Match"] == '"1"'
 
     page.get_by_role("button", name="Change log.cleaner.threads").click()
     dialog = page.get_by_role("dialog")
@@ -279,8 +279,8 @@ def test_a_concurrent_change_is_shown_before_it_is_overwritten(scene: Scene) -> 
     path = "/v1/brokers/1/loggers"
     scene.stage.says(path, Answer([{"name": "network", "level": "INFO"}], headers={"ETag": '"1"'}))
 
-    def change(asked: Asked) -> Any:
-        if asked.headers["If-Match"] != '"2"':
+    def change(requested: Asked) -> Any:
+        if requested.headers["If-Match"] != '"2"':
             return refusal(412, "PRECONDITION_FAILED", "somebody changed it meanwhile")
         return Answer(None, 204)
 
@@ -310,8 +310,8 @@ def test_elections_have_one_confirmation(scene: Scene) -> None:
     scene.stage.happens("quota_changed", after={"entity": {"user": "a"}})
     scene.stage.happens("leader_elected", topic="t", partition=3, after={"leader": 1}, before={"leader": 2})
     scene.stage.until(lambda: scene.stage.count("/v1/leaders") == looks + 1, "another look")
-    asked = {each.path for each in scene.stage.asked if each.path.startswith("/v1/topics")}
-    assert asked == set() and scene.stage.count("/v1/leaders") == looks + 1
+    requested = {each.path for each in scene.stage.requested if each.path.startswith("/v1/topics")}
+    assert requested == set() and scene.stage.count("/v1/leaders") == looks + 1
 
 
 @pytest.mark.long
@@ -389,10 +389,10 @@ def test_progress_of_copies_is_shown_and_the_plan_is_checked_at_the_end(scene: S
     page = scene.page("reassignment", context=scene.browser.contexts[0])  # another tab: the plan is looked after there
     expect(page.get_by_text("90 records behind")).to_be_visible()
     scene.stage.until(lambda: scene.stage.readers(live) == 1, "somebody who follows")
-    asked = scene.stage.count("/v1/reassignments")
+    requested = scene.stage.count("/v1/reassignments")
     scene.stage.tells(live, "reassignments", {"reassignments": [entry(10)]})
     expect(page.get_by_text("10 records behind")).to_be_visible()
-    assert scene.stage.count("/v1/reassignments") == asked
+    assert scene.stage.count("/v1/reassignments") == requested
     done = {"completed": True, "partitions": [{**watched, "state": "completed"}]}
     scene.stage.says(verify, {**done, "unthrottled_brokers": [1, 3], "unthrottled_topics": ["t"]}, "POST")
     scene.stage.says("/v1/reassignments", [])
@@ -422,8 +422,8 @@ def test_a_voter_is_added_from_the_observers_and_another_removed(scene: Scene) -
     page.get_by_role("dialog").get_by_label("Node").fill("104")
     expect(page.get_by_label("Directory id")).to_have_value(directory)
     page.get_by_label("Port").fill("9093")
-    said = refusal(422, "INVALID_REQUEST", "no such listener", "listeners")
-    scene.stage.says("/v1/quorum/voters", said, "POST")
+    message = refusal(422, "INVALID_REQUEST", "no such listener", "listeners")
+    scene.stage.says("/v1/quorum/voters", message, "POST")
     page.get_by_role("button", name="Add", exact=True).click()
     expect(page.get_by_role("alert")).to_contain_text("no such listener")
     scene.stage.says("/v1/quorum/voters", {"id": 104, "directory_id": directory}, "POST")

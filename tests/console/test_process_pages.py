@@ -154,8 +154,8 @@ def test_a_controllers_log_is_reached_from_the_quorum_and_snapshots_are_written(
     scene.stage.says("/v1/metadata/snapshot", SNAPSHOT, "POST")
     page = scene.page("quorum")
     page.get_by_role("button", name="Write snapshot now").click()
-    told = "Controller 2 wrote a snapshot up to offset 1204 (epoch 5), 12 KiB, in 31 ms."
-    expect(page.locator(".note")).to_have_text(told)
+    reported = "Controller 2 wrote a snapshot up to offset 1204 (epoch 5), 12 KiB, in 31 ms."
+    expect(page.locator(".note")).to_have_text(reported)
     assert scene.stage.last("/v1/metadata/snapshot", "POST").query == {}
     page.get_by_role("link", name="Log of controller 1").click()
     expect(page.locator("main ol.log li")).to_contain_text("epoch 5 begins")
@@ -171,8 +171,8 @@ def test_a_controllers_log_is_reached_from_the_quorum_and_snapshots_are_written(
 @pytest.mark.long
 @pytest.mark.parametrize("token", [None, "secret"])
 def test_a_debug_bundle_is_downloaded_with_a_token_or_without(scene: Scene, token: str | None) -> None:
-    def answer(asked: Asked) -> Answer:
-        if token and asked.headers.get("Authorization") != f"Bearer {token}":
+    def answer(requested: Asked) -> Answer:
+        if token and requested.headers.get("Authorization") != f"Bearer {token}":
             return refusal(401, "UNAUTHORIZED", "Not a valid token")
         named = {"Content-Disposition": 'attachment; filename="kvorum-debug-1.zip"'}
         return Answer(raw="PK and so on", headers=named)

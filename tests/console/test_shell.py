@@ -99,9 +99,13 @@ def test_a_browser_that_keeps_nothing_shows_the_pages_all_the_same(scene: Scene)
 def guarded(stage: Stage, tokens: dict[str, str]) -> None:
     """Want a token for everything, {token: role}."""
 
-    def me(asked: Asked) -> Any:
-        said = asked.headers.get("Authorization", "").removeprefix("Bearer ")
-        return {"role": tokens[said], "guarded": True} if said in tokens else refusal(401, "UNAUTHENTICATED", "nobody")
+    def me(requested: Asked) -> Any:
+        message = requested.headers.get("Authorization", "").removeprefix("Bearer ")
+        return (
+            {"role": tokens[message], "guarded": True}
+            if message in tokens
+            else refusal(401, "UNAUTHENTICATED", "nobody")
+        )
 
     stage.says("/v1/me", me)
 
@@ -124,10 +128,10 @@ def test_a_token_is_kept_once_the_server_knows_it_and_can_be_changed_and_forgott
     page = scene.page("topics")
     page.evaluate("document.dispatchEvent(new CustomEvent('kvorum:token'))")
     dialog = page.get_by_role("dialog", name="This server requires a token")
-    for wrong, told in (("wrong", "nobody"), ("geh\u00e4im\u2713", "Not a valid token")):
+    for wrong, reported in (("wrong", "nobody"), ("geh\u00e4im\u2713", "Not a valid token")):
         dialog.get_by_label("Token").fill(wrong)
         dialog.get_by_role("button", name="Sign in").click()
-        expect(dialog.get_by_role("alert")).to_contain_text(told)
+        expect(dialog.get_by_role("alert")).to_contain_text(reported)
         assert page.evaluate("sessionStorage.getItem('kvorum.token')") is None
     dialog.get_by_label("Token").fill(" one ")
     dialog.get_by_role("button", name="Sign in").click()
@@ -221,12 +225,12 @@ def test_closing_a_working_dialog_shows_the_result_later_and_errors_stay_until_d
     page.clock.install()
     page.get_by_role("button", name="Cancel").click()
     scene.stage.release()
-    told = page.locator("#notes .note.bad")
-    expect(told).to_contain_text("it is there already")
+    reported = page.locator("#notes .note.bad")
+    expect(reported).to_contain_text("it is there already")
     page.clock.run_for(60_000)
-    expect(told).to_be_visible()
+    expect(reported).to_be_visible()
     page.get_by_role("button", name="Dismiss").click()
-    expect(told).to_have_count(0)
+    expect(reported).to_have_count(0)
 
 
 @pytest.mark.long
@@ -234,16 +238,16 @@ def test_errors_behind_an_open_dialog_are_shown_above_it(scene: Scene) -> None:
     page = scene.page("topics")
     page.get_by_role("button", name="Create a topic").click()
     page.evaluate("import('/console/dom.js').then((dom) => dom.note('something else failed', 'bad'))")
-    told = page.get_by_role("dialog").locator(".note.bad")
-    expect(told).to_contain_text("something else failed")
+    reported = page.get_by_role("dialog").locator(".note.bad")
+    expect(reported).to_contain_text("something else failed")
     page.get_by_role("button", name="Cancel").click()
     expect(page.locator("body > #notes .note.bad")).to_contain_text("something else failed")
 
 
 def test_the_field_that_was_wrong_is_marked(scene: Scene) -> None:
     page = scene.page("topics")
-    said = refusal(422, "INVALID_REPLICATION_FACTOR", "too many replicas", "replication_factor")
-    scene.stage.says("/v1/topics", said, "POST")
+    message = refusal(422, "INVALID_REPLICATION_FACTOR", "too many replicas", "replication_factor")
+    scene.stage.says("/v1/topics", message, "POST")
     page.get_by_role("button", name="Create a topic").click()
     page.get_by_label("Name", exact=True).fill("made")
     page.get_by_label("Replicas").fill("9")

@@ -86,7 +86,7 @@ def furnish_parts(stage: Stage) -> None:
     stage.tells(f"{FIRST}/verify", "progress", {"offset": 5, "end_offset": 10, "bytes": 1024}, kept=True)
 
 
-def told(stage: Stage, path: str, *events: tuple[str, Any]) -> None:
+def reported(stage: Stage, path: str, *events: tuple[str, Any]) -> None:
     """Tell a stream to its end, to whoever comes."""
     for kind, data in (*events, ("end", {"stopped_by": "end"})):
         stage.tells(path, kind, data, kept=True)
@@ -120,7 +120,7 @@ def test_a_topic_is_analysed_on_demand_and_reports_how_far_it_is(scene: Scene) -
     page.get_by_role("button", name="Stop").click()
     scene.stage.until(lambda: scene.stage.readers(path) == 0, "the end of the analysis")
     expect(page.get_by_role("button", name="Analyse")).to_be_visible()
-    told(scene.stage, path, ("result", analysis(stopped_by="time")))
+    reported(scene.stage, path, ("result", analysis(stopped_by="time")))
     page.get_by_role("button", name="Analyse").click()
     expect(page.locator(".figure", has_text="Distinct keys")).to_contain_text("≈ 1,200")  # never more than records
     expect(page.locator(".banner")).to_contain_text("the time limit of an analysis")
@@ -173,7 +173,7 @@ def test_replicas_are_compared_and_differences_are_named(scene: Scene) -> None:
     result = {"topic": "orders", "partition": 0, "sound": False, "stopped_by": "end", "compared": True, "reference": 1}
     replicas = [replica(1), replica(2, damaged=1), replica(3, error="REQUEST_TIMED_OUT", in_sync=False)]
     end = ("result", result | {"end_offset": 10, "replicas": replicas})
-    told(scene.stage, path, end)
+    reported(scene.stage, path, end)
     expect(page.locator(".figure", has_text="Replicas").first).to_contain_text("different")
     expect(page.locator(".banner")).to_contain_text("Broker 3 was not read completely: REQUEST_TIMED_OUT")
     expect(page.get_by_role("row", name=re.compile("^broker 2 differences"))).to_be_visible()
@@ -242,8 +242,8 @@ def test_the_overview_links_to_partitions_under_min_isr(scene: Scene) -> None:
     expect(page.get_by_text("1 partition has fewer in-sync replicas than min.insync.replicas")).to_be_visible()
     expect(page.locator(".figure", has_text="At min ISR")).to_contain_text("2")
 
-    def ill(asked: Asked) -> Any:
-        found = [topic("orders", under_replicated=1)] if asked.query.get("under_replicated") else []
+    def ill(requested: Asked) -> Any:
+        found = [topic("orders", under_replicated=1)] if requested.query.get("under_replicated") else []
         return {"topics": found, "next": None}
 
     scene.stage.says("/v1/topics", ill)
@@ -278,8 +278,8 @@ def test_the_overview_shows_events_of_before_the_page_was_opened(scene: Scene) -
 
 
 def test_topics_are_sorted_as_chosen(scene: Scene) -> None:
-    def listed(asked: Asked) -> Any:
-        names = ["large", "small"] if asked.query.get("order") == "size" else ["a", "b"]
+    def listed(requested: Asked) -> Any:
+        names = ["large", "small"] if requested.query.get("order") == "size" else ["a", "b"]
         configs = {"cleanup.policy": "delete", "retention.ms": "604800000", "retention.bytes": "-1"}
         return {"topics": [topic(name, size_bytes=2048, configs=configs) for name in names], "next": None}
 

@@ -109,8 +109,8 @@ def test_a_coordinator_killed_during_an_end_leaves_it_to_the_next_one(place: str
     with quiet(), closing(cluster.loop), faults.moments.watched():
         violation = violation_of(cluster, faults)
     assert violation is None, violation
-    told = [event.text for event in cluster.history.events if isinstance(event, Note)]
-    assert sum(text.endswith(f"is killed at {place}") for text in told) == 2
+    reported = [event.text for event in cluster.history.events if isinstance(event, Note)]
+    assert sum(text.endswith(f"is killed at {place}") for text in reported) == 2
     assert failpoints.hit is not faults.moments.hit
 
 

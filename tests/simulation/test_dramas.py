@@ -72,16 +72,16 @@ def test_a_drama_gets_the_stage_it_needs(name: str) -> None:
 
 
 def test_a_drama_does_the_same_in_any_process_and_breaks_nothing() -> None:
-    told = []
+    reported = []
     for hash_seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
         command = [sys.executable, "-c", TRACE]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr
-        told.append([line.split() for line in done.stdout.splitlines()])
-    assert told[0] == told[1]
-    assert len(told[0]) == len(DRAMAS)
-    assert all(int(count) > 0 and kind == "None" for _, count, kind in told[0])
+        reported.append([line.split() for line in done.stdout.splitlines()])
+    assert reported[0] == reported[1]
+    assert len(reported[0]) == len(DRAMAS)
+    assert all(int(count) > 0 and kind == "None" for _, count, kind in reported[0])
 
 
 def test_a_seed_that_plays_a_drama_replays_exactly() -> None:
@@ -113,7 +113,7 @@ class Frozen:
         self.network = StreamNetwork(self.loop, random.Random(2))
         self.server, self.client = Host("server/broker"), Host("client")
         self.heard: list[bytes] = []
-        self.told: list[bytes] = []
+        self.reported: list[bytes] = []
         self.transports: list[asyncio.BaseTransport] = []
         self.run(self.server, self.listen())
         self.connect()
@@ -122,7 +122,7 @@ class Frozen:
         await self.loop.create_server(lambda: Echo(self.heard), None, 9092)
 
     async def dial(self) -> None:
-        transport, _ = await self.loop.create_connection(lambda: Echo(self.told), "server", 9092)
+        transport, _ = await self.loop.create_connection(lambda: Echo(self.reported), "server", 9092)
         self.transports.append(transport)
 
     def run(self, host: Host, work: object) -> None:
@@ -158,7 +158,7 @@ def test_bytes_on_an_abandoned_connection_arrive_before_its_reset() -> None:
     world.send(0, b"old")
     world.network.abandon(frozen)
     world.loop.run_for(1.0)
-    assert world.told == [b"ConnectionResetError"] and world.heard == []
+    assert world.reported == [b"ConnectionResetError"] and world.heard == []
     world.network.thaw(frozen)
     world.loop.run_for(1.0)
     assert world.heard == [b"old", b"ConnectionResetError"]

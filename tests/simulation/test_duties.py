@@ -36,7 +36,7 @@ def run(*faults: Fault) -> Outcome:
     return run_plan(Plan(seed=4, seconds=8.0, options=stage(), faults=list(faults)))
 
 
-def asked(at: float, broker_id: int, state: str) -> Fault:
+def requested(at: float, broker_id: int, state: str) -> Fault:
     return Fault(at=at, kind=KIND, target=str(broker_id), detail=state)
 
 
@@ -54,12 +54,12 @@ def test_some_seeds_have_them_and_the_others_are_unchanged() -> None:
 def test_a_request_is_executed_although_the_controller_dies() -> None:
     """Convergence demands it: see kvorum.chaos.sim.convergence."""
     outcome = run(
-        asked(1.0, 1, BrokerAdminState.MAINTENANCE),
-        asked(1.5, 2, BrokerAdminState.DECOMMISSIONED),
+        requested(1.0, 1, BrokerAdminState.MAINTENANCE),
+        requested(1.5, 2, BrokerAdminState.DECOMMISSIONED),
         Fault(at=1.55, kind="kill", target="active", role="controller", length=1.0),
-        asked(4.0, 1, BrokerAdminState.ACTIVE),
+        requested(4.0, 1, BrokerAdminState.ACTIVE),
         Fault(at=4.05, kind="kill", target="active", role="controller", length=1.0),
-        asked(6.0, 3, BrokerAdminState.MAINTENANCE),
+        requested(6.0, 3, BrokerAdminState.MAINTENANCE),
     )
     assert outcome.kind is None, outcome.message
     answers = [text for _, text in outcome.lines if text.startswith("the operator's")]

@@ -24,8 +24,11 @@ def test_some_seeds_with_coordinators_have_them_and_the_others_are_unchanged() -
     for plan in having:
         assert plan.options.coordination is not None and plan.options.coordination.heeds_levels
         assert from_json(to_json(plan)) == plan
-    asked = {(fault.target, fault.detail) for plan in having for fault in plan.faults if fault.kind == KIND}
-    assert asked == {*((TRANSACTION_VERSION, level) for level in "012"), *((GROUP_VERSION, level) for level in "01")}
+    requested = {(fault.target, fault.detail) for plan in having for fault in plan.faults if fault.kind == KIND}
+    assert requested == {
+        *((TRANSACTION_VERSION, level) for level in "012"),
+        *((GROUP_VERSION, level) for level in "01"),
+    }
     without = draw_options(Random(1))
     assert releveled(Random(1), without, [], 60.0, certain=True) == (without, [])
 

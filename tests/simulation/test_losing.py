@@ -63,9 +63,9 @@ def test_some_seeds_have_them_and_the_others_are_unchanged() -> None:
         if KINDS.isdisjoint(plan.options.fault_kinds):
             assert plan == plain or plan.faults == plain.faults
     assert all(plan.options.log_dirs >= 2 and from_json(to_json(plan)) == plan for plan in having)
-    asked = [loss_request(fault) for plan in having for fault in plan.faults if fault.kind in KINDS]
-    assert {each.how for each in asked} == {REPLACED, REMOVED, BROKEN, RETURN}
-    assert {each.stop for each in asked} == {*STOPS} and {each.breaks for each in asked} == {True, False}
+    requested = [loss_request(fault) for plan in having for fault in plan.faults if fault.kind in KINDS]
+    assert {each.how for each in requested} == {REPLACED, REMOVED, BROKEN, RETURN}
+    assert {each.stop for each in requested} == {*STOPS} and {each.breaks for each in requested} == {True, False}
 
 
 def test_a_details_words_are_parsed() -> None:
@@ -119,8 +119,8 @@ def test_the_loss_of_a_directory_does_not_affect_partitions_in_others() -> None:
         cluster = SimCluster(plan)
         assert violation_of(cluster, Faults(cluster)) is None
         cluster.loop.close()
-    told = [event for event in cluster.history.events if isinstance(event, FaultEvent) and event.fault == LOST]
-    begun, ended = told
+    reported = [event for event in cluster.history.events if isinstance(event, FaultEvent) and event.fault == LOST]
+    begun, ended = reported
     assert (begun.lossy, begun.partitions) == (False, []) and ended.lossy
     assert "orders-0" in ended.partitions and len(ended.partitions) < 4
     assert set(cluster.lossy_partitions()) <= set(ended.partitions)

@@ -57,7 +57,7 @@ class Coordinated(SimClient):
         return JoinGroupResponse(member_id="m", generation_id=given, leader="another")
 
 
-def told(script: Callable[[Coordinated, ClassicMember], Coroutine[None, None, None]]) -> list[Owned]:
+def reported(script: Callable[[Coordinated, ClassicMember], Coroutine[None, None, None]]) -> list[Owned]:
     """Return what a member tells of partitions that it owns, where a script leads it."""
     history = HistoryWriter()
 
@@ -88,7 +88,7 @@ def test_a_new_generation_results_from_a_join_sent_after_its_begin() -> None:
     async def script(client: Coordinated, member: ClassicMember) -> None:
         await joined(client, member, 3)
 
-    (owned,) = told(script)
+    (owned,) = reported(script)
     assert owned.contact == 10.0 and owned.generation == 3
 
 
@@ -100,7 +100,7 @@ def test_a_repeated_join_of_its_generation_is_no_contact() -> None:
         disturbed(client, member)
         await joined(client, member, 4)
 
-    first, again, later = told(script)
+    first, again, later = reported(script)
     assert (first.contact, again.contact) == (10.0, None)
     assert later.contact is not None and again.t < later.contact < later.t - REST_S
 
@@ -112,7 +112,7 @@ def test_a_generation_may_result_from_the_first_of_several_joins() -> None:
         client.t = 20.0
         await joined(client, member, None, ErrorCode.NOT_COORDINATOR, 4)
 
-    _, owned = told(script)
+    _, owned = reported(script)
     assert owned.contact == 20.0 and owned.t > 20.1
 
 
@@ -123,7 +123,7 @@ def test_the_same_number_under_another_member_id_is_another_membership() -> None
         disturbed(client, member)
         await joined(client, member, 3)
 
-    _, owned = told(script)
+    _, owned = reported(script)
     assert owned.contact is not None and owned.t - 2.5 * REST_S < owned.contact < owned.t - REST_S
 
 
@@ -136,7 +136,7 @@ def test_a_member_that_is_dropped_right_after_it_joined_its_generation_again_is_
         disturbed(client, member)
         await joined(client, member, 2)
 
-    history = told(script)
+    history = reported(script)
     last = history[-1]
     another = Owned(t=last.t + REST_S, process=8, group="g", partitions=last.partitions, generation=3, session=1.0)
     assert check([*history, another]).violations == []

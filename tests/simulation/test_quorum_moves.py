@@ -45,6 +45,6 @@ def test_a_set_that_has_a_voter_elsewhere_is_not_at_rest() -> None:
     assert world.loop.run_until(world.is_at_rest, limit_s=10.0)
     assert unknown_addresses(world.controllers, leader.log) == []
     leader.moves += 1
-    (told,) = unknown_addresses(world.controllers, leader.log)
-    assert told.startswith(f"voter {leader.node_id} listens at") and not world.is_at_rest()
+    (reported,) = unknown_addresses(world.controllers, leader.log)
+    assert reported.startswith(f"voter {leader.node_id} listens at") and not world.is_at_rest()
     world.loop.close()

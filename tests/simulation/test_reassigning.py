@@ -46,9 +46,9 @@ def test_some_seeds_have_them_and_the_others_are_unchanged() -> None:
         assert [fault for fault in plan.faults if fault.kind != KIND] == plain.faults
     fewer = 0
     assert all(from_json(to_json(plan)) == plan for plan in having)
-    asked = [fault for plan in having for fault in plan.faults if fault.kind == KIND]
-    assert any(fault.detail == CANCEL for fault in asked)
-    assert any(fault.target.startswith("__consumer_offsets-") for fault in asked), "coordinators move, too"
+    requested = [fault for plan in having for fault in plan.faults if fault.kind == KIND]
+    assert any(fault.detail == CANCEL for fault in requested)
+    assert any(fault.target.startswith("__consumer_offsets-") for fault in requested), "coordinators move, too"
     for plan in having:
         for fault in plan.faults:
             if fault.kind == KIND and fault.detail != CANCEL:
@@ -56,7 +56,7 @@ def test_some_seeds_have_them_and_the_others_are_unchanged() -> None:
                 assert len(set(replicas)) == len(replicas) >= 1
                 fewer += len(replicas) < plan.options.replication_factor
                 assert set(replicas) <= set(range(1, plan.options.brokers + 1))
-    assert 20 < fewer < len(asked) / 3
+    assert 20 < fewer < len(requested) / 3
 
 
 def test_some_of_these_go_below_the_replication_factor_and_the_others_are_unchanged() -> None:

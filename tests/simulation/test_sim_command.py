@@ -96,10 +96,10 @@ def test_a_campaign_ends_when_it_is_instructed_to(monkeypatch: pytest.MonkeyPatc
 def test_seeds_of_voters_have_them_change_in_each_way() -> None:
     results = [campaign.run_one((campaign.VOTERS, seed)) for seed in (3, 4, 5)]
     assert [result.failure for result in results] == [None] * 3 and {result.kind for result in results} == {"voters"}
-    told = [result.options for result in results]
-    assert all("voters at first" in each for each in told)
-    assert ["static until they are upgraded" in each for each in told] == [False, True, False]
-    assert ["which move" in each for each in told] == [False, False, True]
+    reported = [result.options for result in results]
+    assert all("voters at first" in each for each in reported)
+    assert ["static until they are upgraded" in each for each in reported] == [False, True, False]
+    assert ["which move" in each for each in reported] == [False, False, True]
 
 
 def test_a_mistake_in_the_quorum_is_found_shrunk_reported_saved_and_replayed(

@@ -214,12 +214,12 @@ def test_remaining_throttles_are_reported(records: list[MetadataRecord], count: 
 def test_in_sync_replicas_stay_in_sync_without_faults(
     after: set[int], replicas: set[int], peace_s: float, kept: bool
 ) -> None:
-    told = "orders-0", frozenset({1, 2}), frozenset(after), frozenset(replicas), peace_s, 1.1
+    reported = "orders-0", frozenset({1, 2}), frozenset(after), frozenset(replicas), peace_s, 1.1
     if kept:
-        check_isr_in_peace(*told)
+        check_isr_in_peace(*reported)
         return
     with pytest.raises(Violation, match="NobodyInSyncIsHeldBack"):
-        check_isr_in_peace(*told)
+        check_isr_in_peace(*reported)
 
 
 def test_throttles_that_would_delay_moves_are_removed_at_the_end_of_faults() -> None:

@@ -24,15 +24,15 @@ ACKED = [Acked("a-0", 1.0, t, "all") for t in (4.0, 5.0, 6.0)]
 
 
 @pytest.mark.parametrize(
-    ("begin", "end", "told"), [(4.5, 7, None), (3, 5.5, None), (3, 7, "3 sends were acknowledged")]
+    ("begin", "end", "reported"), [(4.5, 7, None), (3, 5.5, None), (3, 7, "3 sends were acknowledged")]
 )
 def test_a_window_limits_acknowledgements_independent_of_their_begin(
-    begin: float, end: float, told: str | None
+    begin: float, end: float, reported: str | None
 ) -> None:
     step = Step.model_validate_json('{"do": "window", "for": 1, "acked_max": 2}')
     scenario = Scenario(name="x", title="y", topics={"a": Topic(), "b": Topic()}, workload=())
     found = unmet(scenario, verdict(), ACKED, [Window(begin, end, step)], True)
-    assert (not found) if told is None else (len(found) == 1 and told in found[0]), found
+    assert (not found) if reported is None else (len(found) == 1 and reported in found[0]), found
 
 
 @pytest.mark.parametrize(("given", "missing"), [('"quota": {"ip": ""}', "configs"), ('"configs": {"k": "1"}', "quota")])
@@ -46,12 +46,12 @@ class Cluster:
 
     def __init__(self, *answers: Exception | None) -> None:
         self.answers = list(answers)
-        self.asked: list[tuple[dict[str, str | None], dict[str, float], list[str]]] = []
+        self.requested: list[tuple[dict[str, str | None], dict[str, float], list[str]]] = []
 
     async def alter(
         self, client: Any, entity: Mapping[str, str | None], values: Mapping[str, float], removed: Sequence[str]
     ) -> None:
-        self.asked.append((dict(entity), dict(values), list(removed)))
+        self.requested.append((dict(entity), dict(values), list(removed)))
         answer = self.answers.pop(0)
         if answer is not None:
             raise answer
@@ -62,8 +62,8 @@ def test_an_empty_name_is_the_default_and_an_empty_value_removes(monkeypatch: py
     cluster = Cluster(KafkaError(ErrorCode.NOT_CONTROLLER), None)
     monkeypatch.setattr(quotas, "alter_quotas", cluster.alter)
     alter_quota("127.0.0.1:1", {"user": "ann", "client-id": ""}, {"producer_byte_rate": "5", "request_percentage": ""})
-    asked = ({"user": "ann", "client-id": None}, {"producer_byte_rate": 5.0}, ["request_percentage"])
-    assert cluster.asked == [asked] * 2
+    requested = ({"user": "ann", "client-id": None}, {"producer_byte_rate": 5.0}, ["request_percentage"])
+    assert cluster.requested == [requested] * 2
 
 
 def test_an_invalid_quota_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,8 +30,10 @@ def run(name: str, folder: Path) -> Outcome:
         pytest.skip(outcome.skipped)
     assert not outcome.could_not_run, outcome.could_not_run
     assert outcome.verdict is not None
-    told = [f"{each.anomaly} in {each.partition}: {each.reason} {each.story}" for each in outcome.verdict.violations]
-    assert outcome.valid, [*outcome.failures, *told]
+    reported = [
+        f"{each.anomaly} in {each.partition}: {each.reason} {each.story}" for each in outcome.verdict.violations
+    ]
+    assert outcome.valid, [*outcome.failures, *reported]
     assert (folder / "report.html").exists()
     return outcome
 

@@ -237,10 +237,10 @@ def test_a_cross_origin_page_can_neither_request_nor_read(play: Any, origin: str
     """What a browser sends for it: the question before, without a token; a form's POST; and a GET with the token."""
 
     async def scenario(api: Api, paper: Paper, client: Any) -> None:
-        asked = {"Origin": origin, "Access-Control-Request-Method": "POST"}
-        asked |= {"Access-Control-Request-Headers": "authorization,content-type"}
+        requested = {"Origin": origin, "Access-Control-Request-Method": "POST"}
+        requested |= {"Access-Control-Request-Headers": "authorization,content-type"}
         tries = [
-            ("OPTIONS", "/v1/chaos/faults", asked, None),
+            ("OPTIONS", "/v1/chaos/faults", requested, None),
             ("POST", "/v1/chaos/faults", {"Origin": origin}, b'{"fault": "kill", "targets": ["node-1"]}'),
             ("GET", "/v1/chaos/state", {"Origin": origin, **KNOWN}, None),
             ("GET", "/v1/chaos/events", {"Origin": origin}, None),
@@ -305,8 +305,8 @@ def test_other_mistakes_have_the_same_shape(play: Any) -> None:
         assert (await api("POST", "/scenarios", {"scenario": "../x"}))[0] == 422
         answer = await client.post("/v1/chaos/faults", data="fault=kill", headers=KNOWN)
         assert answer.status == 415
-        said = {**KNOWN, "Content-Type": "application/json"}
-        answer = await client.post("/v1/chaos/faults", data=io.BytesIO(b" " * 2_000_000), headers=said)
+        message = {**KNOWN, "Content-Type": "application/json"}
+        answer = await client.post("/v1/chaos/faults", data=io.BytesIO(b" " * 2_000_000), headers=message)
         assert answer.status == 413
 
     play(scenario)
@@ -371,12 +371,12 @@ def test_scenarios_run_one_at_a_time_to_their_verdicts(tmp_path: Path) -> None:
     script.write_text(PRETENDER)
 
     async def main() -> None:
-        told: list[tuple[int, str]] = []
+        reported: list[tuple[int, str]] = []
         heard: list[tuple[int, int, str]] = []
         command = (sys.executable, str(script))
         scenarios = Scenarios(
             tmp_path / "runs",
-            lambda run: told.append((run.id, run.state)),
+            lambda run: reported.append((run.id, run.state)),
             command,
             lambda run, line: heard.append((run.id, run.lines_count, line)),
         )
@@ -388,7 +388,7 @@ def test_scenarios_run_one_at_a_time_to_their_verdicts(tmp_path: Path) -> None:
             assert (run.state, list(run.lines)) == (state, ["seed 7"])
             assert run.verdicts[name]["valid"] is True
             assert run.verdicts[name]["of"].endswith("history.jsonl")
-        assert told == [
+        assert reported == [
             *((1, "running"), (1, "held"), (2, "running"), (2, "violated"), (3, "running"), (3, "could not run"))
         ]
         assert heard == [(run_id, 1, "seed 7") for run_id in (1, 2, 3)]
@@ -609,18 +609,18 @@ def test_an_address_in_use_is_reported(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_the_command_reports_missing_requirements(tmp_path: Path) -> None:
-    def said(*arguments: str) -> tuple[int, str]:
+    def message(*arguments: str) -> tuple[int, str]:
         done = CliRunner().invoke(serve, arguments)
         return done.exit_code, done.output
 
-    code, text = said("-d", str(tmp_path))
+    code, text = message("-d", str(tmp_path))
     assert code == 4 and "there is no cluster" in text and "--create" in text
-    code, text = said("-d", str(tmp_path), "--host", "0.0.0.0")
+    code, text = message("-d", str(tmp_path), "--host", "0.0.0.0")
     assert code == 2 and "--allow-remote" in text
     for wrong in ("node-1", "node-1=1", "node-1=9999", "node-1=x"):
-        code, text = said("-d", str(tmp_path), "--create", "--small-disk", wrong)
+        code, text = message("-d", str(tmp_path), "--create", "--small-disk", wrong)
         assert code == 2 and "--small-disk" in text, text
-    code, text = said("-d", str(tmp_path), "--create", "--small-disk", "node-9=64")
+    code, text = message("-d", str(tmp_path), "--create", "--small-disk", "node-9=64")
     assert code == 2 and "unknown node" in text
-    code, text = said("-d", str(tmp_path), "--plain")
+    code, text = message("-d", str(tmp_path), "--plain")
     assert code == 2 and "--create" in text

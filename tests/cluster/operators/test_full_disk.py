@@ -193,8 +193,8 @@ def test_a_node_works_again_once_its_full_disk_has_room(tmp_path: Path) -> None:
     kvorum = str(Path(sys.executable).with_name("kvorum"))
     steps = [sys.executable, "-c", STEPS, kvorum, str(disk), str(config), str(broker), str(log)]
     done = subprocess.run(["unshare", "-m", *steps], capture_output=True, text=True, timeout=300, check=False)
-    said = log.read_text()
-    assert done.returncode == 0, done.stderr + said[-4000:]
-    assert f"the disk of {disk}/data-controller is full (No space left on device): free space there" in said
-    assert f"role=controller code=65 folder={disk}/data-controller" in said
-    assert "Traceback" not in said and "broken invariant" not in said
+    message = log.read_text()
+    assert done.returncode == 0, done.stderr + message[-4000:]
+    assert f"the disk of {disk}/data-controller is full (No space left on device): free space there" in message
+    assert f"role=controller code=65 folder={disk}/data-controller" in message
+    assert "Traceback" not in message and "broken invariant" not in message

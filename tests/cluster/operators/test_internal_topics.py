@@ -104,8 +104,8 @@ class Client:
 
     def configs(self, name: str) -> dict[str, str]:
         """Return what is set on a topic."""
-        asked = DescribeConfigsRequest(resources=[DescribeConfigsResource(resource_type=2, resource_name=name)])
-        found = self.ask(asked, 4).results[0]
+        requested = DescribeConfigsRequest(resources=[DescribeConfigsResource(resource_type=2, resource_name=name)])
+        found = self.ask(requested, 4).results[0]
         assert found.error_code == 0, found
         return {each.name: each.value for each in found.configs if each.config_source == 1}
 

@@ -139,23 +139,23 @@ def producers(name: str | None, partition: int = 0) -> Run:
 
     def run(world: World) -> Json:
         topic = world.topic().name if name is None else name
-        asked = TopicRequest(name=topic, partition_indexes=[partition])
-        return world.ask(DescribeProducersRequest(topics=[asked]), 0)
+        requested = TopicRequest(name=topic, partition_indexes=[partition])
+        return world.ask(DescribeProducersRequest(topics=[requested]), 0)
 
     return run
 
 
 def quorum(topic: str, partition: int) -> Run:
     """Ask about a quorum that is none."""
-    asked = RequestTopicData(topic_name=topic, partitions=[RequestPartitionData(partition_index=partition)])
-    return lambda world: world.ask(DescribeQuorumRequest(topics=[asked]), 2)
+    requested = RequestTopicData(topic_name=topic, partitions=[RequestPartitionData(partition_index=partition)])
+    return lambda world: world.ask(DescribeQuorumRequest(topics=[requested]), 2)
 
 
 def log_dirs(world: World) -> Json:
     """Describe the log directories for a partition that is there and one that is not."""
     topic = world.topic()
-    asked = [DescribableLogDirTopic(topic=topic.name, partitions=[0, 5]), DescribableLogDirTopic(topic="no-such-topic", partitions=[0])]  # noqa: E501  # fmt: skip
-    return world.ask(DescribeLogDirsRequest(topics=asked), 4)
+    requested = [DescribableLogDirTopic(topic=topic.name, partitions=[0, 5]), DescribableLogDirTopic(topic="no-such-topic", partitions=[0])]  # noqa: E501  # fmt: skip
+    return world.ask(DescribeLogDirsRequest(topics=requested), 4)
 
 
 def feature(name: str, level: int, upgrade_type: int = 1) -> Run:

@@ -151,8 +151,8 @@ def metadata_known(version: int, by_id: bool = False, twice: bool = False) -> Ru
 
     def run(world: World) -> Json:
         topic = world.topic()
-        asked = named(None, topic.id) if by_id else named(topic.name)
-        return world.ask(MetadataRequest(topics=[asked] * (2 if twice else 1)), version)
+        requested = named(None, topic.id) if by_id else named(topic.name)
+        return world.ask(MetadataRequest(topics=[requested] * (2 if twice else 1)), version)
 
     return run
 

@@ -152,10 +152,10 @@ def null_records(world: World) -> Json:
 def producer_id(world: World) -> int:
     """Return a producer id of the broker's; the first one may take a broker a moment."""
     deadline = time.monotonic() + DEADLINE_SECONDS
-    asked = InitProducerIdRequest(transactional_id=None, transaction_timeout=0, producer_id=-1, producer_epoch=-1)
+    requested = InitProducerIdRequest(transactional_id=None, transaction_timeout=0, producer_id=-1, producer_epoch=-1)
     with world.connect() as connection:
         while True:
-            given = connection.ask(asked, 4)
+            given = connection.ask(requested, 4)
             assert given is not None
             if given.error_code == 0:
                 return int(given.producer_id)

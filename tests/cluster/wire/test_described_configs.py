@@ -53,9 +53,9 @@ def test_a_new_clusters_dynamic_defaults_equal_kafkas(address: tuple[str, int]) 
     assert found == FIXTURE["cluster"]
     assert [(name, value) for name, value, *_ in found] == [("min.insync.replicas", "1")]
     with world.connect() as connection:
-        told = connection.ask(ApiVersionsRequest(client_software_name="raw", client_software_version="1"), 4)
-    assert isinstance(told, ApiVersionsResponse)
-    finalized = {each.name: [each.min_version_level, each.max_version_level] for each in told.finalized_features}
+        reported = connection.ask(ApiVersionsRequest(client_software_name="raw", client_software_version="1"), 4)
+    assert isinstance(reported, ApiVersionsResponse)
+    finalized = {each.name: [each.min_version_level, each.max_version_level] for each in reported.finalized_features}
     for name in ("eligible.leader.replicas.version", "metadata.version"):
         assert finalized[name] == FIXTURE["finalized features"][name]
 

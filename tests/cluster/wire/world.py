@@ -77,10 +77,10 @@ class World:
         with self.connect() as connection:
             made = connection.ask(CreateTopicsRequest(topics=[wanted], timeout=15_000), 7)
             assert made is not None and made.topics[0].error_code == 0, made
-            asked = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
+            requested = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
             deadline = time.monotonic() + DEADLINE_SECONDS
             while True:
-                found = connection.ask(asked, 12)
+                found = connection.ask(requested, 12)
                 assert found is not None
                 seen = found.topics[0]
                 known = seen.error_code == 0 and len(seen.partitions) == partitions
@@ -95,8 +95,8 @@ class World:
         """Return whether every partition answers: a broker may know of a leader before the leader does."""
         each = range(partitions)
         parts = [ListOffsetsPartition(partition_index=n, current_leader_epoch=-1, timestamp=-1) for n in each]
-        asked = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=name, partitions=parts)])
-        found = connection.ask(asked, 7)
+        requested = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=name, partitions=parts)])
+        found = connection.ask(requested, 7)
         assert found is not None
         return all(not part.error_code for part in found.topics[0].partitions)
 
@@ -217,10 +217,10 @@ class NormalClient:
         assert seen is not None and seen.topics[0].error_code == 0, seen
         value = b"normal %d" % self._offset
         data = bytes(build_batch([Record(value, b"key", self._world.now_ms())]))
-        told = connection.ask(produce(self._topic, data), 12)
-        assert told is not None
-        told_part = told.responses[0].partition_responses[0]
-        assert (told_part.error_code, told_part.base_offset) == (0, self._offset), told
+        reported = connection.ask(produce(self._topic, data), 12)
+        assert reported is not None
+        told_part = reported.responses[0].partition_responses[0]
+        assert (told_part.error_code, told_part.base_offset) == (0, self._offset), reported
         got = connection.ask(fetch(self._topic, self._offset), 12)
         assert got is not None
         got_part = got.responses[0].partitions[0]

@@ -27,7 +27,7 @@ class AdminStateCluster(ClusterClient):
     def __init__(self, *rows: Row) -> None:
         super().__init__([("127.0.0.1", 9001)])
         self.rows = list(rows) or [(1, [1, 2], [1, 2])]
-        self.asked: dict[int, dict[str, str]] = {}
+        self.requested: dict[int, dict[str, str]] = {}
         self.removing: dict[int, list[int]] = {}
         self.fenced: set[int] = set()
         self.refusal: tuple[ErrorCode, str] | None = None
@@ -72,7 +72,7 @@ class AdminStateCluster(ClusterClient):
         results = []
         for resource in request.resources:
             assert resource.configuration_keys
-            own = self.asked.get(int(resource.resource_name), {})
+            own = self.requested.get(int(resource.resource_name), {})
             rows = [
                 describe_configs.DescribeConfigsResourceResult(
                     name=key,
@@ -96,7 +96,7 @@ class AdminStateCluster(ClusterClient):
         if self.refusal is not None:
             row.error_code, row.error_message = self.refusal
         elif not request.validate_only:
-            own = self.asked.setdefault(int(resource.resource_name), {})
+            own = self.requested.setdefault(int(resource.resource_name), {})
             for each in resource.configs:
                 if each.config_operation == 1:
                     own.pop(each.name, None)

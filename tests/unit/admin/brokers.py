@@ -25,7 +25,7 @@ class TestBroker:
     __test__ = False
 
     def __init__(self, answers: dict[type[Message], Answer]) -> None:
-        self.asked: list[Message] = []
+        self.requested: list[Message] = []
         self.over: list[str] = []
         """The connection that each came over."""
         self._changed = asyncio.Event()
@@ -41,7 +41,7 @@ class TestBroker:
 
     def _handle(self, answer: Answer) -> Callable[[RequestContext, Any], Any]:
         def handle(ctx: RequestContext, request: Any) -> Any:
-            self.asked.append(request)
+            self.requested.append(request)
             self.over.append(ctx.connection_id)
             self._changed.set()
             return answer(request)
@@ -50,7 +50,7 @@ class TestBroker:
 
     def count(self, kind: type[Message]) -> int:
         """Return how many requests of a class came."""
-        return sum(type(each) is kind for each in self.asked)
+        return sum(type(each) is kind for each in self.requested)
 
     async def until(self, check: Callable[[], bool]) -> None:
         """Wait until a request made it true."""

@@ -125,7 +125,7 @@ class FakeCluster(ClusterClient):
         self.reachable = True
         self.loading = 0
         """So many times a coordinator is asked for that is not there yet."""
-        self.asked: list[Message] = []
+        self.requested: list[Message] = []
         self.closed = 0
         self.waiting: set[asyncio.Event] = set()
 
@@ -171,7 +171,7 @@ class FakeCluster(ClusterClient):
         version_max: int | None = None,
         timeout_ms: int | None = None,
     ) -> Any:
-        self.asked.append(request)
+        self.requested.append(request)
         self._changed.set()
         if not self.reachable:
             raise Unreachable("127.0.0.1:9001 refused")

@@ -51,13 +51,13 @@ class FakeConnect:
 
     connectors: dict[str, dict[str, Any]] = field(default_factory=dict)
     states: dict[str, str] = field(default_factory=dict)
-    asked: list[Asked] = field(default_factory=list)
+    requested: list[Asked] = field(default_factory=list)
     instead: Callable[[web.Request], web.StreamResponse] | None = None
 
     def reset(self) -> None:
         """Have one connector that runs."""
         self.connectors, self.states, self.instead = {"numbers": {"name": "numbers", **CONFIG}}, {}, None
-        self.asked.clear()
+        self.requested.clear()
 
     def app(self) -> web.Application:
         app = web.Application()
@@ -76,7 +76,7 @@ class FakeConnect:
         text = await request.text()
         body = json.loads(text) if text else None
         path = request.rel_url.raw_path
-        self.asked.append(Asked(request.method, path, [*request.query.items()], body, dict(request.headers)))
+        self.requested.append(Asked(request.method, path, [*request.query.items()], body, dict(request.headers)))
         if self.instead is not None:
             return self.instead(request)
         match [unquote(each) for each in path.split("/") if each]:
@@ -165,8 +165,8 @@ class FakeConnect:
             "errors": errors,
             "visible": True,
         }
-        told = {"name": name, "error_count": len(errors), "groups": ["Common"]}
-        return web.json_response({**told, "configs": [{"definition": KEY, "value": value}]})
+        reported = {"name": name, "error_count": len(errors), "groups": ["Common"]}
+        return web.json_response({**reported, "configs": [{"definition": KEY, "value": value}]})
 
 
 @contextmanager

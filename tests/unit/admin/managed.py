@@ -73,19 +73,21 @@ class ManagedCluster(OperatedCluster):
         return {row[0][0]: row[0][1] for row in rows if row[0][2] == SOURCES[kind]}
 
     def _altered(
-        self, broker: int, asked: alter.AlterConfigsResource, only: bool
+        self, broker: int, requested: alter.AlterConfigsResource, only: bool
     ) -> alter.AlterConfigsResourceResponse:
-        duty = asked.resource_type == BROKER and {each.name for each in asked.configs} <= {*KEPT_IN_METADATA}
-        answer = super()._altered(CONTROLLER if duty else broker, asked, only)  # a broker passes those on of any other
-        if asked.resource_type == LOGGER:
+        duty = requested.resource_type == BROKER and {each.name for each in requested.configs} <= {*KEPT_IN_METADATA}
+        answer = super()._altered(
+            CONTROLLER if duty else broker, requested, only
+        )  # a broker passes those on of any other
+        if requested.resource_type == LOGGER:
             return answer
-        left = self.config(asked.resource_type, asked.resource_name)
-        for each in asked.configs:
+        left = self.config(requested.resource_type, requested.resource_name)
+        for each in requested.configs:
             left.pop(each.name, None)
             if each.config_operation == 0:
                 left[each.name] = each.value or ""
-        if asked.resource_type == TOPIC:
-            if asked.resource_name not in self.logs:
+        if requested.resource_type == TOPIC:
+            if requested.resource_name not in self.logs:
                 answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 return answer
             try:
@@ -94,8 +96,8 @@ class ManagedCluster(OperatedCluster):
                 answer.error_code, answer.error_message = ErrorCode.INVALID_CONFIG, str(error)
                 return answer
         if not only:
-            key = (asked.resource_type, asked.resource_name)
-            source = SOURCES[asked.resource_type]
+            key = (requested.resource_type, requested.resource_name)
+            source = SOURCES[requested.resource_type]
             others = [row for row in self.layers.get(key, []) if row[0][2] != source]
             self.layers[key] = others + [[(name, value, source)] for name, value in left.items()]
         return answer
@@ -150,14 +152,14 @@ class ManagedCluster(OperatedCluster):
     ) -> offset_for_leader_epoch.OffsetForLeaderEpochResponse:
         """Answer as a broker's epoch cache does (storage/epoch_cache)."""
         (topic,) = request.topics
-        (asked,) = topic.partitions
-        row = offset_for_leader_epoch.EpochEndOffset(partition=asked.partition)
-        known = self.epochs.get((topic.topic, asked.partition), [])
-        wanted = asked.leader_epoch
+        (requested,) = topic.partitions
+        row = offset_for_leader_epoch.EpochEndOffset(partition=requested.partition)
+        known = self.epochs.get((topic.topic, requested.partition), [])
+        wanted = requested.leader_epoch
         older = [each for each in known if each[0] <= wanted]
         newer = [each for each in known if each[0] > wanted]
         if known and wanted == known[-1][0]:
-            row.leader_epoch, row.end_offset = wanted, self.logs[topic.topic][asked.partition].end
+            row.leader_epoch, row.end_offset = wanted, self.logs[topic.topic][requested.partition].end
         elif newer and wanted >= 0:
             row.leader_epoch, row.end_offset = (older[-1][0] if older else wanted), newer[0][1]
         result = offset_for_leader_epoch.OffsetForLeaderTopicResult(topic=topic.topic, partitions=[row])
@@ -221,8 +223,8 @@ class ManagedCluster(OperatedCluster):
     def _fetch_from(self, broker: int, request: fetch.FetchRequest) -> Coroutine[Any, Any, fetch.FetchResponse]:
         """Answer from the broker's own copy, where it has one: consumers may ask a follower."""
         kept = self.logs
-        asked = [(broker, each.topic, row.partition) for each in request.topics for row in each.partitions]
-        if not self.copies.keys() & set(asked):
+        requested = [(broker, each.topic, row.partition) for each in request.topics for row in each.partitions]
+        if not self.copies.keys() & set(requested):
             return self._fetch(request)
         self.logs = {
             topic: [self.copies.get((broker, topic, index), log) for index, log in enumerate(logs)]
@@ -245,15 +247,15 @@ class ManagedCluster(OperatedCluster):
             return found
         answer = list_offsets.ListOffsetsResponse()
         for topic in request.topics:
-            told = list_offsets.ListOffsetsTopicResponse(name=topic.name)
+            reported = list_offsets.ListOffsetsTopicResponse(name=topic.name)
             for row in topic.partitions:
                 log = self.log_of(broker, topic.name, row.partition_index)
-                told.partitions.append(
+                reported.partitions.append(
                     list_offsets.ListOffsetsPartitionResponse(
                         partition_index=row.partition_index, offset=log.start if row.timestamp == -2 else log.end
                     )
                 )
-            answer.topics.append(told)
+            answer.topics.append(reported)
         return answer
 
     async def ask(self, request: Any, response: type, address: Any = None, **options: Any) -> Any:

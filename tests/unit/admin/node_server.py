@@ -40,7 +40,7 @@ class FakeNode:
         self.role = role
         self.cluster_id: str | None = "c"
         self.access = access or Access()
-        self.asked: list[tuple[str, str, dict[str, str]]] = []
+        self.requested: list[tuple[str, str, dict[str, str]]] = []
         self.answers: dict[str, web.Response] = {}
         self.hold: set[str] = set()
         self.port = 0
@@ -50,7 +50,7 @@ class FakeNode:
         return f"http://127.0.0.1:{self.port}"
 
     async def serve(self, request: web.Request) -> web.Response:
-        self.asked.append((request.method, request.path, dict(request.query)))
+        self.requested.append((request.method, request.path, dict(request.query)))
         if request.path in self.hold:
             await asyncio.Event().wait()
         if request.path in self.answers:
@@ -72,15 +72,15 @@ class FakeNode:
         if (request.method, request.path, self.role) == ("POST", "/v1/node/controlled-shutdown", "broker"):
             return web.json_response({"stopping": True}, status=202)
         if (request.method, request.path, self.role) == ("POST", "/v1/node/snapshot", "controller"):
-            told = {"end_offset": 9, "epoch": 2, "bytes": 100, "took_ms": 3, "written": False}
-            return web.json_response(told)
+            reported = {"end_offset": 9, "epoch": 2, "bytes": 100, "took_ms": 3, "written": False}
+            return web.json_response(reported)
         if request.path == "/metrics":
             return web.Response(text="kvorum_up 1\n")
         return web.json_response({"error": "NOT_FOUND", "message": "there is no such page"}, status=404)
 
     def node(self) -> dict[str, object]:
-        told = {"version": "0.1.0", "python": "3.12.1", "pid": 7, "started_ms": NOW_MS, "uptime_ms": 60_000}
-        return {"node_id": self.node_id, "role": self.role, "cluster_id": self.cluster_id, **told}
+        reported = {"version": "0.1.0", "python": "3.12.1", "pid": 7, "started_ms": NOW_MS, "uptime_ms": 60_000}
+        return {"node_id": self.node_id, "role": self.role, "cluster_id": self.cluster_id, **reported}
 
 
 @asynccontextmanager
@@ -106,8 +106,8 @@ def name_listeners(cluster: ManagedCluster, node_id: int, **configs: str | None)
     """Have a node tell of its own configuration, `_` for a dot in a name; None: not set."""
     rows = {"process.roles": "broker", "kvorum.controller.metrics.listener": None, "metrics.listener": None}
     rows |= {name.replace("_", "."): value for name, value in configs.items()}
-    told = [[(name, value, DEFAULT if value is None else STATIC)] for name, value in rows.items()]
-    cluster.layers[BROKER, str(node_id)] = told  # type: ignore[assignment]  # what is not set has no value
+    reported = [[(name, value, DEFAULT if value is None else STATIC)] for name, value in rows.items()]
+    cluster.layers[BROKER, str(node_id)] = reported  # type: ignore[assignment]  # what is not set has no value
 
 
 def with_node(

@@ -84,7 +84,7 @@ class OperatedCluster(FakeCluster):
             # The rules of the fake hold for all requests: noted, refused by `codes`, unreachable.
             if own is None or not self.reachable or type(request) in self.codes:
                 return await super().ask(request, response, None, **options)
-            self.asked.append(request)
+            self.requested.append(request)
             return own(self, broker, request)
         finally:
             self.reachable = self.reachable or broker in self.silent
@@ -189,17 +189,19 @@ class OperatedCluster(FakeCluster):
     def _configs(self, broker: int, request: configs.DescribeConfigsRequest) -> configs.DescribeConfigsResponse:
         return configs.DescribeConfigsResponse(results=[self._of_resource(broker, each) for each in request.resources])
 
-    def _of_resource(self, broker: int, asked: configs.DescribeConfigsResource) -> configs.DescribeConfigsResult:
-        result = configs.DescribeConfigsResult(resource_type=asked.resource_type, resource_name=asked.resource_name)
-        if asked.resource_type == LOGGER:
+    def _of_resource(self, broker: int, requested: configs.DescribeConfigsResource) -> configs.DescribeConfigsResult:
+        result = configs.DescribeConfigsResult(
+            resource_type=requested.resource_type, resource_name=requested.resource_name
+        )
+        if requested.resource_type == LOGGER:
             result.configs = [
                 configs.DescribeConfigsResourceResult(name=name, value=level, config_source=6)
                 for name, level in self.loggers[broker].items()
             ]
-        elif asked.resource_type == TOPIC and asked.resource_name not in self.logs:
+        elif requested.resource_type == TOPIC and requested.resource_name not in self.logs:
             result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         else:
-            for layers in self.layers.get((asked.resource_type, asked.resource_name), []):
+            for layers in self.layers.get((requested.resource_type, requested.resource_name), []):
                 name, value, source = layers[0]
                 secret = "password" in name
                 synonyms = [
@@ -219,24 +221,28 @@ class OperatedCluster(FakeCluster):
         return alter.IncrementalAlterConfigsResponse(responses=rows)
 
     def _altered(
-        self, broker: int, asked: alter.AlterConfigsResource, only: bool
+        self, broker: int, requested: alter.AlterConfigsResource, only: bool
     ) -> alter.AlterConfigsResourceResponse:
         answer = alter.AlterConfigsResourceResponse(
-            resource_type=asked.resource_type, resource_name=asked.resource_name
+            resource_type=requested.resource_type, resource_name=requested.resource_name
         )
-        if asked.resource_type == LOGGER:
-            for each in asked.configs:
+        if requested.resource_type == LOGGER:
+            for each in requested.configs:
                 if each.name not in self.loggers[broker]:
                     answer.error_code = ErrorCode.INVALID_CONFIG
                     answer.error_message = f"Logger {each.name} does not exist!"
                 elif not only:
                     self.loggers[broker][each.name] = each.value or self.loggers[broker]["root"]
-        elif asked.resource_type == BROKER and asked.resource_name not in ("", str(broker)) and broker != CONTROLLER:
+        elif (
+            requested.resource_type == BROKER
+            and requested.resource_name not in ("", str(broker))
+            and broker != CONTROLLER
+        ):
             answer.error_code = ErrorCode.INVALID_REQUEST
-            answer.error_message = f"Unexpected broker id, expected {broker}, but received {asked.resource_name}"
+            answer.error_message = f"Unexpected broker id, expected {broker}, but received {requested.resource_name}"
         else:
-            changes = {each.name: each.value for each in asked.configs}
-            self.altered.append((asked.resource_type, asked.resource_name, changes))
+            changes = {each.name: each.value for each in requested.configs}
+            self.altered.append((requested.resource_type, requested.resource_name, changes))
         return answer
 
     def _listed(self, broker: int, request: Message) -> listed.ListPartitionReassignmentsResponse:
@@ -306,16 +312,16 @@ class OperatedCluster(FakeCluster):
             return self._list_offsets(request)
         answer = offsets.ListOffsetsResponse()
         for topic in request.topics:
-            told = offsets.ListOffsetsTopicResponse(name=topic.name)
+            reported = offsets.ListOffsetsTopicResponse(name=topic.name)
             for row in topic.partitions:
                 end = self.ends.get((broker, topic.name, row.partition_index))
                 code = ErrorCode.NONE if end is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                told.partitions.append(
+                reported.partitions.append(
                     offsets.ListOffsetsPartitionResponse(
                         partition_index=row.partition_index, error_code=code, offset=-1 if end is None else end
                     )
                 )
-            answer.topics.append(told)
+            answer.topics.append(reported)
         return answer
 
     def _sizes(self, broker: int, request: dirs.DescribeLogDirsRequest) -> dirs.DescribeLogDirsResponse:

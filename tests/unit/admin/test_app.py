@@ -77,7 +77,7 @@ class MemoryCluster:
         self.late = 0
         """So many times a broker is asked that has not heard of any topic yet."""
         self.configs: dict[str, dict[str, str]] = {}
-        self.told: dict[int, Eligible] = {}
+        self.reported: dict[int, Eligible] = {}
         self.reachable = True
         self.fault: Exception | None = None
         self.fenced = {3}
@@ -145,7 +145,7 @@ class MemoryCluster:
         self.topics[name] = MetadataResponseTopic(name=name, topic_id=Uuid(16), partitions=made)
 
     async def eligible(self, topic: MetadataResponseTopic) -> dict[int, Eligible]:
-        return {p.partition_index: self.told.get(p.partition_index, Eligible([], [])) for p in topic.partitions}
+        return {p.partition_index: self.reported.get(p.partition_index, Eligible([], [])) for p in topic.partitions}
 
     async def delete_topic(self, name: str) -> None:
         await self.topic(name)
@@ -310,7 +310,7 @@ def test_a_topics_life() -> None:
 def test_partitions_are_reported_with_who_may_lead_without_being_in_sync() -> None:
     async def test(client: Client, cluster: MemoryCluster) -> None:
         cluster.set_topic("t", 3, 3)
-        cluster.told = {1: Eligible([2, 3], [3]), 2: Eligible()}
+        cluster.reported = {1: Eligible([2, 3], [3]), 2: Eligible()}
         expected = [([], []), ([2, 3], [3]), (None, None)]
         for found in (
             (await call(client, "GET", "/v1/topics/t"))[1]["details"],
@@ -619,7 +619,7 @@ def test_every_page_requires_a_token_except_these() -> None:
     async def main() -> None:
         app = AdminApp(MemoryCluster(), Metrics(), Access({"0" * 64: Role.ADMIN})).build()
         async with TestClient(Server(app)) as client:
-            asked = 0
+            requested = 0
             for route in app.router.routes():
                 assert route.resource is not None
                 path = route.resource.canonical
@@ -627,8 +627,8 @@ def test_every_page_requires_a_token_except_these() -> None:
                     continue
                 async with client.request(route.method, re.sub(r"{[^}]*}", "x", path)) as answer:
                     assert answer.status == 401, (route.method, path)
-                asked += 1
-            assert asked > 2 * len(v3_routes.OPERATIONS) + 50
+                requested += 1
+            assert requested > 2 * len(v3_routes.OPERATIONS) + 50
 
     asyncio.run(main())
 

@@ -40,11 +40,11 @@ def answer_of(request: Any, code: int) -> Any:
     ids=["create", "delete", "partitions", "elect"],
 )
 def test_the_controller_is_queried_about_unknown_brokers(work: Any, controller: int) -> None:
-    asked: list[object] = []
+    requested: list[object] = []
 
     async def ask(self: ClusterClient, request: Any, response: type[Any], address: Any = None, **_: Any) -> Any:
         if not isinstance(request, metadata.MetadataRequest):
-            asked.append(address)
+            requested.append(address)
         found = answer_of(request, 0 if address == ("b2", 2) else ErrorCode.NOT_CONTROLLER)
         if isinstance(found, metadata.MetadataResponse):
             found.controller_id = controller
@@ -54,8 +54,8 @@ def test_the_controller_is_queried_about_unknown_brokers(work: Any, controller: 
         client = ClusterClient([("b1", 1)])
         if controller == 2:
             asyncio.run(work(client))
-            assert asked == [None, ("b2", 2)]
+            assert requested == [None, ("b2", 2)]
         else:
             with pytest.raises(KafkaError, match="NOT_CONTROLLER"):
                 asyncio.run(work(client))
-            assert asked == [None]
+            assert requested == [None]

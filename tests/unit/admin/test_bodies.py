@@ -35,7 +35,7 @@ def test_a_body_that_is_missing_is_not_taken_for_an_empty_one(operation: Any, bo
         async with client.request(operation.method, path, data=body, headers=JSON) as answer:
             assert answer.status == 400, await answer.text()
         changes = [
-            each for each in cluster.asked if not type(each).__name__.startswith(("Describe", "Metadata", "List"))
+            each for each in cluster.requested if not type(each).__name__.startswith(("Describe", "Metadata", "List"))
         ]
         assert not changes
 
@@ -62,10 +62,10 @@ def test_leaders_of_all_partitions_are_elected_only_with_all(body: dict[str, Any
         cluster.place("t", [1, 2])
         status, problem = await call(client, "POST", "/v1/leaders/elect", body)
         assert (status, problem["error"], problem["field"]) == (400, "INVALID_REQUEST", field)
-        assert not [each for each in cluster.asked if isinstance(each, ElectLeadersRequest)]
+        assert not [each for each in cluster.requested if isinstance(each, ElectLeadersRequest)]
         assert (await call(client, "POST", "/v1/leaders/elect", {"all": True}))[0] == 200
-        (asked,) = [each for each in cluster.asked if isinstance(each, ElectLeadersRequest)]
-        assert asked.topic_partitions is None
+        (requested,) = [each for each in cluster.requested if isinstance(each, ElectLeadersRequest)]
+        assert requested.topic_partitions is None
 
     with_operated(test)
 
@@ -93,16 +93,16 @@ def test_a_body_with_a_wrong_content_encoding_is_a_client_error(
     async def test(client: Client, cluster: FakeCluster) -> None:
         headers = JSON | {"Content-Encoding": "gzip"}
         async with client.post(path, data=body, headers=headers) as answer:
-            told = await answer.json()
-        assert (answer.status, told.get("field", "body")) == (400, "body") and "gzip" in told["message"]
+            reported = await answer.json()
+        assert (answer.status, reported.get("field", "body")) == (400, "body") and "gzip" in reported["message"]
         async with client.post(path, data=gzip.compress(body), headers=headers) as answer:
             assert "CreateTopicsRequest" in await answer.text(), "it came as far as the cluster"
         async with client.post(path, data=gzip.compress(bytes(5 << 20)), headers=headers) as answer:
             assert answer.status == 413
 
     with_fake(test)
-    said = capfd.readouterr().err
-    assert "unexpected exception" not in said and "Traceback" not in said and "Unhandled" not in said
+    message = capfd.readouterr().err
+    assert "unexpected exception" not in message and "Traceback" not in message and "Unhandled" not in message
 
 
 def test_a_body_that_does_not_arrive_in_time_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:

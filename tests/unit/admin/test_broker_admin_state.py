@@ -28,7 +28,7 @@ def refused(cluster: AdminStateCluster, handle: Any, body: BaseModel | None = No
 
 
 @pytest.mark.parametrize(
-    ("asked", "rows", "removing", "state", "left", "words"),
+    ("requested_items", "rows", "removing", "state", "left", "words"),
     [
         ({}, [(1, [1, 2], [1, 2])], {}, State.ACTIVE, 0, "operates"),
         (MAINTENANCE, [(1, [1, 2], [1, 2]), (1, [1], [1])], {}, State.DRAINING, 1, "1 partition leader"),
@@ -40,10 +40,15 @@ def refused(cluster: AdminStateCluster, handle: Any, body: BaseModel | None = No
     ],
 )
 def test_how_far_a_broker_is(
-    asked: dict[str, str], rows: list[Row], removing: dict[int, list[int]], state: State, left: int, words: str
+    requested_items: dict[str, str],
+    rows: list[Row],
+    removing: dict[int, list[int]],
+    state: State,
+    left: int,
+    words: str,
 ) -> None:
     cluster = AdminStateCluster(*rows)
-    cluster.asked[1] = dict(asked)
+    cluster.requested[1] = dict(requested_items)
     cluster.removing = removing
     found: BrokerAdminState = call(cluster, broker_admin_state_routes.get_maintenance)
     assert (found.state, found.left, found.done) == (state, left, left == 0)
@@ -62,17 +67,17 @@ def test_maintenance_begins_and_ends() -> None:
     assert call(cluster, broker_admin_state_routes.begin_maintenance).requested == "maintenance"
     assert call(cluster, broker_admin_state_routes.begin_maintenance).requested == "maintenance", "asked again"
     call(cluster, broker_admin_state_routes.end_maintenance)
-    assert cluster.asked[1] == BACK
+    assert cluster.requested[1] == BACK
 
 
 def test_a_decommission_begins_with_its_throttle_and_is_taken_back() -> None:
     cluster = AdminStateCluster()
     body = Decommission(throttle_bytes_per_second=5_000)
     assert call(cluster, broker_admin_state_routes.begin_decommission, body).throttle_bytes_per_second == 5_000
-    assert cluster.asked[1] == LEAVING | {DECOMMISSION_THROTTLE: "5000"}
+    assert cluster.requested[1] == LEAVING | {DECOMMISSION_THROTTLE: "5000"}
     assert refused(cluster, broker_admin_state_routes.begin_maintenance) == ErrorCode.INVALID_REQUEST
     call(cluster, broker_admin_state_routes.cancel_decommission)
-    assert BROKER_STATE not in cluster.asked[1]
+    assert BROKER_STATE not in cluster.requested[1]
     assert refused(cluster, broker_admin_state_routes.cancel_decommission) == ErrorCode.INVALID_REQUEST
 
 
@@ -81,13 +86,13 @@ def test_a_dry_run_and_a_refusal_change_nothing() -> None:
     call(cluster, broker_admin_state_routes.begin_decommission, Decommission(validate_only=True))
     cluster.refusal = ErrorCode.INVALID_REPLICATION_FACTOR, "too few"
     assert refused(cluster, broker_admin_state_routes.begin_decommission, Decommission()) == cluster.refusal[0]
-    assert cluster.asked.get(1, {}) == {}
+    assert cluster.requested.get(1, {}) == {}
 
 
 def test_only_a_decommissioned_and_stopped_broker_is_unregistered() -> None:
     cluster = AdminStateCluster((2, [2, 3], [2, 3]))
     assert refused(cluster, broker_admin_state_routes.unregister_broker) == ErrorCode.INVALID_REQUEST
-    cluster.asked[1] = dict(LEAVING)
+    cluster.requested[1] = dict(LEAVING)
     assert refused(cluster, broker_admin_state_routes.unregister_broker) == ErrorCode.INVALID_REQUEST
     cluster.fenced.add(1)
     assert call(cluster, broker_admin_state_routes.unregister_broker) is None

@@ -46,25 +46,25 @@ class AnsweringClient(ClusterClient):
     def __init__(self, answer: Answer) -> None:
         super().__init__([])
         self.answer = answer
-        self.asked: list[tuple[str, int]] = []
+        self.requested: list[tuple[str, int]] = []
 
     async def ask(
         self, request: Message, response: type, address: Address | None = None
     ) -> DescribeTopicPartitionsResponse:  # type: ignore[override]  # of the one request there is here
         assert isinstance(request, DescribeTopicPartitionsRequest)
         cursor = request.cursor
-        self.asked.append((request.topics[0].name, -1 if cursor is None else cursor.partition_index))
+        self.requested.append((request.topics[0].name, -1 if cursor is None else cursor.partition_index))
         return self.answer(request)
 
 
 class Told:
     """A channel that answers, or does not."""
 
-    def __init__(self, address: Address, asked: list[Address], silent: set[Address]) -> None:
-        self.address, self.asked, self.silent = address, asked, silent
+    def __init__(self, address: Address, requested: list[Address], silent: set[Address]) -> None:
+        self.address, self.requested, self.silent = address, requested, silent
 
     async def ask(self, *_: object, **__: object) -> str:
-        self.asked.append(self.address)
+        self.requested.append(self.address)
         if self.address in self.silent:
             raise RequestTimedOut("no answer", maybe_sent=True)
         return "an answer"
@@ -83,10 +83,10 @@ def replace_channels(monkeypatch: pytest.MonkeyPatch, make: Callable[[Address], 
 
 def test_an_unresponsive_node_is_queried_last_until_it_responds(monkeypatch: pytest.MonkeyPatch) -> None:
     """A paused broker takes connections and says nothing: without this every question would wait for it again."""
-    asked: list[Address] = []
+    requested: list[Address] = []
     silent = {ONE}
     client = ClusterClient([ONE, OTHER])
-    replace_channels(monkeypatch, lambda address: Told(address, asked, silent))
+    replace_channels(monkeypatch, lambda address: Told(address, requested, silent))
 
     async def ask() -> None:
         await client.ask(ElectLeadersRequest(), ElectLeadersResponse)
@@ -103,14 +103,14 @@ def test_an_unresponsive_node_is_queried_last_until_it_responds(monkeypatch: pyt
         await ask()
 
     asyncio.run(scenario())
-    assert asked == [ONE, OTHER, OTHER, ONE, ONE]
+    assert requested == [ONE, OTHER, OTHER, ONE, ONE]
 
 
 class Refusing(Told):
     """A channel that cannot connect to who is silent, and names two brokers."""
 
     async def ask(self, *_: object, **__: object) -> MetadataResponse:  # type: ignore[override]
-        self.asked.append(self.address)
+        self.requested.append(self.address)
         if self.address in self.silent:
             raise RequestTimedOut("refused", maybe_sent=False)
         brokers = [MetadataResponseBroker(node_id=port, host=host, port=port) for host, port in (ONE, OTHER)]
@@ -120,10 +120,10 @@ class Refusing(Told):
 def test_once_informed_of_the_other_brokers_it_continues_without_the_one_it_was_given(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked: list[Address] = []
+    requested: list[Address] = []
     silent: set[Address] = set()
     client = ClusterClient([ONE])
-    replace_channels(monkeypatch, lambda address: Refusing(address, asked, silent))
+    replace_channels(monkeypatch, lambda address: Refusing(address, requested, silent))
 
     async def scenario() -> None:
         await client.metadata([])
@@ -133,7 +133,7 @@ def test_once_informed_of_the_other_brokers_it_continues_without_the_one_it_was_
         await client.metadata([])
 
     asyncio.run(scenario())
-    assert asked == [ONE, ONE, OTHER, ONE, OTHER, OTHER]
+    assert requested == [ONE, ONE, OTHER, ONE, OTHER, OTHER]
 
 
 def topic(partitions: int) -> MetadataResponseTopic:
@@ -158,7 +158,7 @@ def page(first: int, count: int, following: int | None = None, name: str = "t") 
 def eligible(answer: Answer, partitions: int) -> tuple[dict[int, Eligible], list[tuple[str, int]]]:
     """Return what is found, and what was asked for it."""
     client = AnsweringClient(answer)
-    return asyncio.run(client.eligible(topic(partitions))), client.asked
+    return asyncio.run(client.eligible(topic(partitions))), client.requested
 
 
 def test_eligible_replicas_of_many_partitions_come_in_pages() -> None:
@@ -166,9 +166,9 @@ def test_eligible_replicas_of_many_partitions_come_in_pages() -> None:
         first = 0 if request.cursor is None else request.cursor.partition_index
         return page(first, 2, first + 2 if first < 4 else None)
 
-    found, asked = eligible(answer, 6)
+    found, requested = eligible(answer, 6)
     assert found == {index: Eligible([index], []) for index in range(6)}
-    assert asked == [("t", -1), ("t", 2), ("t", 4)]
+    assert requested == [("t", -1), ("t", 2), ("t", 4)]
 
 
 @pytest.mark.parametrize(
@@ -183,9 +183,9 @@ def test_eligible_replicas_of_many_partitions_come_in_pages() -> None:
     ids=["a cursor that does not move", "a cursor of another topic", "a topic just deleted"],
 )
 def test_an_answer_that_is_not_about_the_topic_ends_the_asking(answer: Answer) -> None:
-    found, asked = eligible(answer, 2)
+    found, requested = eligible(answer, 2)
     assert set(found) == {0, 1} and found[1] == Eligible()
-    assert len(asked) <= 2
+    assert len(requested) <= 2
 
 
 def test_an_older_cluster_reports_no_eligible_replicas() -> None:

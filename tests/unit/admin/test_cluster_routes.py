@@ -78,7 +78,7 @@ def test_a_change_of_brokers_configs_may_only_be_checked(path: str, name: str) -
     async def test(client: Client, cluster: OperatedCluster) -> None:
         for query, only in (("", False), ("?validate_only=true", True)):
             assert await call(client, "PATCH", path + query, {"delete": [KEY]}) == (204, None)
-            request = cluster.asked[-1]
+            request = cluster.requested[-1]
             assert isinstance(request, IncrementalAlterConfigsRequest)
             assert (request.validate_only, request.resources[0].resource_name) == (only, name)
         assert (await call(client, "PATCH", f"{path}?validate_only=perhaps", {"delete": [KEY]}))[1][
@@ -95,7 +95,7 @@ def test_voters_have_listeners_and_all_replicas_a_last_fetch(monkeypatch: pytest
             replica_id=node_id, log_end_offset=end, last_fetch_timestamp=fetched, last_caught_up_timestamp=fetched - 1
         )
 
-    def told(cluster: OperatedCluster, broker: int, request: Message) -> quorum.DescribeQuorumResponse:
+    def reported(cluster: OperatedCluster, broker: int, request: Message) -> quorum.DescribeQuorumResponse:
         row = quorum.ResponsePartitionData(
             leader_id=101, current_voters=[state(101, 9, -1), state(102, 7, 50)], observers=[state(102, 9, 60)]
         )
@@ -106,7 +106,7 @@ def test_voters_have_listeners_and_all_replicas_a_last_fetch(monkeypatch: pytest
         )
 
     answers: dict[type, Callable[[Any, int, Any], Any]] = OWN_ANSWERS
-    monkeypatch.setitem(answers, quorum.DescribeQuorumRequest, told)
+    monkeypatch.setitem(answers, quorum.DescribeQuorumRequest, reported)
 
     async def test(client: Client, cluster: OperatedCluster) -> None:
         found = (await call(client, "GET", "/v1/quorum"))[1]

@@ -176,7 +176,7 @@ def test_a_request_with_unknown_outcome_is_not_sent_to_another_broker() -> None:
         async with silent.serving(), other.serving(), client_of(silent, other, timeout_ms=300) as cluster:
             with pytest.raises(Unreachable):
                 await cluster.ask(ProduceRequest(acks=-1, timeout=1, topic_data=[]), ProduceResponse)
-            assert not other.asked
+            assert not other.requested
             parked.go_on.set()
 
     asyncio.run(main())
@@ -204,7 +204,7 @@ def test_a_dependent_request_continues_when_the_broker_dies_and_not_before(dies:
             else:
                 with pytest.raises(Unreachable):
                     await asking
-                assert not other.asked
+                assert not other.requested
 
     asyncio.run(main())
 

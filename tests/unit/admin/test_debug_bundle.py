@@ -123,6 +123,6 @@ def test_a_part_that_we_fail_at_leaves_the_others(monkeypatch: pytest.MonkeyPatc
 def test_a_parameter_that_is_missing_is_refused_before_anything_is_queried() -> None:
     async def test(client: Client, cluster: ManagedCluster, node: FakeNode) -> None:
         status, problem = await call(client, "GET", "/v1/debug-bundle?all=true")
-        assert (status, problem["field"]) == (400, "all") and node.asked == []
+        assert (status, problem["field"]) == (400, "all") and node.requested == []
 
     with_node(test)

@@ -200,10 +200,10 @@ def test_a_broker_that_is_behind_the_id_is_waited_for() -> None:
     with_fake(test)
 
 
-@pytest.mark.parametrize("said", ["x", "-1", "1.5", "9" * 40])
-def test_an_invalid_event_id_is_refused(said: str) -> None:
+@pytest.mark.parametrize("message", ["x", "-1", "1.5", "9" * 40])
+def test_an_invalid_event_id_is_refused(message: str) -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
-        status, problem = await call(client, "GET", "/v1/events", headers={"Last-Event-ID": said})
+        status, problem = await call(client, "GET", "/v1/events", headers={"Last-Event-ID": message})
         assert (status, problem["field"]) == (400, "after")
 
     with_fake(test)

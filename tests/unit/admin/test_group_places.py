@@ -135,7 +135,7 @@ def test_several_groups_are_moved_each_on_its_own() -> None:
             ("new", None, 1, True),
         ]
         assert "Stable" in rows[1]["message"]
-        assert not [each for each in cluster.asked if isinstance(each, OffsetCommitRequest)]
+        assert not [each for each in cluster.requested if isinstance(each, OffsetCommitRequest)]
         await call(client, "POST", f"{SEVERAL}?dry_run=false", body)
         assert (cluster.offsets_of["e"]["t", 0], cluster.offsets_of["new"]["t", 0]) == (4, 4)
         assert cluster.offsets_of["c"] == {("t", 0): 7}
@@ -183,7 +183,7 @@ def test_the_list_has_lags_where_they_are_requested() -> None:
             return [(row["group_id"], row["lag"], row["lag_partitions"], row["lag_unknown"]) for row in page["groups"]]
 
         assert await lags("") == [(each, None, None, None) for each in ("c", "e", "k")]
-        assert not [each for each in cluster.asked if isinstance(each, OffsetFetchRequest)]
+        assert not [each for each in cluster.requested if isinstance(each, OffsetFetchRequest)]
         assert await lags("?lag=true") == [("c", 3, 1, 0), ("e", 8, 2, 1), ("k", 0, 0, 0)]
         assert await lags("?lag=true&limit=1&after=c") == [("e", 8, 2, 1)]
         cluster.codes[OffsetFetchRequest] = ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -206,11 +206,11 @@ def test_very_many_groups_are_requested_in_batches() -> None:
             at_once -= 1
             return number
 
-        asked = asyncio.ensure_future(in_turn(partial(ask, number) for number in range(5 * GROUPS_AT_ONCE)))
+        requested = asyncio.ensure_future(in_turn(partial(ask, number) for number in range(5 * GROUPS_AT_ONCE)))
         async with asyncio.timeout(10):
             await full.wait()
             go_on.set()
-            assert await asked == list(range(5 * GROUPS_AT_ONCE))
+            assert await requested == list(range(5 * GROUPS_AT_ONCE))
         assert most == GROUPS_AT_ONCE
 
     asyncio.run(run())

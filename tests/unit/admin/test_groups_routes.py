@@ -89,7 +89,7 @@ def test_a_page_of_groups_with_lag_has_members_and_topics_by_one_request_per_pro
         page = (await call(client, "GET", "/v1/groups?lag=true"))[1]
         rows = {row["group_id"]: (row["members"], row["topics"], row["lag"]) for row in page["groups"]}
         assert rows == {"c": (1, ["t"], 3), "e": (0, ["t"], 8), "k": (1, ["t"], 0)}
-        batches = [each.group_ids for each in cluster.asked if isinstance(each, cgd.ConsumerGroupDescribeRequest)]
+        batches = [each.group_ids for each in cluster.requested if isinstance(each, cgd.ConsumerGroupDescribeRequest)]
         assert batches == [["c", "e"]]
         plain = (await call(client, "GET", "/v1/groups"))[1]["groups"][0]
         assert (plain["members"], plain["topics"]) == (None, None)
@@ -134,7 +134,7 @@ def test_a_reset_is_a_dry_run_by_default(body: dict[str, Any], after: list[int])
             assert status == 200, result
             assert [row["after"] for row in result["partitions"]] == after and result["dry_run"] is True
             assert cluster.offsets_of["e"] == before
-            assert not [each for each in cluster.asked if isinstance(each, OffsetCommitRequest)]
+            assert not [each for each in cluster.requested if isinstance(each, OffsetCommitRequest)]
             done = (await call(client, "POST", "/v1/groups/e/offsets/reset?dry_run=false", body))[1]
             assert done == {**result, "dry_run": False}
             assert [cluster.offsets_of["e"]["t", each] for each in (0, 1)] == after
@@ -204,9 +204,9 @@ def test_members_of_a_classic_group_are_removed() -> None:
         names = {"a": None, "b": "static/1", "c": None}
         group.members = [DescribedGroupMember(member_id=m, group_instance_id=i) for m, i in names.items()]
         assert (await call(client, "DELETE", "/v1/groups/k/members/a?reason=stuck"))[0] == 204
-        asked = cluster.asked[-1]
-        assert isinstance(asked, LeaveGroupRequest)
-        assert asked.members[0].reason == "stuck"
+        requested = cluster.requested[-1]
+        assert isinstance(requested, LeaveGroupRequest)
+        assert requested.members[0].reason == "stuck"
         status, rows = await call(client, "DELETE", "/v1/groups/k/members?instance=static%2F1")
         assert (status, rows) == (200, [{"member_id": None, "instance_id": "static/1", "error": None}])
         assert [each.member_id for each in group.members] == ["c"]

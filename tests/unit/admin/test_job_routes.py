@@ -53,7 +53,7 @@ def test_connectors_are_listed_below_jobs() -> None:
         wanted = {"numbers": {"status": connect.status("numbers"), "info": connect.info("numbers")}}
         for query in ("expand=status&expand=info", "expand=status,info"):
             assert await call(client, "GET", f"/v1/jobs/connectors?{query}") == (200, wanted)
-        assert connect.asked[-1].query == [("expand", "status"), ("expand", "info")]
+        assert connect.requested[-1].query == [("expand", "status"), ("expand", "info")]
         assert await call(client, "GET", ONE) == (200, connect.info("numbers"))
         assert await call(client, "GET", f"{ONE}/config") == (200, {"name": "numbers", **CONFIG})
         assert await call(client, "GET", f"{ONE}/status") == (200, connect.status("numbers"))
@@ -75,9 +75,9 @@ def test_changes_are_forwarded_with_connects_own_statuses() -> None:
         body = {"name": "a/b", "config": {"connector.class": "X", "tasks.max": 2, "flag": True}}
         async with client.post("/v1/jobs/connectors", json=body) as answer:
             assert (answer.status, answer.headers["Location"]) == (201, "/v1/jobs/connectors/a%2Fb")
-        assert connect.asked[-1].body == body
+        assert connect.requested[-1].body == body
         assert (await call(client, "GET", "/v1/jobs/connectors/a%2Fb"))[1]["config"]["tasks.max"] == "2"
-        assert connect.asked[-1].path == "/connectors/a%2Fb", "as one part of the path"
+        assert connect.requested[-1].path == "/connectors/a%2Fb", "as one part of the path"
         assert (await call(client, "PUT", "/v1/jobs/connectors/new/config", {"a": "b"}))[0] == 201
         assert (await call(client, "PUT", f"{ONE}/config", {"a": "b", "c": "d"}))[0] == 200
         status, found = await call(client, "PATCH", f"{ONE}/config", {"a": None, "e": "f"})
@@ -88,11 +88,11 @@ def test_changes_are_forwarded_with_connects_own_statuses() -> None:
         assert await call(client, "POST", f"{ONE}/restart") == (204, None)
         status, found = await call(client, "POST", f"{ONE}/restart?includeTasks=true&onlyFailed=false")
         assert (status, found["name"]) == (202, "numbers")
-        assert connect.asked[-1].query == [("includeTasks", "true"), ("onlyFailed", "false")]
+        assert connect.requested[-1].query == [("includeTasks", "true"), ("onlyFailed", "false")]
         assert await call(client, "POST", f"{ONE}/tasks/0/restart") == (204, None)
         place = {"partition": {"kafka_topic": "t", "kafka_partition": 0}, "offset": None}
         assert (await call(client, "PATCH", f"{ONE}/offsets", {"offsets": [place]}))[1] == {"message": "altered"}
-        assert connect.asked[-1].body == {"offsets": [place]}
+        assert connect.requested[-1].body == {"offsets": [place]}
         assert (await call(client, "DELETE", f"{ONE}/offsets"))[1] == {"message": "reset"}
         checked = "/v1/jobs/connector-plugins/GeneratorSource/config/validate"
         status, found = await call(client, "PUT", checked, {"connector.class": "GeneratorSource"})
@@ -114,15 +114,15 @@ def test_nothing_of_a_request_but_what_it_requests_is_handed_on() -> None:
         headers = {"Authorization": f"Bearer {token}", "Cookie": "a=b", "X-Forwarded-For": "10.0.0.1", "TE": "trailers"}
         assert (await call(client, "PUT", f"{ONE}/config", {"a": "b"}, headers=headers))[0] == 200
         known = {"host", "accept", "accept-encoding", "content-type", "content-length", "user-agent", "connection"}
-        assert {name.lower() for name in connect.asked[-1].headers} <= known
-        assert token not in str(connect.asked[-1])
-        before = len(connect.asked)
+        assert {name.lower() for name in connect.requested[-1].headers} <= known
+        assert token not in str(connect.requested[-1])
+        before = len(connect.requested)
         for path, query in ((f"{ONE}/status", "?forward=false"), ("/v1/jobs/connectors", "?expand=secrets")):
             assert (await call(client, "GET", path + query, headers=headers))[1]["error"] == "INVALID_REQUEST"
         for name in ("%2E%2E", "%2e"):
             status, problem = await call(client, "DELETE", f"/v1/jobs/connectors/{name}", headers=headers)
             assert status in (400, 404, 405), problem
-        assert len(connect.asked) == before
+        assert len(connect.requested) == before
 
     with_connect(check, access=access)
 
@@ -133,7 +133,7 @@ def test_nothing_of_a_request_but_what_it_requests_is_handed_on() -> None:
 def test_permissions_of_each_role(role: Role, may: set[str]) -> None:
     token = "t" * 20
     access = Access({hashlib.sha256(token.encode()).hexdigest(): role})
-    asked = [
+    requested = [
         ("GET", "GET", f"{ONE}/status", None),
         ("GET", "GET", f"{ONE}/config", None),
         ("run", "PUT", f"{ONE}/pause", None),
@@ -151,11 +151,11 @@ def test_permissions_of_each_role(role: Role, may: set[str]) -> None:
     ]
 
     async def check(client: Client, connect: FakeConnect) -> None:
-        for kind, method, path, body in asked:
-            before = len(connect.asked)
-            status, told = await call(client, method, path, body, headers={"Authorization": f"Bearer {token}"})
-            assert (status < 300) == (kind in may), (method, path, told)
-            assert (len(connect.asked) > before) == (kind in may)
+        for kind, method, path, body in requested:
+            before = len(connect.requested)
+            status, reported = await call(client, method, path, body, headers={"Authorization": f"Bearer {token}"})
+            assert (status < 300) == (kind in may), (method, path, reported)
+            assert (len(connect.requested) > before) == (kind in may)
 
     with_connect(check, access=access)
 
@@ -190,8 +190,8 @@ def test_the_trail_has_no_secret_of_a_connectors_config() -> None:
         "rate": "3",
     }
     for body in (ConnectorConfig(config), ConnectorCreate(name="n", config=config)):
-        said = body_text_of(body, {"connector": "n"})
-        assert "open-sesame" not in said and '"rate":"3"' in said
+        message = body_text_of(body, {"connector": "n"})
+        assert "open-sesame" not in message and '"rate":"3"' in message
 
 
 def test_without_an_address_the_error_names_the_config() -> None:
@@ -210,11 +210,11 @@ def test_the_next_worker_is_used_if_one_is_unreachable() -> None:
         connect.instead = hang_up
         status, problem = await call(client, "GET", f"{ONE}/status")
         assert (status, problem["error"]) == (502, "CONNECT_UNREACHABLE") and DEAD in problem["message"]
-        before = len(connect.asked)
+        before = len(connect.requested)
         for method, path in (("PUT", f"{ONE}/pause"), ("DELETE", ONE), ("POST", f"{ONE}/restart")):
             status, problem = await call(client, method, path)
             assert (status, problem["error"]) == (502, "CONNECT_BROKE_OFF"), "nobody knows whether it is done"
-        assert len(connect.asked) == before + 3, "a change is asked for once"
+        assert len(connect.requested) == before + 3, "a change is asked for once"
 
     with_connect(check, DEAD)
 
@@ -252,7 +252,7 @@ def page(status: int, text: str, **headers: str) -> Callable[[web.Request], web.
 
 
 @pytest.mark.parametrize(
-    ("answer", "status", "error", "said"),
+    ("answer", "status", "error", "message"),
     [
         (lambda request: refused(400, "Connector config is invalid"), 400, "CONNECT_REFUSED", "is invalid"),
         (lambda request: refused(404, "Connector x not found"), 404, "CONNECT_NOT_FOUND", "Connector x not found"),
@@ -271,15 +271,15 @@ def page(status: int, text: str, **headers: str) -> Callable[[web.Request], web.
     ],
 )
 def test_an_error_of_connect_is_a_problem_with_its_message(
-    answer: Callable[[web.Request], web.StreamResponse], status: int, error: str, said: str
+    answer: Callable[[web.Request], web.StreamResponse], status: int, error: str, message: str
 ) -> None:
     async def check(client: Client, connect: FakeConnect) -> None:
         connect.instead = answer
         async with client.get(f"{ONE}/status", allow_redirects=False) as found:
             problem = await found.json(content_type="application/problem+json")
         assert (found.status, problem["error"]) == (status, error)
-        assert said in problem["message"]
-        assert len(connect.asked) == 1
+        assert message in problem["message"]
+        assert len(connect.requested) == 1
 
     with_connect(check)
 
@@ -294,7 +294,7 @@ def test_a_body_that_is_too_large_or_no_config_is_not_handed_on() -> None:
         form = aiohttp.FormData({"a": "b"})
         async with client.put(f"{ONE}/config", data=form) as answer:
             assert answer.status == 415
-        assert connect.asked == []
+        assert connect.requested == []
 
     with_connect(check)
 

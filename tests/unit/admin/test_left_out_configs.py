@@ -30,7 +30,7 @@ class Cluster:
 
     def __init__(self, **rows: list[DescribeConfigsResourceResult]) -> None:
         self.rows = rows
-        self.asked: list[tuple[str, list[str] | None]] = []
+        self.requested: list[tuple[str, list[str] | None]] = []
 
     async def describe_configs(self, kind: ResourceType, name: str, **_: object) -> list[DescribeConfigsResourceResult]:
         return self.rows["common"]
@@ -47,7 +47,7 @@ class Cluster:
                 config_resources=[ConfigResource(resource_name=name, resource_type=4) for name in names]
             )
         (wanted,) = request.resources
-        self.asked.append((wanted.resource_name, wanted.configuration_keys))
+        self.requested.append((wanted.resource_name, wanted.configuration_keys))
         return DescribeConfigsResponse(results=[DescribeConfigsResult(configs=self.rows[f"broker{address[1]}"])])
 
 
@@ -55,7 +55,7 @@ KEY = "max.connections.per.ip.overrides"
 
 
 @pytest.mark.parametrize(
-    ("row", "told"),
+    ("row", "reported"),
     [
         (config(KEY, "", ("1:5x", COMMON)), [f"broker 1: {KEY}=1:5x"]),
         (config("log.cleaner.threads", "1", ("1000", COMMON), ("1", 5)), ["broker 1: log.cleaner.threads=1000"]),
@@ -64,10 +64,10 @@ KEY = "max.connections.per.ip.overrides"
         (config("log.cleaner.threads", "2", ("2", FILE)), []),
     ],
 )
-def test_a_stored_value_that_is_not_in_force_is_named(row: DescribeConfigsResourceResult, told: list[str]) -> None:
+def test_a_stored_value_that_is_not_in_force_is_named(row: DescribeConfigsResourceResult, reported: list[str]) -> None:
     cluster: Any = Cluster(common=[row], broker1=[row], broker2=[])
-    assert asyncio.run(left_out_configs(cluster, [1, 2])) == told
-    assert sorted(cluster.asked) == [("1", [row.name]), ("2", None)], "only of its own all keys are asked about"
+    assert asyncio.run(left_out_configs(cluster, [1, 2])) == reported
+    assert sorted(cluster.requested) == [("1", [row.name]), ("2", None)], "only of its own all keys are asked about"
 
 
 def test_without_a_brokers_report_the_value_is_unknown() -> None:

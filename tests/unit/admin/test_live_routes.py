@@ -36,8 +36,8 @@ def test_a_changed_list_of_groups_is_sent() -> None:
             assert name == "groups" and [(each["group_id"], each["state"]) for each in page["groups"]] == [
                 ("c", "Stable")
             ]
-            asked = len(asks(cluster))
-            await cluster.until(lambda: len(asks(cluster)) >= asked + 3)  # looked at, and the same
+            requested = len(asks(cluster))
+            await cluster.until(lambda: len(asks(cluster)) >= requested + 3)  # looked at, and the same
             cluster.consumers["other"] = group("other")
             cluster.consumers["c"] = group(state="Empty")
             ((name, page),) = await events_of(answer.content, 1)
@@ -53,7 +53,7 @@ def test_a_changed_list_of_groups_is_sent() -> None:
 
 
 def asks(cluster: FakeCluster) -> list[Any]:
-    return [each for each in cluster.asked if isinstance(each, ListGroupsRequest)]
+    return [each for each in cluster.requested if isinstance(each, ListGroupsRequest)]
 
 
 @pytest.mark.parametrize(("name", "value"), [("state", "Ongoing"), ("type", "json"), ("limit", "0"), ("lag", "x")])
@@ -112,9 +112,9 @@ def test_non_preferred_leaders_are_found_with_one_metadata_response() -> None:
         cluster.place("b", [4, 2], [1, 4])
         cluster.leaders["a", 1] = 1
         cluster.leaders["b", 0] = -1
-        cluster.asked.clear()
+        cluster.requested.clear()
         found = (await call(client, "GET", "/v1/leaders"))[1]
-        assert [type(each) for each in cluster.asked] == [MetadataRequest]
+        assert [type(each) for each in cluster.requested] == [MetadataRequest]
         assert (found["partitions"], found["unpreferred"], found["leaderless"], found["more"]) == (5, 2, 1, False)
         rows = [(each["topic"], each["partition"], each["leader"], each["preferred"]) for each in found["rows"]]
         assert rows == [("b", 0, -1, 4), ("a", 1, 1, 2)], "those without a leader first"
@@ -155,8 +155,8 @@ def test_each_caller_can_get_its_own_role() -> None:
 
     async def guarded(client: Client, cluster: FakeCluster) -> None:
         for role in ("read", "operate", "admin"):
-            said = {"Authorization": f"Bearer {role}"}
-            assert await call(client, "GET", "/v1/me", headers=said) == (200, {"role": role, "guarded": True})
+            message = {"Authorization": f"Bearer {role}"}
+            assert await call(client, "GET", "/v1/me", headers=message) == (200, {"role": role, "guarded": True})
         assert (await call(client, "GET", "/v1/me"))[0] == 401
 
     async def open_to_all(client: Client, cluster: FakeCluster) -> None:

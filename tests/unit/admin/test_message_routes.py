@@ -252,7 +252,7 @@ def test_an_unreadable_topic_is_reported_before_reading(suffix: str, query: str,
         fill(cluster)
         status, problem = await call(client, "GET", f"{PATH}{suffix}?{query}")
         assert (status, problem["error"], problem["field"]) == (400, "INVALID_REQUEST", field), problem
-        assert not [each for each in cluster.asked if isinstance(each, FetchRequest)]
+        assert not [each for each in cluster.requested if isinstance(each, FetchRequest)]
 
     with_fake(test)
 
@@ -316,8 +316,10 @@ def test_a_leader_that_moves_is_looked_for_again(monkeypatch: pytest.MonkeyPatch
             await answer.content.readline()
             log.append(Record(value=b"late"))
             log.leader = 2
-            asked = len(cluster.asked)
-            await cluster.until(lambda: sum(isinstance(each, MetadataRequest) for each in cluster.asked[asked:]) >= 3)
+            requested = len(cluster.requested)
+            await cluster.until(
+                lambda: sum(isinstance(each, MetadataRequest) for each in cluster.requested[requested:]) >= 3
+            )
             log.leader = 1
             ((name, data),) = await events_of(answer.content, 1)
         assert (name, data["value"]) == ("message", "late")
@@ -416,14 +418,14 @@ def test_of_pages_that_are_large_a_few_are_made_at_a_time(monkeypatch: pytest.Mo
             return await ask(request, *arguments, **options)
 
         monkeypatch.setattr(cluster, "ask", asking)
-        asked = [asyncio.create_task(call(client, "GET", PATH)) for _ in range(3 * app.LARGE_MAX)]
+        requested = [asyncio.create_task(call(client, "GET", PATH)) for _ in range(3 * app.LARGE_MAX)]
         async with asyncio.timeout(30):
             await enough.wait()
         for _ in range(20):  # each comes behind those pages, and is answered while they wait
             assert (await call(client, "GET", "/v1/topics"))[0] == 200
         assert held == app.LARGE_MAX
         go_on.set()
-        pages = [(await each)[1] for each in asked]
+        pages = [(await each)[1] for each in requested]
         assert [numbers(page) for page in pages] == [list(range(10))] * len(pages), "whoever waited has all of it"
 
     with_fake(test)

@@ -11,7 +11,7 @@ from kvorum.quorum import records
 ID = Uuid(bytes(15) + b"\x09")
 
 
-def told(builder: MetadataEventBuilder, *written: Any) -> list[tuple[str, Any, Any]]:
+def reported(builder: MetadataEventBuilder, *written: Any) -> list[tuple[str, Any, Any]]:
     """Return (type, before, after) of what records tell, encoded as the metadata log has them."""
     import json
 
@@ -31,16 +31,16 @@ def change(**fields: Any) -> records.PartitionChange:
 
 def test_the_life_of_a_topic() -> None:
     builder = MetadataEventBuilder()
-    assert told(builder, records.Topic(name="t", topic_id=ID), partition()) == [
+    assert reported(builder, records.Topic(name="t", topic_id=ID), partition()) == [
         ("topic_created", {}, {}),
         ("partition_created", {}, {"leader": 1, "isr": [1, 2], "replicas": [1, 2]}),
     ]
-    assert told(builder, change(isr=(1,)), change(isr=(1, 2)), change(leader=2)) == [
+    assert reported(builder, change(isr=(1,)), change(isr=(1, 2)), change(leader=2)) == [
         ("isr_changed", {"isr": [1, 2]}, {"isr": [1]}),
         ("isr_changed", {"isr": [1]}, {"isr": [1, 2]}),
         ("leader_elected", {"leader": 1, "leader_epoch": 0}, {"leader": 2, "leader_epoch": 1}),
     ]
-    assert told(builder, change(leader=2, isr=(2, 1)), change(leader=-1)) == [
+    assert reported(builder, change(leader=2, isr=(2, 1)), change(leader=-1)) == [
         ("leader_lost", {"leader": 2, "leader_epoch": 2}, {"leader": -1, "leader_epoch": 3}),
     ]
     (row,) = builder.take(9, 1, {"type": "RemoveTopic", "topic_id": str(ID)})
@@ -49,8 +49,8 @@ def test_the_life_of_a_topic() -> None:
 
 def test_known_events_are_not_reported_again() -> None:
     builder = MetadataEventBuilder()
-    told(builder, records.Topic(name="t", topic_id=ID), partition())
-    assert told(builder, records.Topic(name="t", topic_id=ID), partition(), change(isr=(2, 1))) == []
+    reported(builder, records.Topic(name="t", topic_id=ID), partition())
+    assert reported(builder, records.Topic(name="t", topic_id=ID), partition(), change(isr=(2, 1))) == []
 
 
 def test_brokers_come_and_go() -> None:
@@ -63,7 +63,7 @@ def test_brokers_come_and_go() -> None:
         return records.BrokerRegistrationChange(broker_id=broker, broker_epoch=1, fenced=fenced)
 
     def kinds(*written: Any) -> list[str]:
-        return [each[0] for each in told(builder, *written)]
+        return [each[0] for each in reported(builder, *written)]
 
     assert kinds(registered(2), fencing(2, False)) == ["broker_registered", "broker_unfenced"]
     assert kinds(fencing(2, False), fencing(1, True), fencing(1, True)) == ["broker_fenced"]
@@ -76,7 +76,7 @@ def test_brokers_come_and_go() -> None:
 def test_a_reader_that_starts_in_the_middle_reports_all_and_no_unknown_previous_values() -> None:
     builder = MetadataEventBuilder(labels={str(ID): "t"})
     fenced = records.BrokerRegistrationChange(broker_id=1, broker_epoch=1, fenced=True)
-    assert told(builder, fenced, change(isr=(1,))) == [
+    assert reported(builder, fenced, change(isr=(1,))) == [
         ("broker_fenced", {}, {}),
         ("isr_changed", {"isr": None}, {"isr": [1]}),
     ]
@@ -86,7 +86,7 @@ def test_a_reader_that_starts_in_the_middle_reports_all_and_no_unknown_previous_
 
 def test_known_cluster_data_completes_missing_records() -> None:
     builder = MetadataEventBuilder()
-    told(builder, change(isr=(1,)), records.BrokerRegistrationChange(broker_id=1, broker_epoch=1, fenced=True))
+    reported(builder, change(isr=(1,)), records.BrokerRegistrationChange(broker_id=1, broker_epoch=1, fenced=True))
     places = {(str(ID), 0): PartitionState(2, 7, [1, 2]), (str(ID), 1): PartitionState(1, 3, [1])}
     builder.learn(Known(2, {str(ID): "t"}, places, {1: False, 2: True}))
     assert builder.names == {str(ID): "t"} and builder.fenced == {1: True, 2: True}
@@ -101,7 +101,7 @@ def test_known_cluster_data_completes_missing_records() -> None:
 
 def test_a_change_that_is_not_whole_is_not_reported() -> None:
     builder = MetadataEventBuilder()
-    told(builder, change(leader=1))
+    reported(builder, change(leader=1))
     assert builder.complete_until(1) == 1
     builder.take(4, 1, {"type": "BeginTransaction"})
     builder.take(5, 1, {"type": "NoOp"})
@@ -113,10 +113,10 @@ def test_a_change_that_is_not_whole_is_not_reported() -> None:
 def test_a_change_in_parts_is_reported_when_it_is_whole_or_not_at_all() -> None:
     builder = MetadataEventBuilder()
     topic = records.Topic(name="t", topic_id=ID)
-    assert told(builder, records.BeginTransaction(), topic) == []
-    assert told(builder, records.AbortTransaction(), records.EndTransaction()) == []
-    assert told(builder, records.BeginTransaction(), topic, partition()) == []
-    assert [each[0] for each in told(builder, records.EndTransaction())] == ["topic_created", "partition_created"]
+    assert reported(builder, records.BeginTransaction(), topic) == []
+    assert reported(builder, records.AbortTransaction(), records.EndTransaction()) == []
+    assert reported(builder, records.BeginTransaction(), topic, partition()) == []
+    assert [each[0] for each in reported(builder, records.EndTransaction())] == ["topic_created", "partition_created"]
 
 
 def test_a_config_is_reported_without_its_value() -> None:
@@ -129,10 +129,10 @@ def test_a_config_is_reported_without_its_value() -> None:
 
 def test_a_reassignment_is_reported_from_its_beginning_to_its_end() -> None:
     builder = MetadataEventBuilder()
-    told(builder, records.Topic(name="t", topic_id=ID), partition())
+    reported(builder, records.Topic(name="t", topic_id=ID), partition())
     begun = change(replicas=(3, 1, 2), adding_replicas=(3,), removing_replicas=(1,))
     done = change(isr=(3, 2), replicas=(3, 2), adding_replicas=(), removing_replicas=())
-    assert told(builder, begun, done, change(replicas=(2, 3))) == [
+    assert reported(builder, begun, done, change(replicas=(2, 3))) == [
         ("reassignment_changed", {}, {"replicas": [3, 1, 2], "adding_replicas": [3], "removing_replicas": [1]}),
         ("isr_changed", {"isr": [1, 2]}, {"isr": [3, 2]}),
         ("reassignment_changed", {}, {"replicas": [3, 2], "adding_replicas": [], "removing_replicas": []}),
@@ -144,7 +144,7 @@ def test_quotas_and_features_are_reported() -> None:
     entity = (records.QuotaEntity(entity_type="user", entity_name=None),)
     quota = records.ClientQuota(entity=entity, key="producer_byte_rate", value=1024.0)
     gone = records.ClientQuota(entity=entity, key="producer_byte_rate", remove=True)
-    assert told(MetadataEventBuilder(), quota, gone, records.Feature(name="f", level=1)) == [
+    assert reported(MetadataEventBuilder(), quota, gone, records.Feature(name="f", level=1)) == [
         ("quota_changed", {}, {"entity": {"user": None}, "key": "producer_byte_rate", "set": True}),
         ("quota_changed", {}, {"entity": {"user": None}, "key": "producer_byte_rate", "set": False}),
         ("feature_changed", {}, {"name": "f", "level": 1}),
@@ -153,7 +153,7 @@ def test_quotas_and_features_are_reported() -> None:
 
 def test_other_records_are_passed_over_and_broken_ones_are_not() -> None:
     assert (
-        told(
+        reported(
             MetadataEventBuilder(), records.NoOp(), records.ProducerIds(broker_id=1, broker_epoch=1, next_producer_id=9)
         )
         == []

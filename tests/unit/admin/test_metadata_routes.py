@@ -45,7 +45,7 @@ def begin(cluster: FakeCluster) -> None:
     write(cluster, 5, records.NoOp())  # 5
 
 
-async def told(client: Client, path: str) -> Any:
+async def reported(client: Client, path: str) -> Any:
     status, body = await call(client, "GET", path)
     assert status == 200, body
     return body
@@ -54,20 +54,20 @@ async def told(client: Client, path: str) -> Any:
 def test_the_tree_is_walked_at_any_offset() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         begin(cluster)
-        root = await told(client, "/v1/metadata/tree")
+        root = await reported(client, "/v1/metadata/tree")
         assert (root["path"], root["at"], root["first"], root["last"]) == ("/", 5, 0, 5)
         assert [(each["name"], each["value"], each["entries"]) for each in root["entries"]] == [
             ("image", None, 1),
             ("local", None, 2),
         ]
         leader = "/v1/metadata/tree?path=/image/topics/byName/orders/0/leader/"
-        now = await told(client, leader)
+        now = await reported(client, leader)
         assert (now["value"], now["entries"], now["path"]) == ("2", [], "/image/topics/byName/orders/0/leader")
-        assert (await told(client, f"{leader}&at=3"))["value"] == "1"
+        assert (await reported(client, f"{leader}&at=3"))["value"] == "1"
         names = "/v1/metadata/tree?path=image/topics/byName/orders&limit=2"
-        page = await told(client, names)
+        page = await reported(client, names)
         assert ([each["name"] for each in page["entries"]], page["next"]) == (["0", "1"], "1")
-        page = await told(client, f"{names}&after=1")
+        page = await reported(client, f"{names}&after=1")
         assert ([each["value"] for each in page["entries"]], page["next"]) == ([str(ORDERS)], None)
 
     with_fake(test)
@@ -92,17 +92,17 @@ def test_unknown_resources_are_refused_by_name() -> None:
 def test_the_log_is_fetched_once_and_continued() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         begin(cluster)
-        await told(client, "/v1/metadata/tree")
-        cluster.asked.clear()
+        await reported(client, "/v1/metadata/tree")
+        cluster.requested.clear()
         write(cluster, 5, records.Config(resource_type=2, resource_name="orders", name="a", value="1"))
-        assert (await told(client, "/v1/metadata/tree?path=/image/configs/TOPIC/orders/a"))["at"] == 6
+        assert (await reported(client, "/v1/metadata/tree?path=/image/configs/TOPIC/orders/a"))["at"] == 6
         offsets = [
-            each.topics[0].partitions[0].fetch_offset for each in cluster.asked if isinstance(each, FetchRequest)
+            each.topics[0].partitions[0].fetch_offset for each in cluster.requested if isinstance(each, FetchRequest)
         ]
         assert min(offsets) == 6
         cluster.logs[METADATA_TOPIC][0].end = 3
         del cluster.logs[METADATA_TOPIC][0].batches[1:]
-        assert (await told(client, "/v1/metadata/tree"))["last"] == 2, "another cluster's log: from its beginning"
+        assert (await reported(client, "/v1/metadata/tree"))["last"] == 2, "another cluster's log: from its beginning"
 
     with_fake(test)
 
@@ -114,7 +114,7 @@ def test_a_log_beyond_the_limit_has_a_named_answer(monkeypatch: pytest.MonkeyPat
         for path in ("metadata/tree", "metadata/diff", "metadata/records", "quorum/epochs"):
             status, problem = await call(client, "GET", f"/v1/{path}")
             assert (status, problem["error"]) == (422, "METADATA_TOO_LARGE"), path
-        fetches = [each for each in cluster.asked if isinstance(each, FetchRequest)]
+        fetches = [each for each in cluster.requested if isinstance(each, FetchRequest)]
         assert len(fetches) <= 3, "it is not fetched again to be refused again"
         monkeypatch.setattr(metadata_reader, "LOG_BYTES_MAX", 10_000)
         assert (await call(client, "GET", "/v1/metadata/tree"))[0] == 422
@@ -129,7 +129,7 @@ def test_a_log_beyond_the_limit_has_a_named_answer(monkeypatch: pytest.MonkeyPat
 def test_changes_between_two_offsets() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         begin(cluster)
-        found = await told(client, "/v1/metadata/diff?since=3&at=4")
+        found = await reported(client, "/v1/metadata/diff?since=3&at=4")
         changes = {each["path"].rpartition("/")[2]: (each["before"], each["after"]) for each in found["changes"]}
         assert changes == {
             "isr": ("[1,2]", "[2]"),
@@ -138,10 +138,10 @@ def test_changes_between_two_offsets() -> None:
             "partitionEpoch": ("0", "1"),
         }
         assert (found["since"], found["at"], found["more"]) == (3, 4, False)
-        less = await told(client, "/v1/metadata/diff?since=3&limit=1")
+        less = await reported(client, "/v1/metadata/diff?since=3&limit=1")
         assert (len(less["changes"]), less["more"]) == (1, True)
-        assert (await told(client, "/v1/metadata/diff?since=3&path=/image/configs"))["changes"] == []
-        below = await told(client, "/v1/metadata/diff?since=3&path=/image/topics/byName/orders/0")
+        assert (await reported(client, "/v1/metadata/diff?since=3&path=/image/configs"))["changes"] == []
+        below = await reported(client, "/v1/metadata/diff?since=3&path=/image/topics/byName/orders/0")
         assert len(below["changes"]) == 4
 
     with_fake(test)
@@ -150,17 +150,17 @@ def test_changes_between_two_offsets() -> None:
 def test_records_are_reported_without_signs_of_life() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         begin(cluster)
-        newest = await told(client, "/v1/metadata/records?limit=2")
+        newest = await reported(client, "/v1/metadata/records?limit=2")
         assert [(each["offset"], each["type"], each["epoch"]) for each in newest["records"]] == [
             (2, "Partition", 3),
             (4, "PartitionChange", 5),
         ]
         assert newest["records"][1]["record"]["leader"] == 2
-        page = await told(client, "/v1/metadata/records?offset=1&limit=1")
+        page = await reported(client, "/v1/metadata/records?offset=1&limit=1")
         assert ([each["offset"] for each in page["records"]], page["next"]) == ([1], 2)
-        page = await told(client, "/v1/metadata/records?offset=3")
+        page = await reported(client, "/v1/metadata/records?offset=3")
         assert ([each["offset"] for each in page["records"]], page["next"]) == ([4], None)
-        assert (await told(client, "/v1/metadata/records?offset=99"))["records"] == []
+        assert (await reported(client, "/v1/metadata/records?offset=99"))["records"] == []
 
     with_fake(test)
 
@@ -168,7 +168,7 @@ def test_records_are_reported_without_signs_of_life() -> None:
 def test_epochs_are_read_from_the_log() -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         begin(cluster)
-        assert await told(client, "/v1/quorum/epochs") == [
+        assert await reported(client, "/v1/quorum/epochs") == [
             {"epoch": 3, "start_offset": 0, "began_ms": NOW_MS + 3},
             {"epoch": 5, "start_offset": 4, "began_ms": NOW_MS + 5},
         ]
@@ -253,8 +253,8 @@ def test_events_that_were_missed_for_good_are_reported_as_an_error() -> None:
             log = cluster.logs[METADATA_TOPIC][0]
             log.start = log.end = log.end + 100
             cluster.wake()
-            ((name, said),) = await events_of(answer.content, 1)
-        assert name == "error" and "begins at 106" in said["message"] and "from 6 on" in said["message"]
+            ((name, message),) = await events_of(answer.content, 1)
+        assert name == "error" and "begins at 106" in message["message"] and "from 6 on" in message["message"]
 
     with_fake(test)
 
@@ -277,7 +277,7 @@ def test_the_metadata_are_read_once_the_copy_can_be_read_again(monkeypatch: pyte
     async def test(client: Client, cluster: FakeCluster) -> None:
         begin(cluster)
         refuse_fetches(monkeypatch, ErrorCode.OFFSET_NOT_AVAILABLE, 2)
-        assert (await told(client, "/v1/metadata/tree"))["last"] == 5
+        assert (await reported(client, "/v1/metadata/tree"))["last"] == 5
 
     with_fake(test)
 
@@ -291,7 +291,7 @@ def test_a_partition_is_shown_batch_by_batch() -> None:
         )
         log.append_batch(marker(7, 1, is_commit=False, coordinator_epoch=4, timestamp=4))
         path = "/v1/topics/t/partitions/0/batches"
-        page = await told(client, path)
+        page = await reported(client, path)
         plain, sent, ended = page["batches"]
         assert (plain["base_offset"], plain["last_offset"], plain["records"], plain["producer_id"]) == (0, 1, 2, None)
         assert (sent["producer_id"], sent["producer_epoch"], sent["base_sequence"], sent["last_sequence"]) == (
@@ -303,13 +303,17 @@ def test_a_partition_is_shown_batch_by_batch() -> None:
         assert sent["transactional"] and sent["control"] is None and sent["valid"] and sent["compression"] == "none"
         assert (ended["control"], ended["coordinator_epoch"], ended["records"]) == ("ABORT", 4, 1)
         assert (page["next"], page["high_watermark"], page["log_start_offset"]) == (None, 4, 0)
-        short = await told(client, f"{path}?limit=1")
+        short = await reported(client, f"{path}?limit=1")
         assert (len(short["batches"]), short["next"]) == (1, 2)
-        assert [each["base_offset"] for each in (await told(client, f"{path}?offset=1"))["batches"]] == [0, 2, 3]
+        assert [each["base_offset"] for each in (await reported(client, f"{path}?offset=1"))["batches"]] == [0, 2, 3]
         damaged = bytearray(log.batches[1])
         damaged[-1] ^= 1
         log.batches[1] = bytes(damaged)
-        assert [each["valid"] for each in (await told(client, f"{path}?offset=0"))["batches"]] == [True, False, True]
+        assert [each["valid"] for each in (await reported(client, f"{path}?offset=0"))["batches"]] == [
+            True,
+            False,
+            True,
+        ]
         for wrong, error in (
             ("0/batches?offset=9", "OFFSET_OUT_OF_RANGE"),
             ("1/batches", "UNKNOWN_TOPIC_OR_PARTITION"),
@@ -340,8 +344,8 @@ def test_no_part_of_the_metadata_shows_a_secret() -> None:
             f"/v1/topics/{METADATA_TOPIC}/messages",
             f"/v1/topics/{METADATA_TOPIC}/messages?value_format=string",
         ):
-            assert SECRET not in str(await told(client, path)), path
-        by_record = await told(client, "/v1/metadata/records")
+            assert SECRET not in str(await reported(client, path)), path
+        by_record = await reported(client, "/v1/metadata/records")
         values = {each["record"]["name"]: each["record"]["value"] for each in by_record["records"][-5:]}
         assert values == {
             "my.plugin.password": "[hidden]",
@@ -351,7 +355,7 @@ def test_no_part_of_the_metadata_shows_a_secret() -> None:
             "retention.ms": "78",
         }
         guess = f"/v1/topics/{METADATA_TOPIC}/messages?filter=value.value=='{SECRET}'"
-        assert (await told(client, guess))["messages"] == []
+        assert (await reported(client, guess))["messages"] == []
         exported = await client.get(f"/v1/topics/{METADATA_TOPIC}/messages/export")
         text = await exported.text()
         assert SECRET not in text and '"77"' in text
@@ -381,7 +385,7 @@ def test_non_ascii_digits_are_a_name() -> None:
                 5,
                 records.Config(resource_type=32, resource_name=name, name="consumer.session.timeout.ms", value="50000"),
             )
-        page = await told(client, "/v1/metadata/tree?path=/image/configs/GROUP")
+        page = await reported(client, "/v1/metadata/tree?path=/image/configs/GROUP")
         assert [each["name"] for each in page["entries"]] == ["9", "10", "9" * 5000, "a", "²"]
 
     with_fake(test)

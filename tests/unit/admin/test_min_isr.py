@@ -29,7 +29,7 @@ def require(cluster: OperatedCluster, topic: str, minimum: int) -> None:
 
 def asked_about(cluster: OperatedCluster) -> list[list[str]]:
     """Return the topics of each question for configs."""
-    found = [each for each in cluster.asked if isinstance(each, DescribeConfigsRequest)]
+    found = [each for each in cluster.requested if isinstance(each, DescribeConfigsRequest)]
     assert all(one.configuration_keys == [min_isr.KEY] for each in found for one in each.resources)
     return [[one.resource_name for one in each.resources] for each in found]
 
@@ -145,11 +145,11 @@ class Lacking(OperatedCluster):
         assert 0 < options["timeout_ms"] <= min_isr.ASK_MS, "whoever looks after the health is not kept long"
         if self.trouble is None:
             raise Unreachable("127.0.0.1:1 refused")
-        return DescribeConfigsResponse(results=[self.told(each) for each in request.resources])
+        return DescribeConfigsResponse(results=[self.reported(each) for each in request.resources])
 
-    def told(self, asked: DescribeConfigsResource) -> DescribeConfigsResult:
-        result = self._of_resource(1, asked)
-        if asked.resource_name == "t":
+    def reported(self, requested: DescribeConfigsResource) -> DescribeConfigsResult:
+        result = self._of_resource(1, requested)
+        if requested.resource_name == "t":
             result.error_code = self.trouble or 0
         return result
 

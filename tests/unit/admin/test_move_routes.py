@@ -35,7 +35,7 @@ def test_whole_topics_are_elected() -> None:
         assert cluster.leaders["u", 0] == 2, "it was not named"
         status, problem = await call(client, "POST", "/v1/leaders/elect", {"partitions": {"none": None}})
         assert (status, problem["error"], problem["field"]) == (422, "UNKNOWN_TOPIC_OR_PARTITION", "partitions")
-        assert len([each for each in cluster.asked if isinstance(each, ElectLeadersRequest)]) == 1
+        assert len([each for each in cluster.requested if isinstance(each, ElectLeadersRequest)]) == 1
 
     with_managed(test)
 
@@ -93,8 +93,8 @@ def test_a_broker_that_does_not_answer_is_named_among_the_throttles() -> None:
         begin(cluster)
         cluster.set_config(BROKER, "1", LOG_DIRS, "9")
         cluster.silent = {3}
-        told = (await call(client, "GET", THROTTLE))[1]
-        assert (told["unreachable"], [row["log_dirs_rate"] for row in told["brokers"]]) == ([3], [9])
+        reported = (await call(client, "GET", THROTTLE))[1]
+        assert (reported["unreachable"], [row["log_dirs_rate"] for row in reported["brokers"]]) == ([3], [9])
 
     with_managed(test)
 

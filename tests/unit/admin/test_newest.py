@@ -121,7 +121,7 @@ def test_an_empty_topic_has_none_and_nothing_is_read() -> None:
         write(cluster, [], [])
         page = await look(client)
         assert (page["messages"], page["stopped_by"], page["before"]) == ([], "end", "0:0,1:0")
-        assert not [each for each in cluster.asked if isinstance(each, FetchRequest)]
+        assert not [each for each in cluster.requested if isinstance(each, FetchRequest)]
 
     with_fake(test)
 
@@ -177,7 +177,7 @@ def test_pages_over_gaps_have_each_record_once() -> None:
             page = await look(client, f"limit=3&scanned=10000&before={page['before']}")
             found = numbers(page) + found
         assert found == kept
-        assert sum(isinstance(each, FetchRequest) for each in cluster.asked) < 100
+        assert sum(isinstance(each, FetchRequest) for each in cluster.requested) < 100
 
     with_fake(test)
 

@@ -127,7 +127,7 @@ def test_connections_and_the_log_are_those_the_process_reports() -> None:
         assert found == (200, {"total": 3, "connections": [CONNECTION]})
         assert await call(client, "GET", "/v1/brokers/1/log") == (200, {"lines": [LINE], "dropped": 2})
         assert (await call(client, "GET", "/v1/brokers/1/log?lines=9&level=debug"))[0] == 200
-        assert [each for each in node.asked if each[1] != "/v1/node"] == [
+        assert [each for each in node.requested if each[1] != "/v1/node"] == [
             ("GET", "/v1/node/connections", {"limit": "5"}),
             ("GET", "/v1/node/log", {"lines": "200", "level": "info"}),
             ("GET", "/v1/node/log", {"lines": "9", "level": "debug"}),
@@ -146,7 +146,7 @@ def test_connections_and_the_log_are_those_the_process_reports() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "said", "status", "error"),
+    ("path", "printed", "status", "error"),
     [
         ("/v1/node/log", answer(404, error="NOT_FOUND", message="no page"), 422, "NO_NODE_PAGES"),
         ("/v1/node", answer(403, error="FORBIDDEN", message="kvorum.admin.tokens.file"), 403, "NODE_REFUSED"),
@@ -155,9 +155,9 @@ def test_connections_and_the_log_are_those_the_process_reports() -> None:
         ("/v1/node/log", answer(302, error="", message=""), 503, "NODE_FAILED"),
     ],
 )
-def test_an_unexpected_response_of_a_process_is_reported(path: str, said: Any, status: int, error: str) -> None:
+def test_an_unexpected_response_of_a_process_is_reported(path: str, printed: Any, status: int, error: str) -> None:
     async def test(client: Client, cluster: ManagedCluster, node: FakeNode) -> None:
-        node.answers[path] = said
+        node.answers[path] = printed
         found = await call(client, "GET", "/v1/brokers/1/log")
         assert (found[0], found[1]["error"]) == (status, error), found
         assert "broker 1" in found[1]["message"]
@@ -183,7 +183,7 @@ def test_another_process_at_the_address_is_neither_queried_nor_stopped() -> None
             status, problem = await call(client, method, f"/v1/brokers/2/{path}")
             assert (status, problem["error"]) == (422, "ANOTHER_NODE")
             assert "broker 2" in problem["message"] and "broker 1" in problem["message"]
-        assert {each[1] for each in node.asked} == {"/v1/node"}
+        assert {each[1] for each in node.requested} == {"/v1/node"}
 
     with_node(test)
 
@@ -196,7 +196,7 @@ def test_a_process_of_another_cluster_is_neither_queried_nor_stopped() -> None:
         for method, path in (("GET", "log"), ("POST", "controlled-shutdown")):
             status, problem = await call(client, method, f"/v1/brokers/1/{path}")
             assert (status, problem["error"]) == (422, "ANOTHER_NODE") and "cluster other" in problem["message"]
-        assert {each[1] for each in node.asked} == {"/v1/node"}
+        assert {each[1] for each in node.requested} == {"/v1/node"}
         node.cluster_id = None
         assert (await call(client, "GET", "/v1/brokers/1/log"))[0] == 200
 
@@ -216,7 +216,7 @@ def test_a_token_is_not_sent_to_addresses_of_dynamic_configs_or_redirects() -> N
             cluster.layers[BROKER, "1"][-1] = [("metrics.listener", elsewhere.url, DYNAMIC)]
             status, problem = await call(client, "GET", "/v1/brokers/1/log", headers=as_("read"))
             assert (status, problem["error"]) == (422, "NO_METRICS_LISTENER")
-            assert elsewhere.asked == []
+            assert elsewhere.requested == []
 
     asyncio.run(run())
 
@@ -249,9 +249,9 @@ def test_a_broker_is_shut_down_by_an_admin_and_the_trail_reports_it(written: lis
     async def test(client: Client, cluster: ManagedCluster, node: FakeNode) -> None:
         path = "/v1/brokers/1/controlled-shutdown"
         assert (await call(client, "POST", path, headers=as_("operate")))[1]["error"] == "FORBIDDEN_ROLE"
-        assert node.asked == [], "refused here already"
+        assert node.requested == [], "refused here already"
         assert await call(client, "POST", path, headers=as_("admin")) == (202, {"stopping": True})
-        assert node.asked[-1] == ("POST", "/v1/node/controlled-shutdown", {})
+        assert node.requested[-1] == ("POST", "/v1/node/controlled-shutdown", {})
         (line,) = [each for each in written if each["message"] == "admin request accepted"]
         assert (line["who"], line["method"], line["path"], line["status"]) == ("admin", "POST", path, 202)
 
@@ -301,11 +301,11 @@ def test_the_active_controller_writes_a_snapshot_or_the_one_that_is_named() -> N
 
 
 def test_the_address_of_a_following_controller_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    def told(cluster: ManagedCluster, broker: int, request: Any) -> DescribeQuorumResponse:
+    def reported(cluster: ManagedCluster, broker: int, request: Any) -> DescribeQuorumResponse:
         row = ResponsePartitionData(leader_id=-1, observers=[ReplicaState(replica_id=103)])
         return DescribeQuorumResponse(topics=[ResponseTopicData(partitions=[row])])
 
-    monkeypatch.setitem(MANAGED_ANSWERS, DescribeQuorumRequest, told)
+    monkeypatch.setitem(MANAGED_ANSWERS, DescribeQuorumRequest, reported)
 
     async def test(client: Client, cluster: ManagedCluster, node: FakeNode) -> None:
         status, problem = await call(client, "GET", "/v1/quorum/controllers/103/log")

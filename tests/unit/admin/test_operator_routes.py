@@ -114,13 +114,17 @@ def test_configs_are_compared_by_meaning(columns: str, found: dict[str, list[str
         configure(cluster)
         status, diff = await call(client, "GET", f"/v1/configs/diff?of={columns}")
         assert (status, diff["columns"]) == (200, columns.split(","))
-        told = {
+        reported = {
             row["name"]: [None if cell is None else cell["value"] for cell in row["cells"]]
             for row in diff["rows"]
             if row["name"] in ("node.id", "num.io.threads", "background.threads", "retention.ms", "cleanup.policy")
         }
-        assert {name: told.get(name) for name in found} == found
-        assert set(told) - set(found) <= {"background.threads"} if "default" in columns else set(told) == set(found)
+        assert {name: reported.get(name) for name in found} == found
+        assert (
+            set(reported) - set(found) <= {"background.threads"}
+            if "default" in columns
+            else set(reported) == set(found)
+        )
 
     with_operated(test)
 

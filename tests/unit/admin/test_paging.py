@@ -81,19 +81,19 @@ def test_the_replicas_of_a_directory_come_the_largest_first_page_by_page() -> No
         cluster.lies[1, "t", 2] = "/b"
         path = "/v1/brokers/1/log-dirs"
 
-        def told(directory: Row) -> tuple[str, int, list[tuple[str, int]], str | None]:
+        def reported(directory: Row) -> tuple[str, int, list[tuple[str, int]], str | None]:
             rows = [(row["topic"], row["partition"]) for row in directory["partitions"]]
             return directory["log_dir"], directory["replicas"], rows, directory["next"]
 
         first, second = (await call(client, "GET", f"{path}?limit=2"))[1]
         size = len(cluster.logs["t"][1].batches[0])
-        assert told(first) == ("/a", 5, [("t", 3), ("t", 1)], f"{size}:t:1:0")
-        assert told(second) == ("/b", 1, [("t", 2)], None)
+        assert reported(first) == ("/a", 5, [("t", 3), ("t", 1)], f"{size}:t:1:0")
+        assert reported(second) == ("/b", 1, [("t", 2)], None)
         query = f"{path}?limit=2&log_dir=/a&after="
         (page,) = (await call(client, "GET", query + first["next"]))[1]
-        assert told(page) == ("/a", 5, [("t", 0), ("t", 4)], "0:t:4:0")
+        assert reported(page) == ("/a", 5, [("t", 0), ("t", 4)], "0:t:4:0")
         (page,) = (await call(client, "GET", query + page["next"]))[1]
-        assert told(page) == ("/a", 5, [("u", 0)], None)
+        assert reported(page) == ("/a", 5, [("u", 0)], None)
         only = (await call(client, "GET", f"{path}?topic=u"))[1]
         assert [(row["log_dir"], row["replicas"]) for row in only] == [("/a", 1), ("/b", 0)]
         for wrong in ("after=0:t:4:0", "log_dir=/a&after=x", "log_dir=/a&after=x:t:0:0"):

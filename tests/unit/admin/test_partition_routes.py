@@ -112,8 +112,8 @@ def test_a_partitions_history_is_reported_from_the_metadata_log() -> None:
         begun = metadata(cluster, records.PartitionChange(topic_id=mine, partition_id=0, adding_replicas=(4,)))
         status, page = await call(client, "GET", HISTORY)
         assert (status, page["more"], page["topic_id"], page["last"]) == (200, False, str(mine), begun)
-        told = [(row["type"], row["offset"], row["partition"]) for row in page["events"]]
-        assert told == [
+        reported = [(row["type"], row["offset"], row["partition"]) for row in page["events"]]
+        assert reported == [
             ("partition_created", 3, 0),
             ("leader_elected", moved, 0),
             ("isr_changed", moved, 0),
@@ -225,8 +225,8 @@ def test_sound_replicas_are_reported_as_sound() -> None:
         assert [name for name, _ in found] == ["progress", "result", "end"]
         assert (result["sound"], result["compared"], result["reference"], result["end_offset"]) == (True, True, 2, 40)
         for row in result["replicas"]:
-            told = (row["batches"], row["bytes"], row["end_offset"], row["error"], row["damaged"])
-            assert told == (40, sum(map(len, log.batches)), 40, None, 0)
+            reported = (row["batches"], row["bytes"], row["end_offset"], row["error"], row["damaged"])
+            assert reported == (40, sum(map(len, log.batches)), 40, None, 0)
         assert [(row["broker"], row["leader"]) for row in result["replicas"]] == [(1, False), (2, True), (3, False)]
         part = (await verified(client, "?offset=30"))[1]
         assert [row["batches"] for row in part["replicas"]] == [10, 10, 10] and part["sound"]

@@ -54,7 +54,7 @@ def test_an_invalid_quota_entity_is_refused(query: str, field: str) -> None:
     async def test(client: Client, cluster: OperatedCluster) -> None:
         status, problem = await call(client, "GET", f"/v1/quotas?{query}")
         assert (status, problem["field"]) == (400, field)
-        assert cluster.asked == []
+        assert cluster.requested == []
 
     with_operated(test)
 
@@ -106,6 +106,6 @@ def test_a_change_based_on_older_quotas_does_not_overwrite_newer_ones() -> None:
         assert (await call(client, "PATCH", "/v1/quotas?user=a", RATE, headers=tag))[0] == 204, "another's changed"
         status, problem = await call(client, "PATCH", "/v1/quotas?user=a", RATE, headers=tag)
         assert (status, problem["error"]) == (412, "PRECONDITION_FAILED")
-        assert any(isinstance(each, DescribeClientQuotasRequest) for each in cluster.asked)
+        assert any(isinstance(each, DescribeClientQuotasRequest) for each in cluster.requested)
 
     with_operated(test)

@@ -45,7 +45,7 @@ def test_a_stream_that_has_nothing_to_write_ends_with_its_reader(way: str) -> No
         async with serve(cluster, clock=SystemClock()) as client, ClientSession() as reader:
             async with reader.get(client.make_url(f"{PATH}/{way}")) as answer:
                 assert answer.status == 200
-                await cluster.until(lambda: sum(type(each) is FetchRequest for each in cluster.asked) > 3)
+                await cluster.until(lambda: sum(type(each) is FetchRequest for each in cluster.requested) > 3)
                 answer.close()
             await cluster.until(lambda: cluster.closed == 1)
 
@@ -63,7 +63,7 @@ def test_abandoned_page_requests_make_room_for_others() -> None:
             path = f"{PATH}?{NOTHING}&time_ms=30000&scanned=1000000"
             async with ClientSession() as reader:
                 gone = [asyncio.create_task(reader.get(client.make_url(path))) for _ in range(LARGE_MAX)]
-                await cluster.until(lambda: sum(type(each) is FetchRequest for each in cluster.asked) > LARGE_MAX)
+                await cluster.until(lambda: sum(type(each) is FetchRequest for each in cluster.requested) > LARGE_MAX)
                 for each in gone:
                     each.cancel()
                 await asyncio.wait(gone)

@@ -112,8 +112,8 @@ def test_a_plan_is_refused_before_anything_of_it_is_done() -> None:
             (plan((0, [1, 3]), throttle_bytes_per_second=0), 400, "INVALID_REQUEST", "throttle_bytes_per_second"),
             (plan((0, [1, 3]), version=2), 400, "INVALID_REQUEST", "version"),
         ):
-            told, problem = await call(client, "POST", PATH, body)
-            assert (told, problem["error"], problem["field"]) == (status, error, field), body
+            reported, problem = await call(client, "POST", PATH, body)
+            assert (reported, problem["error"], problem["field"]) == (status, error, field), body
         assert cluster.under_way == {} and cluster.altered == []
         kafkas = {"topic": "t", "partition": 0, "replicas": [1, 3], "log_dirs": ["any", "any"]}
         assert (await call(client, "POST", PATH, {"version": 1, "partitions": [kafkas]}))[0] == 200
@@ -196,9 +196,9 @@ def test_a_leader_is_moved_by_order_and_election() -> None:
         status, led = await call(client, "POST", path, {"broker": 3})
         assert (status, led["before"], led["leader"], led["replicas"]) == (200, 1, 3, [3, 1, 2])
         assert (cluster.leaders["t", 0], cluster.replicas["t", 0]) == (3, [3, 1, 2])
-        cluster.asked.clear()
+        cluster.requested.clear()
         assert (await call(client, "POST", path, {"broker": 3}))[0] == 200, "who leads already may"
-        assert not any(isinstance(each, AlterPartitionReassignmentsRequest) for each in cluster.asked)
+        assert not any(isinstance(each, AlterPartitionReassignmentsRequest) for each in cluster.requested)
         cluster.isrs["t", 0] = [1, 3]
         for broker, error in ((4, "INVALID_REPLICA_ASSIGNMENT"), (2, "PREFERRED_LEADER_NOT_AVAILABLE")):
             status, problem = await call(client, "POST", path, {"broker": broker})

@@ -112,7 +112,7 @@ def test_the_health_check_queries_only_known_controllers() -> None:
         cluster.codes[DescribeQuorumRequest] = ErrorCode.NOT_CONTROLLER
         health = (await call(client, "GET", "/v1/health"))[1]
         assert (health["controller_id"], health["under_replicated_partitions"]) == (-1, 1)
-        assert not [each for each in cluster.asked if isinstance(each, ListPartitionReassignmentsRequest)]
+        assert not [each for each in cluster.requested if isinstance(each, ListPartitionReassignmentsRequest)]
 
     with_operated(test)
 
@@ -123,7 +123,7 @@ def test_the_controller_is_queried_only_for_the_current_page() -> None:
         cluster.place("a", [1, 2])
         page = (await call(client, "GET", "/v1/topics?limit=1"))[1]
         assert ([each["name"] for each in page["topics"]], page["next"]) == (["a"], "a")
-        assert not [each for each in cluster.asked if isinstance(each, ListPartitionReassignmentsRequest)]
+        assert not [each for each in cluster.requested if isinstance(each, ListPartitionReassignmentsRequest)]
 
     with_operated(test)
 
@@ -132,7 +132,7 @@ def test_the_controller_is_not_queried_where_all_are_in_sync() -> None:
     async def test(client: Client, cluster: OperatedCluster) -> None:
         cluster.place("t", [1, 2], [2, 1])
         assert (await call(client, "GET", "/v1/topics"))[1]["topics"][0]["under_replicated"] == 0
-        assert not [each for each in cluster.asked if isinstance(each, ListPartitionReassignmentsRequest)]
+        assert not [each for each in cluster.requested if isinstance(each, ListPartitionReassignmentsRequest)]
 
     with_operated(test)
 

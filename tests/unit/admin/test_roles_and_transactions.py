@@ -199,16 +199,16 @@ def test_an_unclean_election_loses_records_and_is_an_admins() -> None:
 
 
 @pytest.mark.parametrize(
-    "said", [None, "Bearer", "Bearer wrong", "Basic read-token", "Bearer " + "x" * 2000, "Bearer é"]
+    "message", [None, "Bearer", "Bearer wrong", "Basic read-token", "Bearer " + "x" * 2000, "Bearer é"]
 )
-def test_a_request_without_a_token_gets_only_the_challenge(said: str | None) -> None:
+def test_a_request_without_a_token_gets_only_the_challenge(message: str | None) -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
-        headers = {} if said is None else {"Authorization": said}
+        headers = {} if message is None else {"Authorization": message}
         for path in ("/v1/cluster", "/v1/topics", "/metrics", "/v1/events"):
             async with client.get(path, headers=headers) as answer:
                 assert answer.status == 401 and answer.headers["WWW-Authenticate"] == "Bearer"
                 assert (await answer.json())["error"] == "UNAUTHENTICATED"
-        assert cluster.asked == []
+        assert cluster.requested == []
         for path in ("/health/live", "/openapi.json", "/docs"):
             async with client.get(path) as answer:
                 assert answer.status == 200

@@ -227,21 +227,21 @@ async def answer_fits(client: Client, operation: Operation, path: str, query: di
     """Hold one answer to the document."""
     async with client.request(operation.method, path, params=query, json=body) as answer:
         content = await answer.read()
-        told = f"{operation.method} {path} {query} {body} -> {answer.status} {content[:300]!r}"
-        assert answer.status < 500, told
+        reported = f"{operation.method} {path} {query} {body} -> {answer.status} {content[:300]!r}"
+        assert answer.status < 500, reported
         if answer.status in operation.also:
             model = operation.also[answer.status]
-            assert (content == b"") if model is None else model.model_validate_json(content), told
+            assert (content == b"") if model is None else model.model_validate_json(content), reported
         elif answer.status != operation.status and is_v3(operation.path):
-            assert answer.content_type == JSON, told
-            assert str(ErrorResponse.model_validate_json(content).error_code).startswith(str(answer.status)), told
+            assert answer.content_type == JSON, reported
+            assert str(ErrorResponse.model_validate_json(content).error_code).startswith(str(answer.status)), reported
         elif answer.status != operation.status:
-            assert answer.content_type == PROBLEM, told
-            assert Problem.model_validate_json(content).status == answer.status, told
+            assert answer.content_type == PROBLEM, reported
+            assert Problem.model_validate_json(content).status == answer.status, reported
         elif operation.answer is None and JSON in operation.media:
-            assert content == b"", told
+            assert content == b"", reported
         else:
-            assert answer.content_type in operation.media, told
+            assert answer.content_type in operation.media, reported
             if answer.content_type == JSON:
                 whole: Any = list[operation.answer] if operation.many else operation.answer  # type: ignore[name-defined]
                 TypeAdapter(whole).validate_json(content)

@@ -153,22 +153,22 @@ def test_records_of_the_coordinators_are_decoded_and_filtered() -> None:
         log.append(Record(key=b"\x7f\xffx", value=b"\0"))
         path = "/v1/topics/__consumer_offsets/messages"
 
-        async def told(query: str) -> list[dict[str, Any]]:
+        async def reported(query: str) -> list[dict[str, Any]]:
             status, page = await call(client, "GET", f"{path}?{query}")
             assert status == 200, page
             rows: list[dict[str, Any]] = page["messages"]
             return rows
 
-        first, second, forgotten, unknown = await told("")
+        first, second, forgotten, unknown = await reported("")
         assert first["key"] == {"type": "1", "data": {"group": "g", "topic": "orders", "partition": 0}}
         assert (first["value"]["version"], first["value"]["data"]["offset"]) == ("3", 5)
         assert (first["key_format"], first["value_format"]) == ("internal", "internal")
         assert forgotten["key"] == second["key"] and forgotten["value"] is None and forgotten["value_bytes"] is None
         assert unknown["key_format"] == "base64", "of a type that this release does not know: its bytes"
-        found = await told("filter=value.data.offset==6")
+        found = await reported("filter=value.data.offset==6")
         assert [row["offset"] for row in found] == [1]
-        assert len(await told('filter=key.data.topic=="orders"')) == 3
-        raw = (await told("value_format=hex"))[0]
+        assert len(await reported('filter=key.data.topic=="orders"')) == 3
+        raw = (await reported("value_format=hex"))[0]
         assert (raw["value_format"], raw["key_format"]) == ("hex", "internal")
         async with client.get(f"{path}/export?format=csv") as answer:
             assert '""group"":""g""' in await answer.text()

@@ -75,22 +75,22 @@ def test_invalid_yaml_is_refused_with_its_line(text: bytes, why: str) -> None:
 
 def test_a_topic_is_made_by_yaml_and_stays_as_it_is_by_the_same() -> None:
     async def test(client: Client, cluster: ManagedCluster) -> None:
-        status, told = await put(client, YAML, "?validate_only=true")
-        assert (status, told["created"], told["validated_only"], told["status"]) == (200, True, True, None)
+        status, reported = await put(client, YAML, "?validate_only=true")
+        assert (status, reported["created"], reported["validated_only"], reported["status"]) == (200, True, True, None)
         assert "orders" not in cluster.logs
-        status, told = await put(client, YAML)
-        assert (status, told["created"]) == (200, True), told
+        status, reported = await put(client, YAML)
+        assert (status, reported["created"]) == (200, True), reported
         assert len(cluster.logs["orders"]) == 3 and cluster.replicas["orders", 0] == [1, 2]
         wanted = {"retention.ms": "604800000", "cleanup.policy": "compact,delete"}
         wanted["unclean.leader.election.enable"] = "false"
         assert cluster.config(TOPIC, "orders") == wanted
-        status, told = await put(client, YAML)
-        assert (told["created"], told["changes"]) == (False, [])
-        (condition,) = told["status"].pop("conditions")
+        status, reported = await put(client, YAML)
+        assert (reported["created"], reported["changes"]) == (False, [])
+        (condition,) = reported["status"].pop("conditions")
         assert (condition["type"], condition["status"]) == ("Ready", "True")
         moment = condition["lastTransitionTime"]
         assert len(moment) == 24 and moment.endswith("Z")
-        assert told["status"] == {
+        assert reported["status"] == {
             "observedGeneration": 4,
             "topicName": "orders",
             "topicId": str(cluster.ids["orders"]),
@@ -106,15 +106,15 @@ def test_a_document_in_json_does_the_same_and_a_plain_body_as_before() -> None:
         assert (await call(client, "PUT", PATH, body))[1]["created"]
         assert cluster.config(TOPIC, "orders") == {"retention.ms": "5", "preallocate": "true"}
         body["spec"] |= {"partitions": 4, "config": {"retention.ms": "6"}}
-        told = (await call(client, "PUT", PATH, body))[1]
-        assert [(each["what"], each["before"], each["after"]) for each in told["changes"]] == [
+        reported = (await call(client, "PUT", PATH, body))[1]
+        assert [(each["what"], each["before"], each["after"]) for each in reported["changes"]] == [
             ("partitions", 2, 4),
             ("configs.preallocate", "true", None),
             ("configs.retention.ms", "5", "6"),
         ]
-        assert len(cluster.logs["orders"]) == 4 and told["status"]["conditions"][0]["type"] == "Ready"
-        told = (await call(client, "PUT", PATH, {"partitions": 4, "configs": {"retention.ms": "6"}}))[1]
-        assert (told["changes"], told.get("status")) == ([], None)
+        assert len(cluster.logs["orders"]) == 4 and reported["status"]["conditions"][0]["type"] == "Ready"
+        reported = (await call(client, "PUT", PATH, {"partitions": 4, "configs": {"retention.ms": "6"}}))[1]
+        assert (reported["changes"], reported.get("status")) == ([], None)
         async with client.get(PATH) as answer:
             tag = answer.headers["ETag"]
         body["spec"]["config"] = {}
@@ -128,24 +128,24 @@ def test_a_change_of_the_replica_count_is_a_reassignment_in_the_status() -> None
     async def test(client: Client, cluster: ManagedCluster) -> None:
         cluster.place("orders", [1, 2], [2, 3])
         body = document(replicas=3)
-        told = (await call(client, "PUT", f"{PATH}?validate_only=true", body))[1]
+        reported = (await call(client, "PUT", f"{PATH}?validate_only=true", body))[1]
         change = {"what": "replication_factor", "before": 2, "after": 3}
-        assert (told["changes"], told["status"], cluster.under_way) == ([change], None, {})
-        told = (await call(client, "PUT", PATH, body))[1]
-        assert told["changes"] == [change]
-        assert told["status"]["replicasChange"] == {"targetReplicas": 3, "state": "ongoing"}
+        assert (reported["changes"], reported["status"], cluster.under_way) == ([change], None, {})
+        reported = (await call(client, "PUT", PATH, body))[1]
+        assert reported["changes"] == [change]
+        assert reported["status"]["replicasChange"] == {"targetReplicas": 3, "state": "ongoing"}
         assert set(cluster.under_way) == {("orders", 0), ("orders", 1)}
         assert cluster.replicas["orders", 0][:2] == [1, 2], "those there are stay, and lead"
-        told = (await call(client, "PUT", PATH, body))[1]
-        assert (told["changes"], told["status"]["replicasChange"]["state"]) == ([], "ongoing"), "it goes on"
+        reported = (await call(client, "PUT", PATH, body))[1]
+        assert (reported["changes"], reported["status"]["replicasChange"]["state"]) == ([], "ongoing"), "it goes on"
         status, problem = await call(client, "PUT", PATH, document(replicas=1))
         assert (status, problem["error"], problem["field"]) == (409, "REASSIGNMENT_IN_PROGRESS", "spec.replicas")
         cluster.finish()
-        told = (await call(client, "PUT", PATH, body))[1]
-        assert (told["changes"], told["status"]["replicasChange"]) == ([], None)
+        reported = (await call(client, "PUT", PATH, body))[1]
+        assert (reported["changes"], reported["status"]["replicasChange"]) == ([], None)
         cluster.isrs["orders", 0] = [cluster.replicas["orders", 0][1]]
-        told = (await call(client, "PUT", PATH, document(replicas=1)))[1]
-        assert told["status"]["replicasChange"]["targetReplicas"] == 1
+        reported = (await call(client, "PUT", PATH, document(replicas=1)))[1]
+        assert reported["status"]["replicasChange"]["targetReplicas"] == 1
         cluster.finish()
         assert cluster.replicas["orders", 0] == [2], "who is in sync stays"
         assert cluster.replicas["orders", 1] == [2]
@@ -163,8 +163,8 @@ def test_a_change_of_the_replica_count_is_a_reassignment_in_the_status() -> None
 def test_a_document_that_is_to_be_left_alone_changes_nothing(annotation: str, condition: str) -> None:
     async def test(client: Client, cluster: ManagedCluster) -> None:
         text = YAML.replace("  namespace: kafka\n", f"  annotations:\n    {annotation}\n")
-        status, told = await put(client, text)
-        assert (status, told["changes"], told["status"]["conditions"][0]["type"]) == (200, [], condition)
+        status, reported = await put(client, text)
+        assert (status, reported["changes"], reported["status"]["conditions"][0]["type"]) == (200, [], condition)
         assert "orders" not in cluster.logs
 
     with_managed(test)

@@ -88,13 +88,17 @@ def test_sizes_are_of_the_leaders_and_of_all_replicas() -> None:
 
         found = await sizes("sizes=true")
         assert found["b"] == (size, 2 * size) and found["d"] == (0, 0)
-        cluster.asked.clear()
+        cluster.requested.clear()
         assert await sizes("filter=b") == {"b": (None, None)}
-        assert not [each for each in cluster.asked if isinstance(each, DescribeLogDirsRequest)], "nobody asked for them"
-        cluster.asked.clear()
+        assert not [each for each in cluster.requested if isinstance(each, DescribeLogDirsRequest)], (
+            "nobody asked for them"
+        )
+        cluster.requested.clear()
         assert (await sizes("sizes=true&limit=1&after=a"))["b"] == (size, 2 * size)
-        asked = [each for each in cluster.asked if isinstance(each, DescribeLogDirsRequest)]
-        assert asked and all([each.topic for each in one.topics or ()] == ["b"] for one in asked), "of the page alone"
+        requested = [each for each in cluster.requested if isinstance(each, DescribeLogDirsRequest)]
+        assert requested and all([each.topic for each in one.topics or ()] == ["b"] for one in requested), (
+            "of the page alone"
+        )
         cluster.silent = {2}
         found = await sizes("sizes=true")
         assert found["b"] == (size, size) and found["c"] == (None, 0), "what its leader did not tell is not known"

@@ -182,6 +182,6 @@ BODIES: list[tuple[BaseModel, dict[str, str], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("body", "path", "said"), BODIES)
-def test_no_value_that_may_be_secret_is_written(body: BaseModel, path: dict[str, str], said: dict[str, Any]) -> None:
-    assert json.loads(body_text_of(body, path)) == said
+@pytest.mark.parametrize(("body", "path", "printed"), BODIES)
+def test_no_value_that_may_be_secret_is_written(body: BaseModel, path: dict[str, str], printed: dict[str, Any]) -> None:
+    assert json.loads(body_text_of(body, path)) == printed

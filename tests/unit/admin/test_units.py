@@ -57,7 +57,7 @@ def test_an_offset_out_of_range_is_moved_into_the_log() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "form", "value", "said"),
+    ("data", "form", "value", "message"),
     [
         (b'{"a": 1}', Format.AUTO, {"a": 1}, Format.JSON),
         (b"12", Format.AUTO, "12", Format.STRING),
@@ -73,8 +73,8 @@ def test_an_offset_out_of_range_is_moved_into_the_log() -> None:
         (b"", Format.AUTO, "", Format.STRING),
     ],
 )
-def test_bytes_as_json(data: bytes | None, form: Format, value: object, said: Format) -> None:
-    assert shown(data, form) == (value, said)
+def test_bytes_as_json(data: bytes | None, form: Format, value: object, message: Format) -> None:
+    assert shown(data, form) == (value, message)
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b'"\xff"', b"NaN", b"[" * 5000 + b"]" * 5000, b"1 2"])
@@ -147,14 +147,14 @@ def text(value: str) -> bytes:
 
 
 def test_consumers_metadata_is_decoded() -> None:
-    said = struct.pack(">hi", 1, 2) + text("t") + text("u") + struct.pack(">i", -1)
+    message = struct.pack(">hi", 1, 2) + text("t") + text("u") + struct.pack(">i", -1)
     given = struct.pack(">hi", 0, 1) + text("t") + struct.pack(">iii", 2, 5, 3) + struct.pack(">i", -1)
     found = read_assignment(given)
     assert found is not None
-    assert (subscribed_topics(said), found.places) == (["t", "u"], [Place("t", 5), Place("t", 3)])
+    assert (subscribed_topics(message), found.places) == (["t", "u"], [Place("t", 5), Place("t", 3)])
     for cut in range(1, len(given)):
         assert read_assignment(given[:cut]) is None
-        assert subscribed_topics(said[:cut]) in ([], ["t", "u"])
+        assert subscribed_topics(message[:cut]) in ([], ["t", "u"])
     assert read_assignment(b"\0\0\x7f\xff\xff\xff") is None
     nothing = read_assignment(b"")
     assert nothing is not None and nothing.places == []
@@ -211,7 +211,7 @@ def test_a_damaged_batch_is_refused() -> None:
     assert raised.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
-def asked(**query: str) -> Call[NoBody]:
+def requested(**query: str) -> Call[NoBody]:
     """Return a request with these query parameters, of no cluster."""
     nowhere: Any = None
     return Call(cluster=nowhere, path={}, query=query, body=NoBody())
@@ -220,20 +220,20 @@ def asked(**query: str) -> Call[NoBody]:
 def test_a_counts_report_depends_on_the_read_limits() -> None:
     names = Count(name="names", what="names of a page", default=5, most=20)
     assert names.documentation == {"names": "names of a page, 1 to 20 (default 5)"}
-    assert [names.of(asked()), names.of(asked(names="1")), names.of(asked(names="20"))] == [5, 1, 20]
+    assert [names.of(requested()), names.of(requested(names="1")), names.of(requested(names="20"))] == [5, 1, 20]
     for wrong in ("0", "21", "-1", "many"):
         with pytest.raises(BadInput, match="is not a number from 1 to 20") as raised:
-            names.of(asked(names=wrong))
+            names.of(requested(names=wrong))
         assert raised.value.field == "names"
     assert Count(default=2, most=3).documentation == {"limit": "1 to 3 (default 2)"}
     assert STREAM_COUNT.documentation == {"limit": "maximum number of events, 1 to 1000000 (default 1000000)"}
 
 
 def test_a_number_that_may_be_left_out_is_held_to_its_limits_when_it_exists() -> None:
-    assert asked().optional_number("broker", 1, 9) is None
-    assert asked(broker="9").optional_number("broker", 1, 9) == 9
+    assert requested().optional_number("broker", 1, 9) is None
+    assert requested(broker="9").optional_number("broker", 1, 9) == 9
     with pytest.raises(BadInput):
-        asked(broker="0").optional_number("broker", 1, 9)
+        requested(broker="0").optional_number("broker", 1, 9)
 
 
 def test_a_patch_applies_to_the_fields_of_its_get() -> None:

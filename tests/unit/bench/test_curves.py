@@ -51,7 +51,7 @@ class Fake:
 
 
 @pytest.fixture
-def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def message(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return which clusters were made and ended, as it comes."""
     found: list[str] = []
 
@@ -66,9 +66,9 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def test_points_are_stored_and_drawn_and_others_continue_after_a_failure(said: list[str], tmp_path: Path) -> None:
+def test_points_are_stored_and_drawn_and_others_continue_after_a_failure(message: list[str], tmp_path: Path) -> None:
     measure(curve(), ["kvorum", "kafka"], options_of(["--out", str(tmp_path)]), lambda line: None)
-    assert said == ["kvorum 1", "end", "kvorum 1", "end", "kafka 1", "end", "kafka 1", "end"]
+    assert message == ["kvorum 1", "end", "kvorum 1", "end", "kafka 1", "end", "kafka 1", "end"]
     kept = json.loads((tmp_path / "c.json").read_text())
     assert [(each["system"], each["x"]) for each in kept["points"]] == [
         (kind, place) for kind in ("kafka", "kvorum") for place in (1, 10, 100)
@@ -79,11 +79,11 @@ def test_points_are_stored_and_drawn_and_others_continue_after_a_failure(said: l
     assert "A <curve>" in [each.text for each in drawn.iter(f"{NAMESPACE}text")]
 
 
-def test_a_cluster_is_made_for_each_size_or_for_each_place(said: list[str], tmp_path: Path) -> None:
+def test_a_cluster_is_made_for_each_size_or_for_each_place(message: list[str], tmp_path: Path) -> None:
     options = options_of(["--out", str(tmp_path)])
     measure(curve(places=(1, 2, 3), nodes=lambda place: place), ["kvorum"], options, lambda line: None)
     measure(curve(places=(1, 2), fresh=True), ["kvorum"], options, lambda line: None)
-    assert said == ["kvorum 1", "end", "kvorum 2", "end", "kvorum 3", "end", *("kvorum 1", "end") * 2]
+    assert message == ["kvorum 1", "end", "kvorum 2", "end", "kvorum 3", "end", *("kvorum 1", "end") * 2]
 
 
 def test_places_that_are_counts_are_fewer_at_a_smaller_scale() -> None:

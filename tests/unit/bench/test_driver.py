@@ -107,7 +107,7 @@ def test_the_pace_is_kept_and_each_answer_is_timed() -> None:
 
 
 def test_a_request_gets_a_response_or_the_peer_is_reported_as_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def asked(link: Link, peer: Peer) -> None:
+    async def requested(link: Link, peer: Peer) -> None:
         found = await link.ask(BEATING, VERSION)
         assert isinstance(found, HeartbeatResponse) and found.error_code == 0
 
@@ -115,7 +115,7 @@ def test_a_request_gets_a_response_or_the_peer_is_reported_as_gone(monkeypatch: 
         with pytest.raises(StalledError):
             await link.ask(BEATING, VERSION)
 
-    against(asked)
+    against(requested)
     monkeypatch.setattr("bench.links.ANSWER_SECONDS", 0.1)
     against(unanswered, silent=True)
 

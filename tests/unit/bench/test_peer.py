@@ -94,7 +94,7 @@ def test_it_is_started_in_its_folder_and_ended_by_its_pid(folder: Path) -> None:
 
 
 def test_measures_of_a_single_node_can_be_selected() -> None:
-    asked = [measure for measure in MEASURES if PEER in kinds_for(measure, KINDS)]
-    assert {measure.name for measure in asked} == peer.MEASURES
-    assert {measure.nodes for measure in asked} == {1}
+    requested = [measure for measure in MEASURES if PEER in kinds_for(measure, KINDS)]
+    assert {measure.name for measure in requested} == peer.MEASURES
+    assert {measure.nodes for measure in requested} == {1}
     assert all(kinds_for(measure, KINDS[:2]) == KINDS[:2] for measure in MEASURES)

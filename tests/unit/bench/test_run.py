@@ -22,11 +22,11 @@ ROW = more("what", "things/s", 1.0, 2.0)
 class Fake:
     """A system of which nothing is asked but that it begins and ends."""
 
-    def __init__(self, kind: str, said: list[str]) -> None:
-        self.kind, self.said = kind, said
+    def __init__(self, kind: str, message: list[str]) -> None:
+        self.kind, self.message = kind, message
 
     def start(self) -> None:
-        self.said.append(f"start {self.kind}")
+        self.message.append(f"start {self.kind}")
 
     def wait_ready(self) -> None:
         pass
@@ -36,7 +36,7 @@ class Fake:
 
 
 @pytest.fixture
-def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def message(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return what the systems were told, as it comes."""
     found: list[str] = []
 
@@ -52,14 +52,16 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def ran(said: list[str], fails: str = "", *, rounds: int = 2, fresh: bool = False, **options: object) -> MeasureResult:
+def ran(
+    message: list[str], fails: str = "", *, rounds: int = 2, fresh: bool = False, **options: object
+) -> MeasureResult:
     """Run a measure of one case that fails on one of the systems."""
 
     def run(bed: Bed) -> Figures:
-        said.append(f"run {bed.kind}")
+        message.append(f"run {bed.kind}")
         if bed.kind == fails:
             raise StalledError("it stands still")
-        return {ROW.what: float(len(said))}
+        return {ROW.what: float(len(message))}
 
     case = Case(name="case", rows=(ROW,), run=run, java=bool(options.get("without_java")))
     measure = Measure(name="measure", settings={}, cases=(case,), fresh=fresh)
@@ -72,9 +74,9 @@ def test_the_systems_alternate_so_that_drift_falls_on_both() -> None:
     assert order == [(1, "a"), (1, "b"), (2, "b"), (2, "a"), (3, "a"), (3, "b")]
 
 
-def test_both_are_warmed_up_and_stay_up(said: list[str]) -> None:
-    found = ran(said)
-    assert said == [
+def test_both_are_warmed_up_and_stay_up(message: list[str]) -> None:
+    found = ran(message)
+    assert message == [
         *("start a", "run a", "start b", "run b"),
         *("run a", "run b", "run b", "run a"),
         *("end a", "end b"),
@@ -83,21 +85,21 @@ def test_both_are_warmed_up_and_stay_up(said: list[str]) -> None:
     assert not found.failures and found.facts["rounds"] == 2 and found.facts["scale"] == 0.1
 
 
-def test_a_fresh_cluster_is_not_started_and_lasts_one_run(said: list[str]) -> None:
-    ran(said, rounds=1, fresh=True)
-    assert said == ["run a", "end a", "run b", "end b"]
+def test_a_fresh_cluster_is_not_started_and_lasts_one_run(message: list[str]) -> None:
+    ran(message, rounds=1, fresh=True)
+    assert message == ["run a", "end a", "run b", "end b"]
 
 
-def test_a_failed_system_gets_a_new_cluster_and_is_finally_skipped(said: list[str]) -> None:
-    found = ran(said, "b", rounds=3)
-    assert said.count("run b") == said.count("start b") == said.count("end b") == 2
+def test_a_failed_system_gets_a_new_cluster_and_is_finally_skipped(message: list[str]) -> None:
+    found = ran(message, "b", rounds=3)
+    assert message.count("run b") == message.count("start b") == message.count("end b") == 2
     assert len(found.rows[0].runs["a"]) == 3 and "b" not in found.rows[0].runs
     assert found.failures[0] == "case, round 0, b: StalledError: it stands still" and len(found.failures) == 2
 
 
-def test_measures_that_need_java_are_skipped_with_the_reason(said: list[str]) -> None:
-    found = ran(said, without_java="there is none")
-    assert not said and found.skipped == ["case: there is none"] and not found.failures
+def test_measures_that_need_java_are_skipped_with_the_reason(message: list[str]) -> None:
+    found = ran(message, without_java="there is none")
+    assert not message and found.skipped == ["case: there is none"] and not found.failures
 
 
 def test_a_run_that_does_not_end_is_ended() -> None:

@@ -106,9 +106,9 @@ def test_a_third_system_has_a_column_and_no_ratio() -> None:
 
 
 def test_failures_are_reported_below_the_table() -> None:
-    told = section(results())
-    assert "3 rows, of which 1 reach the aim and 1 not the must" in told
-    assert told.endswith("Failed: x, round 2, kafka: StalledError: no end")
+    reported = section(results())
+    assert "3 rows, of which 1 reach the aim and 1 not the must" in reported
+    assert reported.endswith("Failed: x, round 2, kafka: StalledError: no end")
 
 
 def test_the_table_has_the_measured_commits_and_their_measures() -> None:
@@ -166,8 +166,8 @@ def test_the_readme_summary_matches_the_rows(what: str, begins: str, unit: str) 
     rows = [line.split("|") for line in table(read(ROOT / "docs" / "benchmark.json")).splitlines()[2:]]
     ratios = sorted({cells[4].strip() for cells in rows if cells[1].strip().startswith(begins) and unit in cells[1]})
     (line,) = [line for line in (ROOT / "README.md").read_text().splitlines() if line.startswith(f"| {what}")]
-    told = re.findall(r"\d+\.\d\d", line)
-    assert told == list(dict.fromkeys((ratios[0], ratios[-1])))
+    reported = re.findall(r"\d+\.\d\d", line)
+    assert reported == list(dict.fromkeys((ratios[0], ratios[-1])))
 
 
 def test_only_the_text_between_the_markers_is_replaced() -> None:

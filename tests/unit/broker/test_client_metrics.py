@@ -68,11 +68,11 @@ class World:
         return self.manager.get(request, {**JAVA, **attributes}, connection, self.now_ms)
 
     def push(self, instance_id: Uuid = ME, connection: str = "c1", **fields: object) -> None:
-        told = PushTelemetryRequest(
+        reported = PushTelemetryRequest(
             client_instance_id=instance_id,
             **{"subscription_id": self.id_of(instance_id), "metrics": gauge("a", 1.0), **fields},
         )
-        self.manager.push(told, JAVA, connection, self.now_ms)
+        self.manager.push(reported, JAVA, connection, self.now_ms)
 
     def id_of(self, instance_id: Uuid) -> int:
         client = self.manager._instances.get(instance_id)
@@ -99,11 +99,15 @@ def refused(code: ErrorCode) -> Iterator[None]:
 
 class TestSubscriptions:
     def test_a_client_without_an_id_gets_one_and_its_subscriptions(self, world: World) -> None:
-        told = world.get(ZERO_UUID)
-        assert told.client_instance_id == uuid(1_000)
-        assert (told.requested_metrics, told.push_interval, told.telemetry_max_bytes) == (["*"], INTERVAL_MS, MAX_BYTES)
-        assert told.accepted_compression_types == [4, 3, 1, 2]
-        assert (told.delta_temporality, told.error_code) == (True, 0)
+        reported = world.get(ZERO_UUID)
+        assert reported.client_instance_id == uuid(1_000)
+        assert (reported.requested_metrics, reported.push_interval, reported.telemetry_max_bytes) == (
+            ["*"],
+            INTERVAL_MS,
+            MAX_BYTES,
+        )
+        assert reported.accepted_compression_types == [4, 3, 1, 2]
+        assert (reported.delta_temporality, reported.error_code) == (True, 0)
         assert world.get(ME).client_instance_id == ME
 
     def test_all_matching_subscriptions_are_combined_at_the_shortest_interval(self) -> None:
@@ -114,8 +118,8 @@ class TestSubscriptions:
         world.subscribe("java", metrics="common.,jvm.", match=java)
         world.subscribe("others", metrics="*", interval_ms="100", match="client_id=orders")
         world.subscribe("nobody", metrics="*", interval_ms="100", match="client_source_port=1")
-        told = world.get()
-        assert (told.requested_metrics, told.push_interval) == (["common.", "jvm.", "producer."], 60_000)
+        reported = world.get()
+        assert (reported.requested_metrics, reported.push_interval) == (["common.", "jvm.", "producer."], 60_000)
         assert world.get(uuid(5), client_id="orders").requested_metrics == ["*"]
 
     def test_another_subscription_is_reported_at_once_under_another_id(self, world: World) -> None:
@@ -123,8 +127,8 @@ class TestSubscriptions:
         with refused(ErrorCode.THROTTLING_QUOTA_EXCEEDED):
             world.get()
         world.subscribe("more", metrics="a", interval_ms="500")
-        told = world.get()
-        assert told.subscription_id != before
+        reported = world.get()
+        assert reported.subscription_id != before
         world.subscribe("more", metrics=None, interval_ms=None)
         assert world.get().subscription_id == before, "the same again"
 

@@ -30,7 +30,7 @@ def cache(slots: int = 10) -> FetchSessionCache:
 
 
 def request(
-    asked: Mapping[tuple[str, int], int] | None = None,
+    requested: Mapping[tuple[str, int], int] | None = None,
     *,
     session_id: int = 0,
     epoch: int = 0,
@@ -47,7 +47,7 @@ def request(
                 topic_id=ids.get(name, Uuid(name.encode().ljust(16))),
                 partitions=[FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=100)],
             )
-            for (name, index), offset in (asked or {}).items()
+            for (name, index), offset in (requested or {}).items()
         ],
         forgotten_topics_data=[
             ForgottenTopic(topic=name, topic_id=ids[name], partitions=[index]) for name, index in forgotten
@@ -57,14 +57,14 @@ def request(
 
 def open_context(
     sessions: FetchSessionCache,
-    asked: FetchRequest,
+    requested: FetchRequest,
     *,
     version: int = 17,
     now_ms: int = 0,
     follower: bool = False,
     names: Mapping[Uuid, str] = NAMES,
 ) -> FetchContext:
-    return sessions.context(asked, version, is_from_follower=follower, topic_name=names.get, now_ms=now_ms)
+    return sessions.context(requested, version, is_from_follower=follower, topic_name=names.get, now_ms=now_ms)
 
 
 def row(index: int, high_watermark: int = 0, records: bytes = b"", **others: object) -> PartitionData:
@@ -82,7 +82,7 @@ def answer(context: FetchContext, high_watermark: int = 0, now_ms: int = 0) -> F
     return context.respond([(each, row(each.partition, high_watermark)) for each in context.targets], now_ms)
 
 
-def told(response: FetchResponse) -> list[tuple[str, int]]:
+def reported(response: FetchResponse) -> list[tuple[str, int]]:
     return [(topic.topic, each.partition_index) for topic in response.responses for each in topic.partitions]
 
 
@@ -90,8 +90,8 @@ def wanted(context: FetchContext) -> list[tuple[str, int, int]]:
     return [(each.topic, each.partition, each.fetch_offset) for each in context.targets]
 
 
-def a_session(sessions: FetchSessionCache, asked: Mapping[tuple[str, int], int], **how: object) -> int:
-    return answer(open_context(sessions, request(asked), **how)).session_id  # type: ignore[arg-type]
+def a_session(sessions: FetchSessionCache, requested: Mapping[tuple[str, int], int], **how: object) -> int:
+    return answer(open_context(sessions, request(requested), **how)).session_id  # type: ignore[arg-type]
 
 
 class TestFullRequests:
@@ -103,13 +103,13 @@ class TestFullRequests:
         assert {each.topic_id for each in context.targets} == ({FOO, BAR} if version >= 13 else {ZERO_UUID})
         response = answer(context)
         assert response.session_id > 0 and response.error_code == 0
-        assert told(response) == [("foo", 0), ("bar", 1)]
+        assert reported(response) == [("foo", 0), ("bar", 1)]
         assert len(sessions) == 1 and sessions.cached_partitions == 2
 
     def test_a_client_without_sessions_gets_none(self) -> None:
         sessions = cache()
         response = answer(open_context(sessions, request({("foo", 0): 0}, epoch=-1)))
-        assert response.session_id == 0 and told(response) == [("foo", 0)]
+        assert response.session_id == 0 and reported(response) == [("foo", 0)]
         assert len(sessions) == 0
 
     @pytest.mark.parametrize(("epoch", "left"), [(0, 1), (-1, 0)])
@@ -122,9 +122,9 @@ class TestFullRequests:
             open_context(sessions, request(session_id=session_id, epoch=1))
 
     def test_the_last_of_duplicate_partitions_counts(self) -> None:
-        asked = request({("foo", 0): 1})
-        asked.topics += request({("foo", 0): 9}).topics
-        assert wanted(open_context(cache(), asked)) == [("foo", 0, 9)]
+        requested = request({("foo", 0): 1})
+        requested.topics += request({("foo", 0): 9}).topics
+        assert wanted(open_context(cache(), requested)) == [("foo", 0, 9)]
 
 
 class TestIncrementalRequests:
@@ -134,9 +134,9 @@ class TestIncrementalRequests:
         context = open_context(sessions, request({("foo", 0): 3}, session_id=session_id, epoch=1))
         assert wanted(context) == [("foo", 0, 3), ("bar", 0, 0)]
         response = context.respond([(context.targets[0], row(0, 4)), (context.targets[1], row(0, 0))], 0)
-        assert (response.session_id, told(response)) == (session_id, [("foo", 0)])
+        assert (response.session_id, reported(response)) == (session_id, [("foo", 0)])
         context = open_context(sessions, request(session_id=session_id, epoch=2))
-        assert told(answer(context, high_watermark=4)) == [("bar", 0)]
+        assert reported(answer(context, high_watermark=4)) == [("bar", 0)]
 
     @pytest.mark.parametrize(
         "news",
@@ -153,7 +153,7 @@ class TestIncrementalRequests:
         sessions = cache()
         session_id = a_session(sessions, {("foo", 0): 0})
         context = open_context(sessions, request(session_id=session_id, epoch=1))
-        assert told(context.respond([(context.targets[0], news)], 0)) == [("foo", 0)]
+        assert reported(context.respond([(context.targets[0], news)], 0)) == [("foo", 0)]
 
     def test_a_moved_log_start_is_reported(self) -> None:
         sessions = cache()
@@ -161,7 +161,7 @@ class TestIncrementalRequests:
         context = open_context(sessions, request(session_id=session_id, epoch=1))
         moved = row(0)
         moved.log_start_offset = 7
-        assert told(context.respond([(context.targets[0], moved)], 0)) == [("foo", 0)]
+        assert reported(context.respond([(context.targets[0], moved)], 0)) == [("foo", 0)]
 
     def test_after_an_error_the_same_high_watermark_is_reported_again(self) -> None:
         sessions = cache()
@@ -169,7 +169,7 @@ class TestIncrementalRequests:
         context = open_context(sessions, request(session_id=session_id, epoch=1))
         context.respond([(context.targets[0], row(0, -1, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER))], 0)
         context = open_context(sessions, request(session_id=session_id, epoch=2))
-        assert told(answer(context)) == [("foo", 0)]
+        assert reported(answer(context)) == [("foo", 0)]
 
     def test_after_a_divergence_the_same_high_watermark_is_reported_again(self) -> None:
         sessions = cache()
@@ -178,7 +178,7 @@ class TestIncrementalRequests:
         parted = row(0, 7, diverging_epoch=EpochEndOffset(epoch=3, end_offset=4))
         context.respond([(context.targets[0], parted)], 0)
         context = open_context(sessions, request({("foo", 0): 4}, session_id=session_id, epoch=2))
-        assert told(answer(context, 7)) == [("foo", 0)], "who truncates takes no watermark from the same answer"
+        assert reported(answer(context, 7)) == [("foo", 0)], "who truncates takes no watermark from the same answer"
 
     def test_partitions_come_and_go(self) -> None:
         sessions = cache()
@@ -186,14 +186,14 @@ class TestIncrementalRequests:
         change = request({("bar", 2): 4}, session_id=session_id, epoch=1, forgotten=(("foo", 0), ("bar", 9)))
         context = open_context(sessions, change)
         assert wanted(context) == [("foo", 1, 0), ("bar", 2, 4)]
-        assert told(answer(context)) == [("bar", 2)]
+        assert reported(answer(context)) == [("bar", 2)]
 
     def test_a_session_with_nothing_left_ends(self) -> None:
         sessions = cache()
         session_id = a_session(sessions, {("foo", 0): 0})
         context = open_context(sessions, request(session_id=session_id, epoch=1, forgotten=(("foo", 0),)))
         response = answer(context)
-        assert (response.session_id, told(response), len(sessions)) == (0, [], 0)
+        assert (response.session_id, reported(response), len(sessions)) == (0, [], 0)
 
     def test_partitions_with_returned_records_go_to_the_end_of_the_queue(self) -> None:
         sessions = cache()
@@ -265,8 +265,8 @@ class TestEpochs:
         earlier = open_context(sessions, request(session_id=session_id, epoch=1))
         later = open_context(sessions, request(session_id=session_id, epoch=2))
         response = answer(earlier, 9)
-        assert (response.error_code, told(response)) == (ErrorCode.INVALID_FETCH_SESSION_EPOCH, [])
-        assert told(answer(later, 9)) == [("foo", 0)]
+        assert (response.error_code, reported(response)) == (ErrorCode.INVALID_FETCH_SESSION_EPOCH, [])
+        assert reported(answer(later, 9)) == [("foo", 0)]
 
     def test_epoch_1_follows_the_largest_epoch(self) -> None:
         assert next_epoch(INT32_MAX) == 1
@@ -277,7 +277,7 @@ class TestEviction:
         sessions = cache(slots=1)
         a_session(sessions, {("foo", 0): 0})
         response = answer(open_context(sessions, request({("foo", 0): 0, ("bar", 0): 0})), now_ms=EVICTION_MS)
-        assert response.session_id == 0 and len(told(response)) == 2
+        assert response.session_id == 0 and len(reported(response)) == 2
 
     def test_one_that_was_not_used_for_long_goes(self) -> None:
         sessions = cache(slots=2)
@@ -312,8 +312,8 @@ class TestEviction:
         session_id = a_session(sessions, {("foo", 0): 0, ("foo", 1): 0})
         now_ms = EVICTION_MS + 1
         answer(open_context(sessions, request(session_id=session_id, epoch=1), now_ms=now_ms))
-        asked = {("bar", index): 0 for index in range(partitions)}
-        response = answer(open_context(sessions, request(asked)), now_ms=now_ms)
+        requested = {("bar", index): 0 for index in range(partitions)}
+        response = answer(open_context(sessions, request(requested)), now_ms=now_ms)
         assert (response.session_id > 0) is succeeds
 
     def test_a_cache_without_slots_has_no_sessions(self) -> None:
@@ -344,9 +344,9 @@ def test_incremental_responses_are_equivalent_to_full_ones(
     truth: dict[tuple[str, int], int] = {}
     known: dict[tuple[str, int], int] = {}
     expected: dict[tuple[str, int], int] = {("foo", 0): 0}
-    asked, session_id, epoch = request(expected), 0, 0
+    requested, session_id, epoch = request(expected), 0, 0
     for change, forgotten, watermarks in rounds:
-        context = open_context(sessions, asked)
+        context = open_context(sessions, requested)
         assert {(topic, index): offset for topic, index, offset in wanted(context)} == expected
         response = context.respond(
             [(each, row(each.partition, truth.get((each.topic, each.partition), 0))) for each in context.targets], 0
@@ -362,4 +362,4 @@ def test_incremental_responses_are_equivalent_to_full_ones(
             dropped = []
         expected = {**{key: offset for key, offset in expected.items() if key not in dropped}, **change}
         known = {key: mark for key, mark in known.items() if key in expected}
-        asked = request(change, session_id=session_id, epoch=epoch, forgotten=tuple(dropped))
+        requested = request(change, session_id=session_id, epoch=epoch, forgotten=tuple(dropped))

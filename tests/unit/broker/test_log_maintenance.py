@@ -176,9 +176,9 @@ def test_a_brokers_metrics_report_its_syncs(tmp_path: Path) -> None:
         await until(lambda: is_led(cluster, "orders"))
         for acks in (1, -1):
             assert only_code(await cluster.ask(1, produce("orders", b"a", acks=acks), 9)) == 0
-        told = broker._world.metrics.render().decode()
-        assert f"\n{metric_names.LOG_FLUSH_TIME}_count 2.0\n" in told
-        assert f"\n{metric_names.LOG_FLUSH_SECONDS}_count 2.0\n" in told
+        reported = broker._world.metrics.render().decode()
+        assert f"\n{metric_names.LOG_FLUSH_TIME}_count 2.0\n" in reported
+        assert f"\n{metric_names.LOG_FLUSH_SECONDS}_count 2.0\n" in reported
 
     run_cluster(tmp_path, story)
 
@@ -217,8 +217,8 @@ def test_a_broker_compacts_by_settings_that_change_while_it_runs(tmp_path: Path)
 
         await until(is_clean)
         assert log.cleaning.segments.size < 5 * 70
-        told = broker._world.metrics.render().decode()
-        assert f"\n{metric_names.CLEANER_DEAD_THREADS} 0.0\n" in told
-        assert f"\n{metric_names.CLEANER_MAX_DIRTY_PERCENT} " in told
+        reported = broker._world.metrics.render().decode()
+        assert f"\n{metric_names.CLEANER_DEAD_THREADS} 0.0\n" in reported
+        assert f"\n{metric_names.CLEANER_MAX_DIRTY_PERCENT} " in reported
 
     run_cluster(tmp_path, story)

@@ -167,9 +167,9 @@ def produce(name: str, *values: bytes, acks: int = -1) -> ProduceRequest:
 
 
 def fetch(name: str, offset: int = 0) -> FetchRequest:
-    asked = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
+    requested = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
     return FetchRequest(
-        topics=[FetchTopic(topic=name, topic_id=METADATA_TOPIC_ID, partitions=[asked])],
+        topics=[FetchTopic(topic=name, topic_id=METADATA_TOPIC_ID, partitions=[requested])],
         max_wait=5_000,
         min_bytes=1,
         max_bytes=1 << 20,
@@ -324,8 +324,8 @@ def test_limits_of_the_listeners_take_effect_without_a_restart(tmp_path: Path) -
 
 def test_a_brokers_queue_and_its_followers_sockets_are_as_configured(tmp_path: Path) -> None:
     async def story(cluster: Cluster) -> None:
-        asked = {"queued.max.requests": 9, "replica.socket.receive.buffer.bytes": 30_000}
-        broker = await cluster.start_broker(1, **asked)
+        requested = {"queued.max.requests": 9, "replica.socket.receive.buffer.bytes": 30_000}
+        broker = await cluster.start_broker(1, **requested)
         assert broker._queue.requests_max == 9
         check = ClusterCheck(broker.broker.cluster_id, EndpointType.BROKER)
         channels = PeerChannels(broker.broker.settings, broker.broker.metadata, check, new_random(1))
@@ -390,8 +390,8 @@ def test_the_metadata_log_is_read_through_a_broker(tmp_path: Path) -> None:
         await cluster.start_broker(1)
         await cluster.ask(1, creation("orders"))
         await until(lambda: is_led(cluster, "orders"))
-        asked = ListOffsetsPartition(partition_index=0, timestamp=LATEST, current_leader_epoch=-1)
-        request = ListOffsetsRequest(topics=[ListOffsetsTopic(name="__cluster_metadata", partitions=[asked])])
+        requested = ListOffsetsPartition(partition_index=0, timestamp=LATEST, current_leader_epoch=-1)
+        request = ListOffsetsRequest(topics=[ListOffsetsTopic(name="__cluster_metadata", partitions=[requested])])
         end = (await cluster.ask(1, request, 7)).topics[0].partitions[0].offset
         assert end > 4
         (row,) = (await cluster.ask(1, fetch("__cluster_metadata"), 13)).responses[0].partitions

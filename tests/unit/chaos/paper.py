@@ -56,8 +56,8 @@ class Paper:
         voters = "1@127.0.0.1:2"
         data = Path(self.folder) / name
         data.mkdir(exist_ok=True)
-        told = {**self.plan.node(name).properties, "controller.quorum.voters": voters, "log.dirs": str(data)}
-        path.write_text("".join(f"{key}={value}\n" for key, value in told.items()))
+        reported = {**self.plan.node(name).properties, "controller.quorum.voters": voters, "log.dirs": str(data)}
+        path.write_text("".join(f"{key}={value}\n" for key, value in reported.items()))
         return Written(str(path))
 
     def processes(self, name: str) -> dict[str, Any]:

@@ -26,7 +26,7 @@ class Seen(Observer):
     min_isr = 2
 
     def __init__(self) -> None:
-        super().__init__({}, {}, lambda asked: self.min_isr)
+        super().__init__({}, {}, lambda requested: self.min_isr)
 
     def partitions(self) -> dict[str, PartitionView]:
         return {"orders-0": ORDERS, "lost-0": PartitionView(-1, 4, (1, 2, 3), ())}
@@ -129,9 +129,9 @@ def test_enough_followers_stop_to_shrink_the_isr_below_its_minimum(tmp_path: Pat
 def test_chance_has_a_seed_which_is_reported(tmp_path: Path) -> None:
     async def story(api: Api, paper: Paper, client: Any) -> None:
         body = {"fault": "kill", "targets": ["random"]}
-        told = [(await api("POST", "/faults", body))[1] for _ in range(8)]
-        assert len({each["targets"][0] for each in told}) > 1, "eight of eight the same: once in 2,187 times"
-        for each in told:
+        reported = [(await api("POST", "/faults", body))[1] for _ in range(8)]
+        assert len({each["targets"][0] for each in reported}) > 1, "eight of eight the same: once in 2,187 times"
+        for each in reported:
             _, again = await api("POST", "/faults", {**body, "seed": each["seed"]})
             assert (again["targets"], again["seed"]) == (each["targets"], each["seed"])
 
@@ -269,15 +269,15 @@ def test_a_run_with_unreadable_output_ends_with_the_reason(
         raise RuntimeError("can't start new thread")
 
     async def main() -> None:
-        told: list[str] = []
-        scenarios = Scenarios(tmp_path / "runs", lambda run: told.append(run.state), pretender(tmp_path))
+        reported: list[str] = []
+        scenarios = Scenarios(tmp_path / "runs", lambda run: reported.append(run.state), pretender(tmp_path))
         monkeypatch.setattr(serve_scenarios, broken, refused)
         run = await scenarios.start("good", 1, None)
         assert scenarios._running is not None
         await asyncio.wait([scenarios._running[1]])
         assert (run.state, run.exit_code) == (state, exit_code)
         assert run.lines[-1] == "the output could not be read to its end: RuntimeError: can't start new thread"
-        assert told == ["running", state]
+        assert reported == ["running", state]
         assert run.process is not None and run.process.returncode is not None, "nobody reads it any more"
         monkeypatch.undo()
         await scenarios.start("good", 1, None)
@@ -306,8 +306,8 @@ def test_the_report_of_a_run_is_served_and_created_if_missing(tmp_path: Path) ->
 
         async def run(name: str) -> tuple[int, dict[str, Any]]:
             _, begun = await api("POST", "/scenarios", {"scenario": name})
-            while (told := await event(events)).get("state", "running") == "running":
-                assert told["id"] == begun["id"]
+            while (reported := await event(events)).get("state", "running") == "running":
+                assert reported["id"] == begun["id"]
             return begun["id"], (await api("GET", f"/scenarios/{begun['id']}"))[1]
 
         async def report(run_id: int, **query: str) -> tuple[int, str, str]:

@@ -61,7 +61,7 @@ def test_every_answer_is_one_that_the_document_has(url: str) -> None:
     schema = schemathesis.openapi.from_url(f"{url}/openapi.json").include(path_regex="^/v1/chaos")
     tried: dict[str, set[int]] = {}
     names = st.sampled_from(["node-1", "node-2", "node-1/broker", "all", "random", "clients", "orders-0", "nobody"])
-    said = st.fixed_dictionaries(
+    message = st.fixed_dictionaries(
         {"fault": st.sampled_from(list(KINDS)), "targets": st.lists(names, max_size=2)},
         optional={"seed": st.integers(0, 2**63 - 1), "seconds": st.floats(0.001, 86_400), "options": options()},
     )
@@ -77,7 +77,7 @@ def test_every_answer_is_one_that_the_document_has(url: str) -> None:
             derandomize=True,
             suppress_health_check=list(HealthCheck),
         )
-        @given(case=operation.as_strategy(), body=said if begins else st.none(), known=st.booleans())
+        @given(case=operation.as_strategy(), body=message if begins else st.none(), known=st.booleans())
         def check(case, body, known) -> None:
             if body is not None and known:
                 case.body = body

@@ -70,12 +70,12 @@ class FakeCluster:
     refusals: dict[str, int] = field(default_factory=dict)
     is_of_controllers: bool = False
     """Whether 101 and 102, the active one, are asked in place of brokers."""
-    asked: list[Any] = field(default_factory=list)
+    requested: list[Any] = field(default_factory=list)
     addresses: list[object] = field(default_factory=list)
     """Who was to be asked, in the order of `asked`; None for anybody."""
 
     async def ask(self, client: object, request: Any, response: type[Any], address: object = None, **_: object) -> Any:
-        self.asked.append(request)
+        self.requested.append(request)
         self.addresses.append(address)
         if self.is_of_controllers and ApiKey(request.API_KEY) not in CONTROLLER_APIS:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"no {type(request).__name__} here")

@@ -34,7 +34,7 @@ def run(*arguments: str) -> Result:
 
 
 def test_brokers_are_listed_and_described(cluster: AdminStateCluster) -> None:
-    cluster.asked[1] = {BROKER_STATE: "maintenance"}
+    cluster.requested[1] = {BROKER_STATE: "maintenance"}
     table = run("list").stdout.splitlines()
     assert table[0].split()[:3] == ["BROKER", "STATE", "ALIVE"] and table[1].split()[:3] == ["1", "draining", "yes"]
     rows = json.loads(run("list", "-o", "json").stdout)
@@ -43,8 +43,10 @@ def test_brokers_are_listed_and_described(cluster: AdminStateCluster) -> None:
         (2, "active", 0),
         (3, "active", 0),
     ]
-    told = json.loads(run("describe", "1", "-o", "json").stdout)
-    assert told["requested"] == "maintenance" and told["done"] is False and "still to move" in told["message"]
+    reported = json.loads(run("describe", "1", "-o", "json").stdout)
+    assert (
+        reported["requested"] == "maintenance" and reported["done"] is False and "still to move" in reported["message"]
+    )
 
 
 def test_maintenance_is_watched_until_it_leads_nothing(cluster: AdminStateCluster) -> None:
@@ -59,13 +61,13 @@ def test_maintenance_is_watched_until_it_leads_nothing(cluster: AdminStateCluste
 
 
 def test_the_end_of_maintenance_is_watched_until_leaderships_are_back(cluster: AdminStateCluster) -> None:
-    cluster.asked[1] = {BROKER_STATE: "maintenance"}
+    cluster.requested[1] = {BROKER_STATE: "maintenance"}
     cluster.rows = [(2, [1, 2], [1, 2])]
 
     def give_back(look: int) -> None:
         if look == 4:
             cluster.rows = [(1, [1, 2], [1, 2])]
-            del cluster.asked[1][BROKER_STATE]  # as the controller does when it is over
+            del cluster.requested[1][BROKER_STATE]  # as the controller does when it is over
 
     cluster.on_look = give_back
     done = run("maintenance", "1", "--end", "--timeout", "60")
@@ -75,24 +77,24 @@ def test_the_end_of_maintenance_is_watched_until_leaderships_are_back(cluster: A
 def test_an_operation_after_its_timeout_is_reported_and_continues(cluster: AdminStateCluster) -> None:
     late = run("decommission", "1", "--timeout", "0", "--throttle", "5000")
     assert late.exit_code == Exit.FAILED and "the cluster continues" in late.output
-    assert cluster.asked[1] == {BROKER_STATE: "decommissioned", DECOMMISSION_THROTTLE: "5000"}
-    asked = run("decommission", "1", "--no-wait")
-    assert asked.exit_code == Exit.DONE and "broker 1 is moving. 1 replica(s) left" in asked.output
+    assert cluster.requested[1] == {BROKER_STATE: "decommissioned", DECOMMISSION_THROTTLE: "5000"}
+    requested = run("decommission", "1", "--no-wait")
+    assert requested.exit_code == Exit.DONE and "broker 1 is moving. 1 replica(s) left" in requested.output
 
 
 def test_a_dry_run_validates_and_changes_nothing(cluster: AdminStateCluster) -> None:
     done = run("decommission", "1", "--dry-run")
-    assert (done.exit_code, done.output, cluster.asked) == (Exit.DONE, "broker 1 can be decommissioned\n", {})
+    assert (done.exit_code, done.output, cluster.requested) == (Exit.DONE, "broker 1 can be decommissioned\n", {})
 
 
 def test_a_broker_stays_after_all(cluster: AdminStateCluster) -> None:
-    cluster.asked[1] = {BROKER_STATE: "decommissioned"}
+    cluster.requested[1] = {BROKER_STATE: "decommissioned"}
     assert run("recommission", "1").output == "broker 1 stays; it has 1 replica(s)\n"
-    assert cluster.asked[1] == {}
+    assert cluster.requested[1] == {}
 
 
 def test_a_broker_is_forgotten(cluster: AdminStateCluster) -> None:
-    cluster.asked[3] = {BROKER_STATE: "decommissioned"}
+    cluster.requested[3] = {BROKER_STATE: "decommissioned"}
     cluster.fenced.add(3)
     assert run("unregister", "3").output == "broker 3 is not registered any more\n"
     assert cluster.forgotten == [3]

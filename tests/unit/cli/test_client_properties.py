@@ -86,11 +86,11 @@ class Asked:
     """A client whose brokers answer the so-many-th time they are asked, or are all away."""
 
     def __init__(self, watch: Watch, answers_at: int, *, is_down: bool) -> None:
-        self.watch, self.answers_at, self.is_down, self.asked = watch, answers_at, is_down, 0
+        self.watch, self.answers_at, self.is_down, self.requested = watch, answers_at, is_down, 0
 
     def list_topics(self, topic: str | None, timeout: float) -> str:
-        self.asked += 1
-        if self.asked < self.answers_at:
+        self.requested += 1
+        if self.requested < self.answers_at:
             raise KafkaException(KafkaError(KafkaError._TRANSPORT))
         return f"all of {topic}"
 
@@ -108,7 +108,7 @@ def test_brokers_that_are_slow_are_waited_for_and_brokers_that_are_missing_are_n
     away = Asked(watch, 100, is_down=True)
     with pytest.raises(SystemExit) as ended:
         reached(away, watch, "t")
-    assert (ended.value.code, away.asked) == (Exit.UNREACHABLE, 1)
+    assert (ended.value.code, away.requested) == (Exit.UNREACHABLE, 1)
     assert capsys.readouterr().err == "kvorum: no broker could be reached: refused\n"
 
 

@@ -28,7 +28,7 @@ def cluster() -> FakeCluster:
     return made
 
 
-def told(cluster: FakeCluster, *words: str) -> Any:
+def reported(cluster: FakeCluster, *words: str) -> Any:
     """Return what a command tells programs: the same in JSON and in YAML."""
     printed = run(cluster, *words, "-o", "json")
     assert printed.code == Exit.DONE, printed
@@ -36,12 +36,12 @@ def told(cluster: FakeCluster, *words: str) -> Any:
 
 
 def test_topics_are_listed_by_pattern_and_by_problem(cluster: FakeCluster) -> None:
-    assert [row["topic"] for row in told(cluster, "topics", "list", "or.*")] == ["orders"]
-    assert [row["topic"] for row in told(cluster, "topics", "list", "or")] == []
-    assert [row["topic"] for row in told(cluster, "topics", "list", "--under-replicated")] == ["orders"]
-    assert told(cluster, "topics", "list", "--unavailable") == []
+    assert [row["topic"] for row in reported(cluster, "topics", "list", "or.*")] == ["orders"]
+    assert [row["topic"] for row in reported(cluster, "topics", "list", "or")] == []
+    assert [row["topic"] for row in reported(cluster, "topics", "list", "--under-replicated")] == ["orders"]
+    assert reported(cluster, "topics", "list", "--unavailable") == []
     cluster.moving = {("orders", 1): ([3, 1], [3], [])}
-    assert told(cluster, "topics", "list", "--under-replicated") == [], "who is being added is not missing"
+    assert reported(cluster, "topics", "list", "--under-replicated") == [], "who is being added is not missing"
     assert run(cluster, "topics", "list", "(").code == Exit.USAGE
 
 
@@ -50,15 +50,15 @@ def test_several_topics_are_described_with_added_and_removed_replicas(cluster: F
     cluster.moving = {("orders", 1): ([3, 1, 2], [3], [2])}
     shown = run(cluster, "topics", "describe", "orders", "pay").out
     assert "ADDING" in shown and "REMOVING" in shown and "\n\ntopic     pay\n" in shown
-    one, other = told(cluster, "topics", "describe", "orders", "pay")
+    one, other = reported(cluster, "topics", "describe", "orders", "pay")
     assert (one["partitions"][1]["adding"], one["partitions"][1]["removing"]) == ([3], [2])
-    assert other["topic"] == "pay" and told(cluster, "topics", "describe", "pay")["topic"] == "pay"
+    assert other["topic"] == "pay" and reported(cluster, "topics", "describe", "pay")["topic"] == "pay"
 
 
 def test_a_topic_is_made_with_replicas_of_ones_own(cluster: FakeCluster) -> None:
     run(cluster, "topics", "create", "new", "--replica-assignment", "1:2,2:1")
-    (asked,) = [each for each in cluster.asked if isinstance(each, create_topics.CreateTopicsRequest)]
-    assert [(each.partition_index, each.broker_ids) for each in asked.topics[0].assignments] == [
+    (requested,) = [each for each in cluster.requested if isinstance(each, create_topics.CreateTopicsRequest)]
+    assert [(each.partition_index, each.broker_ids) for each in requested.topics[0].assignments] == [
         (0, [1, 2]),
         (1, [2, 1]),
     ]
@@ -68,18 +68,18 @@ def test_a_topic_is_made_with_replicas_of_ones_own(cluster: FakeCluster) -> None
 
 def test_commands_that_change_state_report_the_change(cluster: FakeCluster) -> None:
     cluster.groups["idle"] = DescribedGroup(group_id="idle", group_state="Empty", protocol_type="consumer")
-    assert told(cluster, "topics", "alter", "orders", "--config", "a=1") == {
+    assert reported(cluster, "topics", "alter", "orders", "--config", "a=1") == {
         **{"topic": "orders", "partitions": None, "replication_factor": None, "set": {"a": "1"}, "deleted": []}
     }
-    assert told(cluster, "topics", "delete", "pay") == [{"topic": "pay", "deleted": True}]
-    assert told(cluster, "groups", "delete", "idle") == [{"group": "idle", "deleted": True, "error": None}]
+    assert reported(cluster, "topics", "delete", "pay") == [{"topic": "pay", "deleted": True}]
+    assert reported(cluster, "groups", "delete", "idle") == [{"group": "idle", "deleted": True, "error": None}]
     refused = run(cluster, "groups", "delete", "nope", "-o", "json")
     assert refused.code == Exit.NOT_FOUND and json.loads(refused.out)[0]["error"] == "GROUP_ID_NOT_FOUND"
-    assert told(cluster, "configs", "alter", "topics", "orders", "--set", "b=2") == {
+    assert reported(cluster, "configs", "alter", "topics", "orders", "--set", "b=2") == {
         **{"entity": {"topics": "orders"}, "changed": True, "set": {"b": "2"}, "deleted": []}
     }
-    assert told(cluster, "transactions", "force-terminate", "--transactional-id", "x")["terminated"] is True
-    assert told(cluster, "features", "upgrade", "-f", "transaction.version=2")[0]["changed"] is True
+    assert reported(cluster, "transactions", "force-terminate", "--transactional-id", "x")["terminated"] is True
+    assert reported(cluster, "features", "upgrade", "-f", "transaction.version=2")[0]["changed"] is True
     shown = run(cluster, "features", "upgrade", "-f", "transaction.version=2", "-o", "yaml").out
     assert yaml.safe_load(shown)[0]["feature"] == "transaction.version"
     assert run(cluster, "topics", "alter", "orders", "--config", "a=1").out == "orders altered\n"
@@ -91,17 +91,18 @@ def test_quotas_are_set_listed_and_removed(cluster: FakeCluster) -> None:
     run(cluster, "quotas", "set", "--user-default", "request_percentage=50")
     run(cluster, "quotas", "set", "--ip", "10.0.0.7", "connection_creation_rate=2")
     rows = {
-        (row["user"], row["client"], row["ip"], row["quota"]): row["value"] for row in told(cluster, "quotas", "list")
+        (row["user"], row["client"], row["ip"], row["quota"]): row["value"]
+        for row in reported(cluster, "quotas", "list")
     }
     assert rows == {
         ("alice", "app", None, "producer_byte_rate"): 5.0,
         ("<default>", None, None, "request_percentage"): 50.0,
         (None, None, "10.0.0.7", "connection_creation_rate"): 2.0,
     }
-    assert len(told(cluster, "quotas", "list", "--user-default")) == 1
-    gone = told(cluster, "quotas", "delete", "--user-default", "request_percentage")
+    assert len(reported(cluster, "quotas", "list", "--user-default")) == 1
+    gone = reported(cluster, "quotas", "delete", "--user-default", "request_percentage")
     assert gone == {"entity": {"users": ""}, "set": {}, "deleted": ["request_percentage"], "changed": True}
-    assert told(cluster, "quotas", "list", "--user-default") == []
+    assert reported(cluster, "quotas", "list", "--user-default") == []
 
 
 @pytest.mark.parametrize(
@@ -123,11 +124,11 @@ def test_quotas_that_cannot_be_are_wrong_usage(cluster: FakeCluster, words: list
 
 def test_features_are_disabled_mapped_and_explained(cluster: FakeCluster) -> None:
     assert run(cluster, "features", "disable", "transaction.version").out == "transaction.version was disabled.\n"
-    assert told(cluster, "features", "version-mapping", "4.0-IV3")["metadata.version"] == 25
+    assert reported(cluster, "features", "version-mapping", "4.0-IV3")["metadata.version"] == 25
     assert run(cluster, "features", "version-mapping", "9.9").code == Exit.NOT_FOUND
     lines = run(cluster, "features", "dependencies", "eligible.leader.replicas.version=1").lines
     assert lines[0] == "eligible.leader.replicas.version=1 requires:"
-    assert told(cluster, "features", "dependencies", "group.version=1") == [
+    assert reported(cluster, "features", "dependencies", "group.version=1") == [
         {"feature": "group.version", "level": 1, "needs": None}
     ]
     assert run(cluster, "features", "dependencies", "x").code == Exit.USAGE
@@ -137,13 +138,13 @@ def test_features_are_disabled_mapped_and_explained(cluster: FakeCluster) -> Non
 
 
 def test_volumes_of_log_directories(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert told(cluster, "log-dirs", "--volumes") == [
+    assert reported(cluster, "log-dirs", "--volumes") == [
         {
             **{"broker": 1, "log_dir": "/data", "partitions": 3, "size": 300},
             **{"total": None, "usable": None, "error": None},
         }
     ]
-    assert told(cluster, "log-dirs", "pay", "--volumes")[0]["size"] == 100
+    assert reported(cluster, "log-dirs", "pay", "--volumes")[0]["size"] == 100
 
     def newer(_: FakeCluster, __: object) -> object:
         full = describe_log_dirs.DescribeLogDirsResult(log_dir="/a", total_bytes=10, usable_bytes=0)
@@ -204,12 +205,12 @@ def test_a_profile_is_shown_without_its_secrets(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     assert run(cluster, "profile", "show").code == Exit.NOT_FOUND
     run(cluster, "profile", "add", "one", "-b", "one:1", "-X", "sasl.password=x", "-X", "client.id=mine")
-    assert told(cluster, "profile", "show") == {
+    assert reported(cluster, "profile", "show") == {
         **{"name": "one", "bootstrap": "one:1", "in_use": True},
         "properties": {"sasl.password": "[hidden]", "client.id": "mine"},
     }
-    assert told(cluster, "profile", "use", "one") == {"name": "one", "in_use": True}
-    assert told(cluster, "profile", "remove", "one") == {"name": "one", "removed": True}
+    assert reported(cluster, "profile", "use", "one") == {"name": "one", "in_use": True}
+    assert reported(cluster, "profile", "remove", "one") == {"name": "one", "removed": True}
 
 
 # kafka-e2e-latency
@@ -284,18 +285,18 @@ def test_records_are_timed_one_by_one(cluster: FakeCluster) -> None:
 @pytest.mark.usefixtures("echo")
 def test_a_topic_that_was_just_made_is_waited_for(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """The broker that is asked may hear of it later than the one that made it."""
-    asked = 0
+    requested = 0
 
     def list_topics(client: Echo, topic: str | None = None, timeout: float = 0) -> Any:
-        nonlocal asked
-        asked += topic is not None
-        there = {"orders": type("Topic", (), {"partitions": {0: None} if asked > 3 else {}, "error": None})}
+        nonlocal requested
+        requested += topic is not None
+        there = {"orders": type("Topic", (), {"partitions": {0: None} if requested > 3 else {}, "error": None})}
         return type("Metadata", (), {"topics": there})
 
     monkeypatch.setattr(Echo, "list_topics", list_topics)
-    assert run(cluster, *E2E, "--num-records", "1", *SIZES).code == Exit.DONE and asked == 4
+    assert run(cluster, *E2E, "--num-records", "1", *SIZES).code == Exit.DONE and requested == 4
     monkeypatch.setattr(e2e, "METADATA_SECONDS", 0)
-    asked = -100
+    requested = -100
     printed = run(cluster, *E2E, "--num-records", "1", *SIZES)
     assert (printed.code, "topic orders has no partitions" in printed.err) == (Exit.FAILED, True)
 
@@ -308,7 +309,7 @@ def test_an_unexpected_response_is_an_error(cluster: FakeCluster, monkeypatch: p
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--num-records", "0", *SIZES], "--num-records must be a positive integer"),
         (["--num-records", "1", "--producer-acks", "0", "--record-size", "1"], "Please use '1' or 'all'"),
@@ -316,9 +317,9 @@ def test_an_unexpected_response_is_an_error(cluster: FakeCluster, monkeypatch: p
         (["--num-records", "1", *SIZES, "--record-header-size", "-2"], "--record-header-size must be"),
     ],
 )
-def test_an_invalid_latency_test_is_refused(cluster: FakeCluster, words: list[str], said: str) -> None:
+def test_an_invalid_latency_test_is_refused(cluster: FakeCluster, words: list[str], message: str) -> None:
     printed = run(cluster, *E2E, *words)
-    assert (printed.code, said in printed.err) == (Exit.FAILED, True)
+    assert (printed.code, message in printed.err) == (Exit.FAILED, True)
     few = run(cluster, "kafka-e2e-latency", "b:1", "orders")
     assert "Expected 5 or 6 positional arguments, but got 2" in few.err
 

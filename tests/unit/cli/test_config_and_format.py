@@ -81,7 +81,7 @@ def test_an_invalid_configuration_ends_the_node_with_the_exit_code_of_the_units(
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "message"),
     [
         (["num.partitions=three"], ":6: num.partitions=three"),
         (["", "min.insync.replicas=0"], ":7: min.insync.replicas=0"),
@@ -92,14 +92,14 @@ def test_an_invalid_configuration_ends_the_node_with_the_exit_code_of_the_units(
     ],
     ids=lambda value: value[-1] if isinstance(value, list) else "",
 )
-def test_a_wrong_value_is_an_error_with_its_line(lines: list[str], said: str, tmp_path: Path) -> None:
+def test_a_wrong_value_is_an_error_with_its_line(lines: list[str], message: str, tmp_path: Path) -> None:
     path = node(tmp_path, *lines)
     code, printed = kvorum("configs", "validate", str(path))
-    assert (code, f"{path}{said}" in printed) == (exits.Exit.CONFIG, True), printed
+    assert (code, f"{path}{message}" in printed) == (exits.Exit.CONFIG, True), printed
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("nodes:\n  - {id: 1}\n  - {id: 1}\n", ":3: name=node-1: duplicate node name node-1"),
         ("nodes:\n  - {id: 1\n", ":3: is not YAML"),
@@ -109,11 +109,11 @@ def test_a_wrong_value_is_an_error_with_its_line(lines: list[str], said: str, tm
     ],
     ids=["a node twice", "cut short", "unknown section", "wrong value", "nested value"],
 )
-def test_a_cluster_file_is_refused_with_its_line(text: str, said: str, tmp_path: Path) -> None:
+def test_a_cluster_file_is_refused_with_its_line(text: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "cluster.yaml"
     path.write_text(text)
     code, printed = kvorum("configs", "validate", str(path))
-    assert (code, f"{path}{said}" in printed) == (exits.Exit.CONFIG, True), printed
+    assert (code, f"{path}{message}" in printed) == (exits.Exit.CONFIG, True), printed
 
 
 def test_a_cluster_file_warns_of_a_misspelt_key_with_its_line(tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ def test_a_dynamic_quorum_begins_with_one_controller_or_with_those_named(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ([], "give one of --standalone, --initial-controllers and --no-initial-controllers"),
         (["-s", "-N"], "give one of --standalone, --initial-controllers and --no-initial-controllers"),
@@ -266,10 +266,10 @@ def test_a_dynamic_quorum_begins_with_one_controller_or_with_those_named(tmp_pat
     ],
 )
 def test_a_format_that_cannot_be_meant_is_refused_and_writes_nothing(
-    tmp_path: Path, words: list[str], said: str
+    tmp_path: Path, words: list[str], message: str
 ) -> None:
     code, printed = kvorum("format", controller(tmp_path), "-t", CLUSTER_ID, *words)
-    assert code != Exit.DONE and said in " ".join(printed.split()), printed
+    assert code != Exit.DONE and message in " ".join(printed.split()), printed
     assert not (tmp_path / "1").exists()
 
 
@@ -280,17 +280,17 @@ def test_the_controller_to_add_is_read_from_its_directory(tmp_path: Path) -> Non
     assert code == Exit.FAILED and "Unable to read meta.properties from" in printed
     assert kvorum("format", path, "-t", CLUSTER_ID, "-N")[0] == Exit.DONE
     directory = Uuid(state_of(tmp_path).directory_id)
-    told = f"controller 1 with directory id {directory} and endpoints: CONTROLLER://127.0.0.1:29093\n"
-    assert kvorum(*script, "add-controller", "--dry-run") == (Exit.DONE, f"DRY RUN of adding {told}")
+    reported = f"controller 1 with directory id {directory} and endpoints: CONTROLLER://127.0.0.1:29093\n"
+    assert kvorum(*script, "add-controller", "--dry-run") == (Exit.DONE, f"DRY RUN of adding {reported}")
     own = ("quorum", "add-controller", "-b", "127.0.0.1:1", "--config", path, "--dry-run")
-    assert kvorum(*own) == (Exit.DONE, f"DRY RUN of adding {told}")
+    assert kvorum(*own) == (Exit.DONE, f"DRY RUN of adding {reported}")
     removal = ("remove-controller", "-i", "1", "-d", str(directory), "--dry-run")
     words = f"DRY RUN of removing  KRaft controller 1 with directory id {directory}\n"
     assert kvorum(*script[:3], *removal) == (Exit.DONE, words)
 
 
 @pytest.mark.parametrize(
-    ("missing", "said"),
+    ("missing", "message"),
     [
         ("node.id", "node.id not found in configuration file. Is this a valid controller configuration file?"),
         ("process.roles", "process.roles did not contain 'controller' in configuration file."),
@@ -298,9 +298,9 @@ def test_the_controller_to_add_is_read_from_its_directory(tmp_path: Path) -> Non
         ("controller.listener.names", "controller.listener.names was not found."),
     ],
 )
-def test_a_file_of_no_controller_is_refused_with_kafkas_message(tmp_path: Path, missing: str, said: str) -> None:
+def test_a_file_of_no_controller_is_refused_with_kafkas_message(tmp_path: Path, missing: str, message: str) -> None:
     path = Path(controller(tmp_path))
     path.write_text("\n".join(line for line in path.read_text().splitlines() if not line.startswith(f"{missing}=")))
     script = ("kafka-metadata-quorum", "--bootstrap-server", "127.0.0.1:1", "--command-config", str(path))
     code, printed = kvorum(*script, "add-controller")
-    assert code == Exit.FAILED and said in " ".join(printed.split())
+    assert code == Exit.FAILED and message in " ".join(printed.split())

@@ -60,8 +60,8 @@ def log(tmp_path: Path) -> Path:
 
 
 def test_batches_records_and_markers_are_lines(log: Path) -> None:
-    code, lines, said = dumped("--print-data-log", str(log / f"{NAME}.log"))
-    assert (code, said) == (Exit.DONE, "")
+    code, lines, message = dumped("--print-data-log", str(log / f"{NAME}.log"))
+    assert (code, message) == (Exit.DONE, "")
     assert lines[1] == "Log starting offset: 5"
     assert lines[2].startswith(
         "baseOffset: 5 lastOffset: 6 count: 2 baseSequence: 4 lastSequence: 5 producerId: 7 producerEpoch: 1 "
@@ -87,8 +87,8 @@ def test_how_much_is_printed_is_chosen(log: Path) -> None:
 
 
 def test_a_folder_means_its_files_and_valid_indexes_pass(log: Path) -> None:
-    code, lines, said = dumped(str(log))
-    assert (code, said) == (Exit.DONE, "")
+    code, lines, message = dumped(str(log))
+    assert (code, message) == (Exit.DONE, "")
     size = int(lines[lines.index("offset: 6 position: 0") + 1].rsplit(" ", 1)[1])
     assert lines[lines.index("offset: 6 position: 0") + 1] == f"offset: 7 position: {size}"
     assert lines[-2:] == ["timestamp: 2000 offset: 6", "timestamp: 3000 offset: 7"]
@@ -106,15 +106,15 @@ def damage(path: Path, position: int, value: int) -> None:
 def test_errors_are_printed_with_an_exit_code(log: Path) -> None:
     segment, index, times = (log / f"{NAME}{suffix}" for suffix in (".log", ".index", ".timeindex"))
     damage(segment, 60 + 12, 0)
-    code, lines, said = dumped(str(segment))
-    assert code == Exit.FAILED and lines[2].endswith("isvalid: false") and "with a wrong CRC" in said
+    code, lines, message = dumped(str(segment))
+    assert code == Exit.FAILED and lines[2].endswith("isvalid: false") and "with a wrong CRC" in message
     damage(index, 3, 0)
-    code, _, said = dumped(str(index))
-    assert code == Exit.FAILED and "  Index offset: 5, log offset: 6\n" in said
+    code, _, message = dumped(str(index))
+    assert code == Exit.FAILED and "  Index offset: 5, log offset: 6\n" in message
     damage(times, 7, 1)
     damage(times, 12 + 7, 0)
-    code, _, said = dumped(str(times))
-    assert code == Exit.FAILED and "could" not in said and len(said.splitlines()) >= 2
+    code, _, message = dumped(str(times))
+    assert code == Exit.FAILED and "could" not in message and len(message.splitlines()) >= 2
     index.write_bytes(b"123")
     assert "not a multiple of 8" in dumped(str(index))[2]
     segment.write_bytes(segment.read_bytes()[:-3])
@@ -132,8 +132,8 @@ def write(path: Path, data: bytes) -> Path:
 def test_gaps_in_offsets_are_reported(tmp_path: Path) -> None:
     parts = [build_batch([Record(value=b"x")], base_offset=offset) for offset in (5, 8)]
     segment = write(tmp_path / f"{NAME}.log", b"".join(map(bytes, parts)))
-    code, _, said = dumped("--deep-iteration", str(segment))
-    assert code == Exit.DONE and "  5 is followed by 8\n" in said, "compaction leaves such logs, and they are whole"
+    code, _, message = dumped("--deep-iteration", str(segment))
+    assert code == Exit.DONE and "  5 is followed by 8\n" in message, "compaction leaves such logs, and they are whole"
 
 
 def payloads(lines: list[str]) -> list[str]:
@@ -154,9 +154,11 @@ def test_records_of_groups_and_transactions_are_json(tmp_path: Path) -> None:
     records += [Record(key=b"\x00\x63?"), Record(value=b"no key")]
     segment = write(tmp_path / f"{NAME}.log", bytes(build_batch(records, base_offset=5)))
     lines = payloads(dumped("--offsets-decoder", str(segment))[1])
-    told = 'key: {"type":"1","data":{"group":"g","topic":"t","partition":1}} payload: '
-    assert lines[0] == (told + '{"version":"4","data":{"offset":5,"leaderEpoch":-1,"metadata":"","commitTimestamp":9}}')
-    assert lines[1] == told + "<DELETE>"
+    reported = 'key: {"type":"1","data":{"group":"g","topic":"t","partition":1}} payload: '
+    assert lines[0] == (
+        reported + '{"version":"4","data":{"offset":5,"leaderEpoch":-1,"metadata":"","commitTimestamp":9}}'
+    )
+    assert lines[1] == reported + "<DELETE>"
     assert (
         '"subscription":"Pw==","assignment":{"assignedPartitions":[{"topic":"t","partitions":[1]}],"userData":null}'
         in (lines[2])

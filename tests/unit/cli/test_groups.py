@@ -181,7 +181,7 @@ def test_offsets_of_a_new_group_may_be_set(cluster: FakeCluster) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--topic", "orders"], "give exactly one of"),
         (["--topic", "orders", "--to-latest", "--to-earliest"], "give exactly one of"),
@@ -194,9 +194,9 @@ def test_offsets_of_a_new_group_may_be_set(cluster: FakeCluster) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_reset_that_is_not_one_is_wrong_usage(cluster: FakeCluster, words: list[str], said: str) -> None:
+def test_a_reset_that_is_not_one_is_wrong_usage(cluster: FakeCluster, words: list[str], message: str) -> None:
     printed = run(cluster, "groups", "reset-offsets", "pay", *words)
-    assert (printed.code, said in printed.err) == (Exit.USAGE, True), printed.err
+    assert (printed.code, message in printed.err) == (Exit.USAGE, True), printed.err
 
 
 def test_members_are_removed_by_id_by_instance_or_all(cluster: FakeCluster) -> None:
@@ -208,7 +208,7 @@ def test_members_are_removed_by_id_by_instance_or_all(cluster: FakeCluster) -> N
         Exit.DONE,
         [["CONSUMER-ID", "GROUP-INSTANCE-ID", "STATUS"], ["m-1", "-", "Removed"], ["-", "i-2", "Removed"]],
     )
-    assert {each.reason for each in cluster.asked[-1].members} == {"x"}
+    assert {each.reason for each in cluster.requested[-1].members} == {"x"}
     printed = run(cluster, "groups", "remove-members", "busy", "--member", "m-1")
     assert (printed.code, columns(printed)[1][-1]) == (Exit.FAILED, "UNKNOWN_MEMBER_ID")
     printed = run(cluster, "groups", "remove-members", "busy", "--all", "-o", "json")
@@ -216,7 +216,7 @@ def test_members_are_removed_by_id_by_instance_or_all(cluster: FakeCluster) -> N
         ("m-3", None),
         (None, "i-4"),
     ]
-    assert busy.members == [] and {each.reason for each in cluster.asked[-1].members} == {
+    assert busy.members == [] and {each.reason for each in cluster.requested[-1].members} == {
         "member was removed by an admin"
     }
     for words in ((), ("--all", "--member", "m-1")):

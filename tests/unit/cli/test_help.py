@@ -102,7 +102,7 @@ def test_the_version_is_the_packages() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["topcs"], "There is no command 'topcs'. Did you mean 'topics'?"),
         (["xyzzy"], "There is no command 'xyzzy'."),
@@ -135,9 +135,9 @@ def test_the_version_is_the_packages() -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_wrong_usage_has_a_suggestion(arguments: list[str], said: str) -> None:
+def test_wrong_usage_has_a_suggestion(arguments: list[str], message: str) -> None:
     code, printed = run(*arguments)
-    assert (code, said in printed) == (Exit.USAGE, True), printed
+    assert (code, message in printed) == (Exit.USAGE, True), printed
 
 
 def test_config_is_an_alias_of_configs(tmp_path: Path) -> None:
@@ -157,16 +157,16 @@ SSL = "listener.security.protocol.map=PLAINTEXT:SSL,CONTROLLER:PLAINTEXT"
 
 
 @pytest.mark.parametrize(
-    ("setting", "said"),
+    ("setting", "message"),
     [
         (SSL, "supports PLAINTEXT only"),
         ("num.partitions=three", "num.partitions=three"),
         ("node-9:a=1", "no node 'node-9'"),
     ],
 )
-def test_a_wrong_config_has_the_same_exit_code_in_every_command(setting: str, said: str) -> None:
+def test_a_wrong_config_has_the_same_exit_code_in_every_command(setting: str, message: str) -> None:
     code, printed = run("dev", "--set", setting)
-    assert (code, printed.count("\n"), said in printed) == (NodeExit.CONFIG, 1, True), printed
+    assert (code, printed.count("\n"), message in printed) == (NodeExit.CONFIG, 1, True), printed
 
 
 def test_an_unreachable_cluster_and_an_unknown_one_have_exit_codes_of_their_own(tmp_path: object) -> None:

@@ -97,14 +97,14 @@ def test_execute_throttles_first_and_prints_the_rollback(cluster: Cluster, plan:
         "Successfully started partition reassignment for a-0",
     ]
     moves = {A0: Move(frozenset({1, 2}), frozenset({3}))}
-    assert cluster.asked == [(moves, 1000), ({A0: [3, 1]}, 77, False)]
+    assert cluster.requested == [(moves, 1000), ({A0: [3, 1]}, 77, False)]
 
 
 def test_execute_is_refused_beside_another_until_additional_is_given(cluster: Cluster, plan: tuple[str, str]) -> None:
     cluster.ongoing = {A1: UnderWay([4, 2, 1], [4], [1])}
     (line,) = run("--execute", *plan, code=Exit.FAILED)
     assert line.startswith("Cannot execute because there is an existing partition assignment.  Use --additional")
-    assert not cluster.asked
+    assert not cluster.requested
     assert run("--execute", *plan, "--additional")[-1] == "Successfully started partition reassignment for a-0"
     cluster.refusals = {A0: "INVALID_REPLICA_ASSIGNMENT: no"}
     lines = run("--execute", *plan, "--additional", code=Exit.FAILED)
@@ -123,10 +123,10 @@ def test_verify_prints_the_progress_and_exits_with_0(cluster: Cluster, plan: tup
         "",
     )
     assert run("--verify", *plan, "--preserve-throttles") == [head, *other]
-    assert not cluster.asked
+    assert not cluster.requested
     cluster.replicas[A0] = [3, 1]
     assert run("--verify", *plan) == [head, "Reassignment of partition a-0 is completed.", "", *CLEARED]
-    assert cluster.asked == ["unthrottle"]
+    assert cluster.requested == ["unthrottle"]
 
 
 def test_cancel_ends_pending_reassignments_of_the_file(cluster: Cluster, plan: tuple[str, str]) -> None:
@@ -136,7 +136,7 @@ def test_cancel_ends_pending_reassignments_of_the_file(cluster: Cluster, plan: t
     cluster.ongoing = {A0: UnderWay([3, 1, 2], [3], [2]), A1: UnderWay([4, 2, 1], [4], [1])}
     lines = run("--cancel", *plan, "--preserve-throttles")
     assert lines == ["Successfully cancelled partition reassignment for: a-0", moves]
-    assert cluster.asked == ["unthrottle", ({A0: None}, script.TIMEOUT_MS, True)]
+    assert cluster.requested == ["unthrottle", ({A0: None}, script.TIMEOUT_MS, True)]
 
 
 def test_list_prints_a_partition_a_line(cluster: Cluster) -> None:
@@ -150,7 +150,7 @@ def test_list_prints_a_partition_a_line(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--list", "--verify"), "Command must include exactly one action: --generate, --execute, --verify"),
         (("--verify",), 'Missing required argument "[reassignment-json-file]"'),
@@ -161,9 +161,9 @@ def test_list_prints_a_partition_a_line(cluster: Cluster) -> None:
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_conflicting_options_are_refused_with_kafkas_messages(
-    cluster: Cluster, words: tuple[str, ...], said: str
+    cluster: Cluster, words: tuple[str, ...], message: str
 ) -> None:
-    assert said in "\n".join(run(*words, code=Exit.FAILED))
+    assert message in "\n".join(run(*words, code=Exit.FAILED))
 
 
 def test_a_controller_is_queried_only_to_list_and_to_cancel(cluster: Cluster, plan: tuple[str, str]) -> None:
@@ -183,7 +183,7 @@ def test_a_file_that_is_wrong_is_reported(cluster: Cluster, tmp_path: Path) -> N
 def test_replicas_move_between_log_directories(cluster: Cluster, moving: tuple[str, str]) -> None:
     cluster.moves.answer = Started([A01], [], {})
     lines = run("--execute", *moving, "--replica-alter-log-dirs-throttle", "5", "--timeout", "7")
-    assert cluster.moves.asked == [({1}, 5), ({A01: "/b"}, 7)]
+    assert cluster.moves.requested == [({1}, 5), ({A01: "/b"}, 7)]
     assert lines[-1] == "Successfully started moving log directory to /b for replica a-0 with broker 1 "
     cluster.moves.answer = Started([], [A01], {})
     lines = run("--execute", *moving, code=Exit.FAILED)
@@ -214,4 +214,4 @@ def test_cancel_has_replicas_stay_in_their_directories(cluster: Cluster, moving:
     cluster.moves.found, cluster.moves.answer = {A01: MoveState("/a", "/b", "/b")}, Started([A01], [], {})
     lines = run("--cancel", *moving)
     assert "Successfully started moving log directory to /a for replica a-0 with broker 1 " in lines, "Kafka's words"
-    assert cluster.moves.asked == [{A01: "/a"}]
+    assert cluster.moves.requested == [{A01: "/a"}]

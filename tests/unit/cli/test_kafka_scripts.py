@@ -176,7 +176,7 @@ def test_a_topic_is_created_altered_and_deleted(cluster: FakeCluster) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ([], "Command must include exactly one action"),
         (["--list", "--create"], "Command must include exactly one action"),
@@ -216,9 +216,9 @@ def test_a_topic_is_created_altered_and_deleted(cluster: FakeCluster) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_wrong_usage_of_kafka_topics_is_reported(cluster: FakeCluster, words: list[str], said: str) -> None:
+def test_wrong_usage_of_kafka_topics_is_reported(cluster: FakeCluster, words: list[str], message: str) -> None:
     printed = script(cluster, "kafka-topics", *words)
-    assert (printed.code, said in printed.err + printed.out) == (Exit.FAILED, True), printed.err
+    assert (printed.code, message in printed.err + printed.out) == (Exit.FAILED, True), printed.err
 
 
 def test_a_removed_option_is_reported_and_ignored(cluster: FakeCluster) -> None:
@@ -328,7 +328,7 @@ def test_quotas_of_a_user_a_client_and_their_defaults(cluster: FakeCluster) -> N
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--describe"], "At least one entity type must be specified"),
         (["--describe", "--topic", "a", "--entity-type", "topics"], "should not be used in conjunction"),
@@ -344,9 +344,9 @@ def test_quotas_of_a_user_a_client_and_their_defaults(cluster: FakeCluster) -> N
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_wrong_usage_of_kafka_configs_is_reported(cluster: FakeCluster, words: list[str], said: str) -> None:
+def test_wrong_usage_of_kafka_configs_is_reported(cluster: FakeCluster, words: list[str], message: str) -> None:
     printed = script(cluster, "kafka-configs", *words)
-    assert (printed.code, said in printed.err) == (Exit.FAILED, True), printed.err
+    assert (printed.code, message in printed.err) == (Exit.FAILED, True), printed.err
 
 
 @pytest.mark.parametrize(

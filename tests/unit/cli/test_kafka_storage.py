@@ -73,14 +73,14 @@ def test_a_static_quorum_takes_no_first_voters(node: Path, tmp_path: Path) -> No
 
 def test_unsupported_format_options_are_refused(node: Path, tmp_path: Path) -> None:
     words = ("format", "-t", CLUSTER_ID, "-c", str(node), "--standalone")
-    for more, said in (
+    for more, message in (
         (("--release-version", "4.0"), "metadata.version=25 is not the level of this release (30)"),
         (("--release-version", "9.9"), "Unknown metadata.version '9.9'"),
         (("--feature", "nope.version=1"), "Unsupported feature: nope.version"),
         (("--feature", "transaction.version=0"), "transaction.version=0 is not the level of this release"),
     ):
         (line,) = storage(*words, *more, code=Exit.FAILED)
-        assert said in line
+        assert message in line
     assert not (tmp_path / "a").exists(), "nothing was formatted"
     (line,) = storage("format", "-t", "short", "-c", str(node), code=Exit.FAILED)
     assert "Cluster ID string short does not appear to be a valid UUID" in line
@@ -108,6 +108,9 @@ def test_features_and_ids_are_printed_as_kafka_prints_them() -> None:
                 "metadata.version=25 (4.0-IV3) has no dependencies.",
             ],
         )
-    for wrong, said in (("nope=1", "Unknown feature: nope"), ("group.version=9", "Feature level 9 is not supported")):
+    for wrong, message in (
+        ("nope=1", "Unknown feature: nope"),
+        ("group.version=9", "Feature level 9 is not supported"),
+    ):
         (line,) = storage("feature-dependencies", "-f", wrong, code=Exit.FAILED)
-        assert said in line
+        assert message in line

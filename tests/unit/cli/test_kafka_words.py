@@ -47,8 +47,8 @@ def script(cluster: FakeCluster, name: str, *words: str) -> Printed:
 )
 def test_options_of_client_metrics_go_with_their_actions(cluster: FakeCluster, words: list[str], other: str) -> None:
     printed = script(cluster, "kafka-client-metrics", *words)
-    said = f'Option "[{words[0][2:]}]" can\'t be used with option "[{other}]"'
-    assert (printed.code, said in printed.err) == (Exit.FAILED, True), printed.err
+    message = f'Option "[{words[0][2:]}]" can\'t be used with option "[{other}]"'
+    assert (printed.code, message in printed.err) == (Exit.FAILED, True), printed.err
 
 
 def test_client_metrics_that_are_missing(cluster: FakeCluster) -> None:
@@ -72,12 +72,12 @@ def test_configs_of_missing_resources_are_no_error(cluster: FakeCluster, words: 
 
 
 def test_configs_are_described_without_alter_options(cluster: FakeCluster) -> None:
-    for words, said in (
+    for words, message in (
         (["--topic", "orders", "--add-config", "a=b"], '"[describe]" can\'t be used with option "[add-config]"'),
         (["--entity-type", "broker-loggers"], "An entity name must be specified with --describe of broker-loggers"),
     ):
         printed = script(cluster, "kafka-configs", "--describe", *words)
-        assert (printed.code, said in printed.err) == (Exit.FAILED, True), printed.err
+        assert (printed.code, message in printed.err) == (Exit.FAILED, True), printed.err
 
 
 def test_additions_are_cut_as_kafka_cuts_them() -> None:
@@ -121,8 +121,10 @@ def test_too_long_durations_are_reported() -> None:
 
 def test_a_feature_may_be_requested_at_level_0_and_is_not_dropped(cluster: FakeCluster) -> None:
     run(cluster, "features", "upgrade", "-f", "transaction.version=0")
-    (asked,) = [each for each in cluster.asked if isinstance(each, UpdateFeaturesRequest)]
-    assert [(each.feature, each.max_version_level) for each in asked.feature_updates] == [("transaction.version", 0)]
+    (requested,) = [each for each in cluster.requested if isinstance(each, UpdateFeaturesRequest)]
+    assert [(each.feature, each.max_version_level) for each in requested.feature_updates] == [
+        ("transaction.version", 0)
+    ]
 
 
 def test_of_all_groups_those_without_members_are_deleted() -> None:
@@ -140,10 +142,10 @@ def test_of_all_groups_those_without_members_are_deleted() -> None:
 
 @pytest.mark.parametrize("option", ["-b", "--bootstrap-server"])
 def test_completion_uses_the_typed_cluster(option: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+    requested: list[str] = []
 
     def ask(bootstrap: str, *_: Any, **__: Any) -> list[str]:
-        asked.append(bootstrap)
+        requested.append(bootstrap)
         return ["orders"]
 
     monkeypatch.setattr(completion, "with_cluster", ask)
@@ -155,7 +157,7 @@ def test_completion_uses_the_typed_cluster(option: str, monkeypatch: pytest.Monk
         "COMP_CWORD": str(len(typed.split(" ")) - 1),
     }
     result = CliRunner().invoke(main, [], prog_name="kvorum", env=environment)
-    assert (asked, result.output) == (["there:1"], "plain,orders\n")
+    assert (requested, result.output) == (["there:1"], "plain,orders\n")
 
 
 class Terminal:
@@ -264,7 +266,7 @@ def test_a_file_of_properties_and_a_profile_of_another_cluster(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--describe", "--group", "g", "--topic", "t"], 'Option "[topic]" can\'t be used with option "[describe]"'),
         (["--list", "--topic", "t"], 'Option "[topic]" can\'t be used with option "[list]"'),
@@ -273,9 +275,11 @@ def test_a_file_of_properties_and_a_profile_of_another_cluster(
         (["--list", "--type", "share"], "Valid types are: Classic, Consumer"),
     ],
 )
-def test_options_of_consumer_groups_that_do_not_go_together(cluster: FakeCluster, words: list[str], said: str) -> None:
+def test_options_of_consumer_groups_that_do_not_go_together(
+    cluster: FakeCluster, words: list[str], message: str
+) -> None:
     printed = script(cluster, "kafka-consumer-groups", *words)
-    assert (printed.code, said in printed.err) == (Exit.FAILED, True), printed.err
+    assert (printed.code, message in printed.err) == (Exit.FAILED, True), printed.err
 
 
 def test_an_invalid_pattern_is_reported_without_failure(cluster: FakeCluster) -> None:

@@ -201,10 +201,10 @@ class FakeLog:
 
     def __init__(self, start: int) -> None:
         self.start = start
-        self.asked: list[tuple[str, object]] = []
+        self.requested: list[tuple[str, object]] = []
 
     async def ask(self, request: Any, response: type[Any], address: object = None, **_: object) -> Any:
-        self.asked.append((type(request).__name__, address))
+        self.requested.append((type(request).__name__, address))
         if isinstance(request, describe_quorum.DescribeQuorumRequest):
             listener = describe_quorum.Listener(name="CONTROLLER", host="controller", port=9093)
             partition = describe_quorum.ResponsePartitionData(leader_id=7)
@@ -212,10 +212,12 @@ class FakeLog:
             nodes = [describe_quorum.Node(node_id=7, listeners=[listener])]
             return describe_quorum.DescribeQuorumResponse(topics=[topic], nodes=nodes)
         if isinstance(request, fetch_snapshot.FetchSnapshotRequest):
-            asked = request.topics[0].partitions[0]
+            requested = request.topics[0].partitions[0]
             data = snapshot_of_first()
             row = fetch_snapshot.ResponsePartitionSnapshot(
-                size=len(data), position=asked.position, unaligned_records=data[asked.position : asked.position + 100]
+                size=len(data),
+                position=requested.position,
+                unaligned_records=data[requested.position : requested.position + 100],
             )
             topics = [fetch_snapshot.ResponseTopicSnapshot(partitions=[row])]
             return fetch_snapshot.FetchSnapshotResponse(topics=topics)
@@ -245,9 +247,9 @@ def test_over_the_wire_it_is_the_same_snapshot_or_not(start: int) -> None:
     assert tree["local"] == {"offset": str(END), "epoch": "3"}
     assert tree["image"]["topics"]["byName"]["orders"]["0"]["leader"] == "2"
     assert tree["image"]["configs"]["TOPIC"]["orders"] == {"retention.ms": "7"}
-    pieces = sum(name == "FetchSnapshotRequest" for name, _ in log.asked)
+    pieces = sum(name == "FetchSnapshotRequest" for name, _ in log.requested)
     assert (pieces > 1) == (start > 0), "a snapshot comes in pieces, where there is one"
-    assert all(address in (None, ("controller", 9093)) for _, address in log.asked)
+    assert all(address in (None, ("controller", 9093)) for _, address in log.requested)
 
 
 def test_several_matches_of_a_pattern_are_one_document(folder: Path) -> None:

@@ -197,7 +197,7 @@ def test_old_option_names_have_each_tools_own_message() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--num-records", "0", "--record-size", "1"], "--num-records should be greater than zero"),
         (["--num-records", "1", "--record-size", "0"], "--record-size should be greater than zero"),
@@ -208,18 +208,18 @@ def test_old_option_names_have_each_tools_own_message() -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_invalid_tests_are_refused(words: list[str], said: str) -> None:
+def test_invalid_tests_are_refused(words: list[str], message: str) -> None:
     base = ["kafka-producer-perf-test", "--bootstrap-server", "127.0.0.1:1", "--topic", "t", "--throughput", "-1"]
     printed = run(FakeCluster(), *base, *words)
-    assert (printed.code, said in printed.err) == (Exit.FAILED, True), printed.err
+    assert (printed.code, message in printed.err) == (Exit.FAILED, True), printed.err
 
 
 def test_a_consumer_needs_a_topic_a_count_and_a_date_format_that_is_one() -> None:
     base = ["kafka-consumer-perf-test", "--bootstrap-server", "127.0.0.1:1"]
-    for words, said in (
+    for words, message in (
         (["--num-records", "1"], "[topic], [include]"),
         (["--topic", "t"], "[num-records]"),
         (["--topic", "t", "--messages", "1", "--date-format", "QQ"], "unknown pattern QQ"),
     ):
         printed = run(FakeCluster(), *base, *words)
-        assert (printed.code, said in printed.err) == (Exit.FAILED, True), printed.err
+        assert (printed.code, message in printed.err) == (Exit.FAILED, True), printed.err

@@ -18,10 +18,10 @@ SENT: list[dict[str, Any]] = []
 
 class FakeMessage:
     def __init__(self, topic: str, offset: int) -> None:
-        self.told = {"topic": topic, "partition": 1, "offset": offset, "timestamp": (1, 1_000)}
+        self.reported = {"topic": topic, "partition": 1, "offset": offset, "timestamp": (1, 1_000)}
 
     def __getattr__(self, name: str) -> Any:
-        return lambda: self.told[name]
+        return lambda: self.reported[name]
 
 
 class FakeProducer:
@@ -115,8 +115,8 @@ def test_json_is_read_as_consume_prints_it() -> None:
 def test_an_invalid_line_ends_it_and_earlier_records_are_sent(line: bytes) -> None:
     printed = run("-J", given=b'{"value": "first"}\n' + line + b'\n{"value": "last"}\n')
     assert printed.exit_code == Exit.FAILED and [each["value"] for each in SENT] == [b"first"]
-    first, said = printed.stderr.splitlines()
-    assert first == "1 records" and said.startswith("kvorum: record 2")
+    first, message = printed.stderr.splitlines()
+    assert first == "1 records" and message.startswith("kvorum: record 2")
 
 
 def test_the_position_of_each_record_can_be_printed() -> None:

@@ -25,23 +25,23 @@ class Moves(LogDirMoves):
     """Stands for LogDirMoves: what is asked, and what is answered."""
 
     def __init__(self) -> None:
-        self.asked: list[Any] = []
+        self.requested: list[Any] = []
         self.answer = Started([], [], {})
         self.found: dict[Replica, MoveState] = {}
 
     async def ask(self, wanted: Mapping[Replica, str]) -> Started:
-        self.asked.append(dict(wanted))
+        self.requested.append(dict(wanted))
         return self.answer if wanted else Started([], [], {})
 
     async def begin(self, wanted: Mapping[Replica, str], timeout_ms: int) -> Started:
-        self.asked.append((dict(wanted), timeout_ms))
+        self.requested.append((dict(wanted), timeout_ms))
         return self.answer
 
     async def states(self, wanted: Mapping[Replica, str]) -> dict[Replica, MoveState]:
         return self.found
 
     async def throttle(self, brokers: Iterable[int], bytes_a_second: int) -> None:
-        self.asked.append((set(brokers), bytes_a_second))
+        self.requested.append((set(brokers), bytes_a_second))
 
 
 class Cluster:
@@ -51,7 +51,7 @@ class Cluster:
         self.ongoing: dict[Place, UnderWay] = {}
         self.replicas = {A0: [1, 2], A1: [2, 1]}
         self.racks: dict[int, str | None] = dict.fromkeys(range(1, 5))
-        self.asked: list[Any] = []
+        self.requested: list[Any] = []
         self.refusals: dict[Place, str] = {}
         self.moves = Moves()
 
@@ -68,20 +68,20 @@ class Cluster:
         return {(place, broker): f"/disk{broker}" for place, replicas in current.items() for broker in replicas}
 
     async def sizes(self, brokers: Iterable[int]) -> dict[ReplicaFile, int]:
-        self.asked.append(set(brokers))
+        self.requested.append(set(brokers))
         return {ReplicaFile(A0, 1, False): 100, ReplicaFile(A0, 3, False): 30, ReplicaFile(A0, 1, True): 80}
 
     async def alter(
         self, wanted: Mapping[Place, list[int] | None], timeout_ms: int, *, may_resize: bool = True
     ) -> dict[Place, str]:
-        self.asked.append((dict(wanted), timeout_ms, may_resize))
+        self.requested.append((dict(wanted), timeout_ms, may_resize))
         return self.refusals
 
     async def throttle(self, moves: Mapping[Place, Move], bytes_a_second: int) -> None:
-        self.asked.append((dict(moves), bytes_a_second))
+        self.requested.append((dict(moves), bytes_a_second))
 
     async def unthrottle(self, wanted: Mapping[Place, list[int]]) -> tuple[list[int], list[str]]:
-        self.asked.append("unthrottle")
+        self.requested.append("unthrottle")
         return list(self.racks), sorted({place.topic for place in wanted})
 
 
@@ -116,13 +116,13 @@ def test_generate_writes_a_plan_for_execute(cluster: Cluster, tmp_path: Path) ->
     topics = tmp_path / "topics.json"
     topics.write_text('{"version": 1, "topics": [{"topic": "a"}]}')
     options = ("--topics-to-move-json-file", str(topics), "--broker-list", "3,4")
-    told = run("generate", *options)
-    assert told.exit_code == Exit.DONE and '"replicas": [1, 2]' in told.output.splitlines()[1]
+    reported = run("generate", *options)
+    assert reported.exit_code == Exit.DONE and '"replicas": [1, 2]' in reported.output.splitlines()[1]
     proposed = tmp_path / "proposed.json"
     proposed.write_text(run("generate", *options, "-o", "json").output)
     done = run("execute", "--reassignment-json-file", str(proposed))
     assert done.exit_code == Exit.DONE and done.output.endswith("partition reassignments for a-0,a-1\n")
-    ((wanted, _, _),) = cluster.asked
+    ((wanted, _, _),) = cluster.requested
     assert {place: sorted(replicas) for place, replicas in wanted.items()} == {A0: [3, 4], A1: [3, 4]}
 
 
@@ -135,7 +135,7 @@ def test_generate_keeps_permitted_replicas(cluster: Cluster, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("brokers", "racks", "said", "code"),
+    ("brokers", "racks", "message", "code"),
     [
         ("3,9", None, "there is no broker 9", Exit.NOT_FOUND),
         ("3,3", None, "duplicate broker", Exit.USAGE),
@@ -145,13 +145,13 @@ def test_generate_keeps_permitted_replicas(cluster: Cluster, tmp_path: Path) -> 
     ],
 )
 def test_generate_reports_impossible_requests(
-    cluster: Cluster, tmp_path: Path, brokers: str, racks: str | None, said: str, code: Exit
+    cluster: Cluster, tmp_path: Path, brokers: str, racks: str | None, message: str, code: Exit
 ) -> None:
     cluster.racks[3] = racks
     topics = tmp_path / "topics.json"
     topics.write_text('{"topics": [{"topic": "a"}]}')
-    told = run("generate", "--topics-to-move-json-file", str(topics), "--broker-list", brokers)
-    assert told.exit_code == code and said in told.output
+    reported = run("generate", "--topics-to-move-json-file", str(topics), "--broker-list", brokers)
+    assert reported.exit_code == code and message in reported.output
 
 
 def test_a_throttle_comes_before_the_move(cluster: Cluster, plan: tuple[str, str]) -> None:
@@ -159,45 +159,45 @@ def test_a_throttle_comes_before_the_move(cluster: Cluster, plan: tuple[str, str
     done = run("execute", *plan, *options)
     assert done.exit_code == Exit.DONE
     moves = {A0: Move(frozenset({1, 2}), frozenset({3}))}
-    assert cluster.asked == [(moves, 1000), ({A0: [3, 1]}, 77, False)]
+    assert cluster.requested == [(moves, 1000), ({A0: [3, 1]}, 77, False)]
     assert json.loads(done.output.splitlines()[2])["partitions"][0]["replicas"] == [1, 2], "to go back with"
 
 
 def test_an_additional_reassignment_needs_the_option(cluster: Cluster, plan: tuple[str, str]) -> None:
     cluster.ongoing = {A1: UnderWay([4, 2, 1], [4], [1])}
-    told = run("execute", *plan)
-    assert told.exit_code == Exit.FAILED and "--additional" in told.output and not cluster.asked
-    assert run("execute", *plan, "--additional").exit_code == Exit.DONE and len(cluster.asked) == 1
+    reported = run("execute", *plan)
+    assert reported.exit_code == Exit.FAILED and "--additional" in reported.output and not cluster.requested
+    assert run("execute", *plan, "--additional").exit_code == Exit.DONE and len(cluster.requested) == 1
 
 
 def test_rejections_are_reported(cluster: Cluster, plan: tuple[str, str]) -> None:
     cluster.refusals = {A0: "INVALID_REPLICA_ASSIGNMENT: no"}
-    told = run("execute", *plan)
-    assert told.exit_code == Exit.FAILED and "a-0: INVALID_REPLICA_ASSIGNMENT: no" in told.output
+    reported = run("execute", *plan)
+    assert reported.exit_code == Exit.FAILED and "a-0: INVALID_REPLICA_ASSIGNMENT: no" in reported.output
     del cluster.replicas[A0]
     assert run("execute", *plan).exit_code == Exit.NOT_FOUND
 
 
 def test_verify_takes_throttles_off_once_nothing_is_under_way(cluster: Cluster, plan: tuple[str, str]) -> None:
     cluster.ongoing = {A0: UnderWay([3, 1, 2], [3], [2])}
-    told = run("verify", *plan)
-    assert told.exit_code == Exit.FAILED and "in progress" in told.output and not cluster.asked
+    reported = run("verify", *plan)
+    assert reported.exit_code == Exit.FAILED and "in progress" in reported.output and not cluster.requested
     cluster.ongoing = {}
-    told = run("verify", *plan, "--preserve-throttles")
-    assert told.exit_code == Exit.FAILED and "not as wanted" in told.output and not cluster.asked
+    reported = run("verify", *plan, "--preserve-throttles")
+    assert reported.exit_code == Exit.FAILED and "not as wanted" in reported.output and not cluster.requested
     cluster.replicas[A0] = [3, 1]
-    told = run("verify", *plan)
-    assert told.exit_code == Exit.DONE and "completed" in told.output and cluster.asked == ["unthrottle"]
+    reported = run("verify", *plan)
+    assert reported.exit_code == Exit.DONE and "completed" in reported.output and cluster.requested == ["unthrottle"]
 
 
 def test_cancel_ends_only_the_files_pending_reassignments(cluster: Cluster, plan: tuple[str, str]) -> None:
-    told = run("cancel", *plan)
-    assert told.exit_code == Exit.DONE and "None of the specified" in told.output
-    cluster.asked.clear()
+    reported = run("cancel", *plan)
+    assert reported.exit_code == Exit.DONE and "None of the specified" in reported.output
+    cluster.requested.clear()
     cluster.ongoing = {A0: UnderWay([3, 1, 2], [3], [2]), A1: UnderWay([4, 2, 1], [4], [1])}
-    told = run("cancel", *plan, "--preserve-throttles")
-    assert told.exit_code == Exit.DONE and "cancelled partition reassignment for: a-0" in told.output
-    assert cluster.asked == [({A0: None}, TIMEOUT_MS, True)]
+    reported = run("cancel", *plan, "--preserve-throttles")
+    assert reported.exit_code == Exit.DONE and "cancelled partition reassignment for: a-0" in reported.output
+    assert cluster.requested == [({A0: None}, TIMEOUT_MS, True)]
 
 
 def test_pending_reassignments_are_listed(cluster: Cluster) -> None:
@@ -210,26 +210,26 @@ def test_pending_reassignments_are_listed(cluster: Cluster) -> None:
 def test_a_file_that_is_wrong_is_reported(cluster: Cluster, tmp_path: Path) -> None:
     file = tmp_path / "wrong.json"
     file.write_text('{"version": 1, "partitions": []}')
-    told = run("execute", "--reassignment-json-file", str(file))
-    assert told.exit_code == Exit.USAGE and "no partition" in told.output
+    reported = run("execute", "--reassignment-json-file", str(file))
+    assert reported.exit_code == Exit.USAGE and "no partition" in reported.output
 
 
 def test_verify_waits_until_nothing_of_the_file_is_under_way(
     cluster: Cluster, plan: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reassign_verify, "WAIT_PAUSE_SECONDS", 0.0)
-    asked = 0
+    requested = 0
 
     async def under_way() -> dict[Place, UnderWay]:
-        nonlocal asked
-        asked += 1
-        if asked == 3:
+        nonlocal requested
+        requested += 1
+        if requested == 3:
             cluster.replicas[A0] = [3, 1]
-        return {A0: UnderWay([3, 1, 2], [3], [2])} if asked < 3 else {}
+        return {A0: UnderWay([3, 1, 2], [3], [2])} if requested < 3 else {}
 
     monkeypatch.setattr(cluster, "under_way", under_way)
-    told = run("verify", *plan, "--wait", "60")
-    assert told.exit_code == Exit.DONE and "completed" in told.output and asked == 4
+    reported = run("verify", *plan, "--wait", "60")
+    assert reported.exit_code == Exit.DONE and "completed" in reported.output and requested == 4
 
 
 def test_verify_waits_no_longer_than_its_timeout(
@@ -237,24 +237,24 @@ def test_verify_waits_no_longer_than_its_timeout(
 ) -> None:
     cluster.ongoing = {A0: UnderWay([3, 1, 2], [3], [2])}
     monkeypatch.setattr(reassign_verify, "WAIT_PAUSE_SECONDS", 0.01)
-    told = run("verify", *plan, "--wait", "0.001")
-    assert told.exit_code == Exit.FAILED and "in progress" in told.output
+    reported = run("verify", *plan, "--wait", "0.001")
+    assert reported.exit_code == Exit.FAILED and "in progress" in reported.output
 
 
 def test_verify_waits_for_moves_between_directories_too(
     cluster: Cluster, moving: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reassign_verify, "WAIT_PAUSE_SECONDS", 0.0)
-    asked = 0
+    requested = 0
 
     async def states(wanted: Mapping[Replica, str]) -> dict[Replica, MoveState]:
-        nonlocal asked
-        asked += 1
-        return {A01: MoveState("/a", "/b", "/b") if asked < 3 else MoveState("/b", None, "/b")}
+        nonlocal requested
+        requested += 1
+        return {A01: MoveState("/a", "/b", "/b") if requested < 3 else MoveState("/b", None, "/b")}
 
     monkeypatch.setattr(cluster.moves, "states", states)
-    told = run("verify", *moving, "--wait", "60")
-    assert told.exit_code == Exit.DONE and asked == 4 and "unthrottle" in cluster.asked
+    reported = run("verify", *moving, "--wait", "60")
+    assert reported.exit_code == Exit.DONE and requested == 4 and "unthrottle" in cluster.requested
 
 
 def test_remaining_bytes_to_copy_are_counted(cluster: Cluster) -> None:
@@ -264,7 +264,7 @@ def test_remaining_bytes_to_copy_are_counted(cluster: Cluster) -> None:
 
     assert asyncio.run(left({})) is None
     cluster.ongoing = {A0: UnderWay([3, 1, 2], [3], [2]), A1: UnderWay([4, 1], [4], [])}
-    assert asyncio.run(left({})) == 70 and cluster.asked[-1] == {1, 2, 3}
+    assert asyncio.run(left({})) == 70 and cluster.requested[-1] == {1, 2, 3}
     cluster.moves.found = {A01: MoveState("/a", "/b", "/b")}
     assert asyncio.run(left({A01: "/b"})) == 70 + 20
 
@@ -285,7 +285,7 @@ def test_log_dirs_of_the_file_are_moves_on_their_brokers(cluster: Cluster, movin
     cluster.moves.answer = Started([A01], [], {})
     done = run("execute", *moving, "--replica-alter-log-dirs-throttle", "5", "--timeout", "7")
     assert done.exit_code == Exit.DONE, done.output
-    assert cluster.moves.asked == [({1}, 5), ({A01: "/b"}, 7)]
+    assert cluster.moves.requested == [({1}, 5), ({A01: "/b"}, 7)]
     assert "The replica-alter-dir throttle limit was set to 5 B/s" in done.output
     assert done.output.endswith("Successfully started moving log directory to /b for replica a-0 with broker 1\n")
 
@@ -294,9 +294,9 @@ def test_the_json_output_has_the_changes_and_the_rollback_has_directories(
     cluster: Cluster, moving: tuple[str, str], plan: tuple[str, str]
 ) -> None:
     cluster.moves.answer = Started([A01], [], {})
-    told = json.loads(run("execute", *moving, "-o", "json").output)
-    assert told["before"]["partitions"][0]["log_dirs"] == ["/disk1", "/disk2"]
-    assert told["started"] == ["a-0"] and told["log_dir_moves"] == [
+    reported = json.loads(run("execute", *moving, "-o", "json").output)
+    assert reported["before"]["partitions"][0]["log_dirs"] == ["/disk1", "/disk2"]
+    assert reported["started"] == ["a-0"] and reported["log_dir_moves"] == [
         {"topic": "a", "partition": 0, "broker": 1, "log_dir": "/b"}
     ]
     cluster.ongoing = {A0: UnderWay([3, 1, 2], [3], [2])}
@@ -307,8 +307,8 @@ def test_the_json_output_has_the_changes_and_the_rollback_has_directories(
 def test_a_proposal_is_yaml_if_that_is_wanted(cluster: Cluster, tmp_path: Path) -> None:
     file = tmp_path / "topics.json"
     file.write_text('{"version": 1, "topics": [{"topic": "a"}]}')
-    told = run("generate", "--topics-to-move-json-file", str(file), "--broker-list", "3,4", "-o", "yaml")
-    found = yaml.safe_load(told.output)
+    reported = run("generate", "--topics-to-move-json-file", str(file), "--broker-list", "3,4", "-o", "yaml")
+    found = yaml.safe_load(reported.output)
     assert found["version"] == 1 and {each["partition"] for each in found["partitions"]} == {0, 1}
 
 
@@ -343,12 +343,12 @@ def test_verify_reports_how_far_moves_are(
     cluster.moves.found = {A01: state}
     done = run("verify", *moving)
     assert words in done.output and (done.exit_code == Exit.DONE) is is_done
-    assert ("unthrottle" in cluster.asked) is (state.future is None)
+    assert ("unthrottle" in cluster.requested) is (state.future is None)
 
 
 def test_cancel_has_replicas_stay_where_they_are(cluster: Cluster, moving: tuple[str, str]) -> None:
     cluster.moves.found, cluster.moves.answer = {A01: MoveState("/a", "/b", "/b")}, Started([A01], [], {})
     assert "Successfully cancelled log directory move for: a-0-1" in run("cancel", *moving).output
-    assert cluster.moves.asked == [{A01: "/a"}]
+    assert cluster.moves.requested == [{A01: "/a"}]
     cluster.moves.found = {A01: MoveState("/b", None, "/b")}
     assert "None of the specified partition moves are active." in run("cancel", *moving).output

@@ -90,16 +90,16 @@ def test_too_long_a_line_is_reported_and_stops_no_other(capsys: pytest.CaptureFi
     sends = stream(producer, lines(20, long=5))
     sends.run()
     assert (sends.acknowledged, sends.failed) == (19, 1)
-    said = capsys.readouterr().err
-    assert "a record was not delivered" in said and "1 records were not delivered, 19 were" in said
+    message = capsys.readouterr().err
+    assert "a record was not delivered" in message and "1 records were not delivered, 19 were" in message
 
 
 def test_rejections_of_the_cluster_are_reported_once_and_counted(capsys: pytest.CaptureFixture[str]) -> None:
     sends = stream(FakeProducer(refuses=b"1"), lines(20))
     sends.run()
     assert (sends.acknowledged, sends.failed) == (9, 11)
-    said = capsys.readouterr().err
-    assert said.count("a record was not delivered") == 1 and "11 records were not delivered, 9 were" in said
+    message = capsys.readouterr().err
+    assert message.count("a record was not delivered") == 1 and "11 records were not delivered, 9 were" in message
 
 
 def test_a_stop_does_not_wait_for_undeliverable_records(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,7 @@ MADE = plan_of(spec(settings=["num.partitions=3"]), "id")
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("requested", "message"),
     [
         (spec(settings=["num.partitions=3"]), []),
         (spec(settings=["num.partitions=4"]), ["every node: num.partitions=4 is ignored; it stays 3"]),
@@ -41,9 +41,9 @@ MADE = plan_of(spec(settings=["num.partitions=3"]), "id")
     ],
     ids=["same", "another value", "left out", "added", "another folder", "a node more", "a node less"],
 )
-def test_differences_are_reported_by_node_and_key(asked: ClusterSpec, said: list[str]) -> None:
-    found = differences(MADE, asked)
-    assert [line for line in found if "process.roles" not in line and "listeners" not in line] == said
+def test_differences_are_reported_by_node_and_key(requested: ClusterSpec, message: list[str]) -> None:
+    found = differences(MADE, requested)
+    assert [line for line in found if "process.roles" not in line and "listeners" not in line] == message
 
 
 def test_a_secret_that_differs_is_named_and_not_shown() -> None:

@@ -24,7 +24,7 @@ class FakeCluster:
 
     def __init__(self, folder: Path) -> None:
         self.paths = ClusterPaths(str(folder))
-        self.asked: list[str] = []
+        self.requested: list[str] = []
         self.started = threading.Event()
         self.go_on: Callable[[], object] = lambda: None
         self.waiting: list[tuple[str, str]] = []
@@ -36,7 +36,7 @@ class FakeCluster:
     def start_without_waiting(self, *names: str) -> list[tuple[str, int]]:
         if "none" in names:
             raise ClusterError("there is no node 'none'")
-        self.asked += names
+        self.requested += names
         self.started.set()
         self.go_on()
         pipes = []
@@ -57,17 +57,17 @@ class Serving:
     def __init__(self, cluster: FakeCluster) -> None:
         self.cluster: Any = cluster
         self.wakeup, self.writer = os.pipe()
-        self.told: list[int] = []
+        self.reported: list[int] = []
         self.thread = threading.Thread(target=self._run)
         self.listening = threading.Event()
 
     def _run(self) -> None:
         with foreground._control_socket(self.cluster.paths) as server:
             self.listening.set()
-            foreground._serve(self.cluster, server, self.wakeup, self.told)
+            foreground._serve(self.cluster, server, self.wakeup, self.reported)
 
     def end(self) -> None:
-        self.told.append(15)
+        self.reported.append(15)
         os.write(self.writer, b"\0")
         self.thread.join(30)
         assert not self.thread.is_alive()

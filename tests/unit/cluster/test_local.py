@@ -122,13 +122,13 @@ def test_brokers_stop_before_the_controllers_that_they_need(tmp_path: Path) -> N
             cluster.kill(name)
 
 
-@pytest.mark.parametrize(("code", "told"), [(Exit.CONFIG, Exit.CONFIG), (Exit.BUSY, Exit.BUSY), (3, 1), (0, 1)])
+@pytest.mark.parametrize(("code", "reported"), [(Exit.CONFIG, Exit.CONFIG), (Exit.BUSY, Exit.BUSY), (3, 1), (0, 1)])
 def test_the_foreground_process_exits_with_the_code_of_a_node_that_must_not_restart(
-    cluster: LocalCluster, code: int, told: int
+    cluster: LocalCluster, code: int, reported: int
 ) -> None:
     cluster.wrap = lambda name, command: [sys.executable, "-c", f"raise SystemExit({int(code)})"]
     seen: list[dict[str, str]] = []
-    assert run_until_signal(cluster, lambda outcome, _: seen.append(outcome)) == told
+    assert run_until_signal(cluster, lambda outcome, _: seen.append(outcome)) == reported
     assert seen == [{NODE: "died"}]
 
 

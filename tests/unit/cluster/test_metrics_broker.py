@@ -312,6 +312,6 @@ def test_partitions_may_come_and_go_while_a_scrape_is_between_two_slices() -> No
 def test_configs_that_do_not_count_are_reported() -> None:
     metrics, server = a_broker()
     server.parts = server.running
-    told = scraped(metrics)
-    assert told[names.CONFIGS_LEFT_OUT, (("key", "log.roll.ms"), ("layer", "dynamic config of this broker"))] == 1
-    assert told[names.BROKER_METADATA_APPLY_ERRORS, ()] == 3
+    reported = scraped(metrics)
+    assert reported[names.CONFIGS_LEFT_OUT, (("key", "log.roll.ms"), ("layer", "dynamic config of this broker"))] == 1
+    assert reported[names.BROKER_METADATA_APPLY_ERRORS, ()] == 3

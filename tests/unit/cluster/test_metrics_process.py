@@ -127,13 +127,13 @@ def test_a_long_halt_is_reported_and_those_that_follow_soon_are_counted(capfd: p
         watch.start()
         await asyncio.sleep(LOOK_MS / 2_000)
         assert await halt(0.4, 0.4) == []
-        (told,) = await halt(0.8, 0.2)
-        late, *rest = told.split()
+        (reported,) = await halt(0.8, 0.2)
+        late, *rest = reported.split()
         assert 700 <= int(late.removeprefix("ms=")) <= 800 and rest == ["computed_ms=200", "unsaid=0"]
         assert await halt(0.8, 0.0) == await halt(0.9, 0.0) == []
         await asyncio.sleep(WARN_EVERY_MS / 1000)
-        (told,) = await halt(3, 3)
-        assert told.endswith("computed_ms=3000 unsaid=2")
+        (reported,) = await halt(3, 3)
+        assert reported.endswith("computed_ms=3000 unsaid=2")
 
     loop.run_until_complete(go())
     watch.close()

@@ -61,5 +61,5 @@ def test_files_removed_meanwhile_are_omitted(gone: str, tmp_path: Path) -> None:
             return names
 
     (found,) = logs_in(tmp_path, Removing()).logs("t", 0)
-    told = [(each.base_offset, each.max_timestamp_ms) for each in found.segments]
-    assert told == {"log": [(10, 9)], "timeindex": [(0, None), (10, 9)], "folder": []}[gone]
+    reported = [(each.base_offset, each.max_timestamp_ms) for each in found.segments]
+    assert reported == {"log": [(10, 9)], "timeindex": [(0, None), (10, 9)], "folder": []}[gone]

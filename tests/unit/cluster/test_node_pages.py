@@ -98,15 +98,17 @@ def test_a_process_reports_its_identity_and_start_time(role: str) -> None:
 
 
 def test_the_log_is_reported_from_a_level_on_the_newest_last() -> None:
-    asked = Asked()
+    requested = Asked()
     for number in range(300):
         level = Level.ERROR if number % 100 == 0 else Level.INFO
-        asked.ring.add(LogLine(1_772_360_130.5 + number, level, "broker", f"event {number}", {"partition": number}), 50)
-    asked.ring.add(LogLine(1_772_360_131.0, Level.DEBUG, "broker", "detail", {}), 50)
-    body = asked.ask("GET", "/v1/node/log")[1]
+        requested.ring.add(
+            LogLine(1_772_360_130.5 + number, level, "broker", f"event {number}", {"partition": number}), 50
+        )
+    requested.ring.add(LogLine(1_772_360_131.0, Level.DEBUG, "broker", "detail", {}), 50)
+    body = requested.ask("GET", "/v1/node/log")[1]
     assert [line["facts"]["partition"] for line in body["lines"]] == list(range(100, 300))
     assert body["dropped"] == 0
-    body = asked.ask("GET", "/v1/node/log?lines=2&level=ERROR")[1]
+    body = requested.ask("GET", "/v1/node/log?lines=2&level=ERROR")[1]
     assert [line["message"] for line in body["lines"]] == ["event 100", "event 200"]
     assert body["lines"][1] == {
         "time": "2026-03-01T10:18:50.500Z",
@@ -115,10 +117,10 @@ def test_the_log_is_reported_from_a_level_on_the_newest_last() -> None:
         "message": "event 200",
         "facts": {"partition": 200},
     }
-    assert asked.ask("GET", "/v1/node/log?lines=1&level=debug")[1]["lines"][0]["message"] == "detail"
+    assert requested.ask("GET", "/v1/node/log?lines=1&level=debug")[1]["lines"][0]["message"] == "detail"
     for _ in range(LINES_MAX):
-        asked.ring.add(LogLine(0.0, Level.INFO, "broker", "later", {}), 50)
-    body = asked.ask("GET", f"/v1/node/log?lines={LINES_MAX}")[1]
+        requested.ring.add(LogLine(0.0, Level.INFO, "broker", "later", {}), 50)
+    body = requested.ask("GET", f"/v1/node/log?lines={LINES_MAX}")[1]
     assert (len(body["lines"]), body["dropped"]) == (LINES_MAX, 301)
 
 
@@ -135,11 +137,11 @@ def test_connections_are_reported_up_to_the_limit_with_how_many_there_are() -> N
     async def main() -> None:
         listeners = tuple(Listener(name, "127.0.0.1", 0, Router([])) for name in ("CLIENTS", "INTERNAL"))
         ports = [await listener.start() for listener in listeners]
-        asked = Asked(listeners=listeners)
+        requested = Asked(listeners=listeners)
         opened = [await asyncio.open_connection("127.0.0.1", port) for port in (*ports, ports[0])]
         await until(lambda: sum(listener.connection_count for listener in listeners) == 3)
         whole, some = [
-            json.loads((await asked.pages.answer(Request("GET", "/v1/node/connections", True, query, LOCAL))).body)
+            json.loads((await requested.pages.answer(Request("GET", "/v1/node/connections", True, query, LOCAL))).body)
             for query in ("", "limit=2")
         ]
         assert whole["total"] == some["total"] == 3
@@ -163,17 +165,17 @@ def test_connections_are_reported_up_to_the_limit_with_how_many_there_are() -> N
 
 
 def test_a_controlled_shutdown_is_answered_and_begun() -> None:
-    asked = Asked()
-    answer, body = asked.ask("POST", "/v1/node/controlled-shutdown")
-    assert (answer.status, body, asked.ended) == (202, {"stopping": True}, 1)
+    requested = Asked()
+    answer, body = requested.ask("POST", "/v1/node/controlled-shutdown")
+    assert (answer.status, body, requested.ended) == (202, {"stopping": True}, 1)
 
 
 def test_an_action_with_a_condition_is_refused() -> None:
     for name in ("if-match", "if-none-match", "if-unmodified-since", "if-something-new"):
-        asked = Asked()
-        assert asked.refused("POST", "/v1/node/controlled-shutdown", {**LOCAL, name: "*"})[0] == 412
-        assert asked.ended == 0
-        assert asked.ask("GET", "/v1/node", {**LOCAL, name: "*"})[0].status == 200
+        requested = Asked()
+        assert requested.refused("POST", "/v1/node/controlled-shutdown", {**LOCAL, name: "*"})[0] == 412
+        assert requested.ended == 0
+        assert requested.ask("GET", "/v1/node", {**LOCAL, name: "*"})[0].status == 200
 
 
 def test_a_snapshot_is_answered_when_it_is_written_and_refused_while_one_is() -> None:
@@ -203,9 +205,9 @@ def test_a_parameter_that_is_wrong_or_unknown_is_400(target: str) -> None:
 
 
 def test_an_action_takes_no_parameters() -> None:
-    asked = Asked()
-    assert asked.refused("POST", "/v1/node/controlled-shutdown?wait=1") == (400, "BAD_PARAMETER")
-    assert asked.ended == 0
+    requested = Asked()
+    assert requested.refused("POST", "/v1/node/controlled-shutdown?wait=1") == (400, "BAD_PARAMETER")
+    assert requested.ended == 0
 
 
 @pytest.mark.parametrize("path", ["/v1/", "/v1/nodes", "/v1/node/", "/v1/node/snapshot", "/v1/node/log/1"])
@@ -219,15 +221,15 @@ def test_pages_of_the_other_role_are_404() -> None:
 
 
 def test_another_method_is_405_with_the_allowed_one() -> None:
-    asked = Asked()
+    requested = Asked()
     for path in BROKER[:3]:
-        assert asked.refused("POST", path) == (405, "METHOD_NOT_ALLOWED")
-        assert asked.ask("POST", path)[0].headers == (("Allow", "GET, HEAD"),)
-        assert asked.ask("HEAD", path)[0].status == 200
+        assert requested.refused("POST", path) == (405, "METHOD_NOT_ALLOWED")
+        assert requested.ask("POST", path)[0].headers == (("Allow", "GET, HEAD"),)
+        assert requested.ask("HEAD", path)[0].status == 200
     for method in ("GET", "HEAD", "PUT"):
-        assert asked.refused(method, BROKER[3]) == (405, "METHOD_NOT_ALLOWED")
-    assert asked.ask("GET", BROKER[3])[0].headers == (("Allow", "POST"),)
-    assert asked.ended == 0
+        assert requested.refused(method, BROKER[3]) == (405, "METHOD_NOT_ALLOWED")
+    assert requested.ask("GET", BROKER[3])[0].headers == (("Allow", "POST"),)
+    assert requested.ended == 0
 
 
 def with_token(role: Role | None) -> dict[str, str]:
@@ -245,17 +247,17 @@ def with_token(role: Role | None) -> dict[str, str]:
 )
 def test_with_tokens_each_page_is_for_a_role(role: str, method: str, path: str, needs: Role) -> None:
     there = SnapshotTaken(snapshot_id=SnapshotId(end_offset=1, epoch=1), size=1, written=False)
-    asked = Asked(role, GUARDED, there)
-    assert asked.refused(method, path, with_token(None)) == (401, "UNAUTHENTICATED")
-    assert asked.ask(method, path, with_token(None))[0].headers == (("WWW-Authenticate", "Bearer"),)
-    assert asked.refused(method, path, {"authorization": "Bearer nobody's"}) == (401, "UNAUTHENTICATED")
+    requested = Asked(role, GUARDED, there)
+    assert requested.refused(method, path, with_token(None)) == (401, "UNAUTHENTICATED")
+    assert requested.ask(method, path, with_token(None))[0].headers == (("WWW-Authenticate", "Bearer"),)
+    assert requested.refused(method, path, {"authorization": "Bearer nobody's"}) == (401, "UNAUTHENTICATED")
     for each in Role:
         if each < needs:
-            assert asked.refused(method, path, with_token(each)) == (403, "FORBIDDEN_ROLE")
-            assert asked.ended == 0
+            assert requested.refused(method, path, with_token(each)) == (403, "FORBIDDEN_ROLE")
+            assert requested.ended == 0
         else:
-            assert asked.ask(method, path, with_token(each))[0].status < 300
-    assert (asked.ended > 0) is (path == BROKER[3])
+            assert requested.ask(method, path, with_token(each))[0].status < 300
+    assert (requested.ended > 0) is (path == BROKER[3])
 
 
 @pytest.mark.parametrize("path", ["/v1/node", "/v1/node/controlled-shutdown", "/v1/nowhere"])
@@ -272,10 +274,10 @@ def test_with_tokens_each_page_is_for_a_role(role: str, method: str, path: str, 
     ],
 )
 def test_cross_origin_requests_are_refused(path: str, headers: dict[str, str], error: str) -> None:
-    asked = Asked()
+    requested = Asked()
     method = "POST" if path.endswith("shutdown") else "GET"
-    assert asked.refused(method, path, headers) == (403, error)
-    assert asked.ended == 0
+    assert requested.refused(method, path, headers) == (403, error)
+    assert requested.ended == 0
 
 
 def entrance(host: str, tokens: Path | None = None) -> Entrance:
@@ -304,14 +306,14 @@ def test_a_file_of_tokens_that_cannot_be_read_shuts_the_pages(tmp_path: Path, te
     file = tmp_path / "tokens"
     if text is not None:
         file.write_text(text)
-    asked = Asked(entrance=entrance("127.0.0.1", file))
+    requested = Asked(entrance=entrance("127.0.0.1", file))
     for method, path in (("GET", "/v1/node"), ("POST", "/v1/node/controlled-shutdown")):
-        answer, body = asked.ask(method, path)
+        answer, body = requested.ask(method, path)
         assert (answer.status, body["error"]) == (503, "TOKENS_UNREADABLE") and KEY in body["message"]
-    assert asked.ended == 0
+    assert requested.ended == 0
 
 
-def over_http(go: Callable[[int], Awaitable[None]], asked: Asked) -> None:
+def over_http(go: Callable[[int], Awaitable[None]], requested: Asked) -> None:
     """Run `go` against a server that has the section and another page."""
 
     async def live() -> Answer:
@@ -319,7 +321,7 @@ def over_http(go: Callable[[int], Awaitable[None]], asked: Asked) -> None:
 
     async def main() -> None:
         port = free_ports(["127.0.0.1"])[0]
-        server = HttpServer("127.0.0.1", port, {"/health/live": live}, {PREFIX: asked.pages.answer})
+        server = HttpServer("127.0.0.1", port, {"/health/live": live}, {PREFIX: requested.pages.answer})
         await server.start()
         try:
             async with asyncio.timeout(30):
@@ -341,9 +343,9 @@ async def exchange(port: int, request: str) -> tuple[str, dict[str, str], str]:
 
 
 def test_method_parameters_and_token_are_transferred_unchanged() -> None:
-    asked = Asked(entrance=GUARDED)
+    requested = Asked(entrance=GUARDED)
     token = TOKENS[Role.ADMIN].upper()
-    asked.pages._entrance = Entrance(Access({hash_of(token): Role.ADMIN}))
+    requested.pages._entrance = Entrance(Access({hash_of(token): Role.ADMIN}))
 
     async def go(port: int) -> None:
         bearer = f"Host: a\nAuthorization: Bearer {token}"
@@ -353,11 +355,11 @@ def test_method_parameters_and_token_are_transferred_unchanged() -> None:
         assert (first, json.loads(body)["error"]) == ("HTTP/1.1 400 Bad Request", "BAD_PARAMETER")
         first, headers, body = await exchange(port, "POST /v1/node/controlled-shutdown HTTP/1.1\nHost: a")
         assert (first, headers["WWW-Authenticate"]) == ("HTTP/1.1 401 Unauthorized", "Bearer")
-        assert asked.ended == 0
+        assert requested.ended == 0
         first, _, body = await exchange(
             port, f"POST /v1/node/controlled-shutdown HTTP/1.1\n{bearer}\nContent-Length: 0"
         )
-        assert (first, json.loads(body), asked.ended) == ("HTTP/1.1 202 Accepted", {"stopping": True}, 1)
+        assert (first, json.loads(body), requested.ended) == ("HTTP/1.1 202 Accepted", {"stopping": True}, 1)
         first, headers, _ = await exchange(port, f"PUT /v1/node/controlled-shutdown HTTP/1.1\n{bearer}")
         assert (first, headers["Allow"]) == ("HTTP/1.1 405 Method Not Allowed", "POST")
         first, _, body = await exchange(port, "HEAD /v1/node HTTP/1.1\n" + bearer)
@@ -367,15 +369,15 @@ def test_method_parameters_and_token_are_transferred_unchanged() -> None:
         first, headers, _ = await exchange(port, "POST /health/live HTTP/1.1\nHost: a")
         assert (first, headers["Allow"]) == ("HTTP/1.1 405 Method Not Allowed", "GET, HEAD")
 
-    over_http(go, asked)
+    over_http(go, requested)
 
 
 @pytest.mark.parametrize("name", ["Host", "Origin", "Authorization", "Sec-Fetch-Site"])
 def test_a_duplicate_authorization_header_is_rejected(name: str) -> None:
-    asked = Asked()
+    requested = Asked()
 
     async def go(port: int) -> None:
         twice = f"Host: localhost\n{name}: localhost\n{name.upper()}: other"
         assert (await exchange(port, f"GET /v1/node HTTP/1.1\n{twice}"))[0] == "HTTP/1.1 400 Bad Request"
 
-    over_http(go, asked)
+    over_http(go, requested)

@@ -68,8 +68,8 @@ def test_a_chosen_port_is_reserved_until_its_node_listens() -> None:
     with bound("127.0.0.1", [chosen]) as holder:
         assert holder.getsockname()[1] != chosen
     command = f"from kvorum.cluster.ports import bound; print(bound('127.0.0.1', [{chosen}]).getsockname()[1])"
-    asked = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True, timeout=60)
-    assert int(asked.stdout) not in (0, chosen), "another process leaves it alone, too"
+    requested = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True, timeout=60)
+    assert int(requested.stdout) not in (0, chosen), "another process leaves it alone, too"
     many = [free_ports(["127.0.0.1"])[0] for _ in range(RESERVED_MAX)]
     with bound("127.0.0.1", [chosen]) as holder:
         assert holder.getsockname()[1] == chosen, "reserved are the last ones only"

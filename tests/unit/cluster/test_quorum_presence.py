@@ -155,11 +155,11 @@ def test_a_moved_observer_that_became_a_voter_reports_its_address() -> None:
 def test_a_controller_among_bootstrap_servers_of_another_cluster_ends_at_its_first_start(
     monkeypatch: pytest.MonkeyPatch, epoch: int, is_wrong: bool
 ) -> None:
-    asked: list[Address] = []
+    requested: list[Address] = []
 
     class Foreign:
         def __init__(self, where: Callable[[], Address], **options: object) -> None:
-            asked.append(where())
+            requested.append(where())
 
         async def request(self, message: Message, *, timeout_ms: int) -> Message:
             raise ForeignPeer("theirs")
@@ -180,9 +180,9 @@ def test_a_controller_among_bootstrap_servers_of_another_cluster_ends_at_its_fir
             on_fault=faults.append,
         )
         presence.start()
-        await until(lambda: faults if is_wrong else len(asked) > 4)
+        await until(lambda: faults if is_wrong else len(requested) > 4)
         assert [type(each) for each in faults] == ([WrongCluster] if is_wrong else [])
-        assert {*asked} == {("a", 1), ("b", 2)}, "it does not ask itself"
+        assert {*requested} == {("a", 1), ("b", 2)}, "it does not ask itself"
         await presence.close()
 
     monkeypatch.setattr(quorum_presence, "Channel", Foreign)

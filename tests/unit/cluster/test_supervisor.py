@@ -59,7 +59,7 @@ class Node:
         )
         os.close(writing)
         self.waiting: list[tuple[str, str]] = []
-        self.told = readiness.wait_all([("node", reading)], 60, on_waiting=lambda *line: self.waiting.append(line))[
+        self.reported = readiness.wait_all([("node", reading)], 60, on_waiting=lambda *line: self.waiting.append(line))[
             "node"
         ]
 
@@ -73,7 +73,7 @@ class Node:
 
 def test_a_node_is_ready_when_all_roles_are_and_stops_the_broker_first(tmp_path: Path) -> None:
     node = Node(tmp_path)
-    assert node.told == "ready"
+    assert node.reported == "ready"
     assert (tmp_path / "node.pid").exists()
     node.process.terminate()
     assert node.process.wait(60) == Exit.DONE
@@ -107,7 +107,7 @@ def test_a_crashed_child_is_started_again(tmp_path: Path) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
     """)
     node = Node(tmp_path, broker=crash_once + WAIT)
-    assert node.told == "ready"
+    assert node.reported == "ready"
     assert len([event for event in node.events() if event.startswith("broker started")]) == 2
     node.process.terminate()
     assert node.process.wait(60) == Exit.DONE
@@ -116,7 +116,7 @@ def test_a_crashed_child_is_started_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("code", [Exit.CONFIG, Exit.DATA_REFUSED, Exit.FATAL, Exit.BUSY])
 def test_a_child_that_refuses_to_run_ends_the_node_with_its_reason(tmp_path: Path, code: Exit) -> None:
     node = Node(tmp_path, broker=f"sys.exit({int(code)})")
-    assert node.told == "died"
+    assert node.reported == "died"
     assert node.process.wait(60) == code
     assert all(wait_for_exit(child, 30) for child in node.children())
 
@@ -134,7 +134,7 @@ def test_a_stop_signal_to_a_child_stops_the_node(tmp_path: Path, role: str) -> N
 
 def test_the_starter_of_a_node_gets_the_reason_why_a_role_is_not_ready(tmp_path: Path) -> None:
     node = Node(tmp_path, broker='readiness.report("waiting for\\n2")\nreadiness.report("waiting for 3")\n' + WAIT)
-    assert node.told == "ready"
+    assert node.reported == "ready"
     assert node.waiting == [("node", "broker: waiting for 2"), ("node", "broker: waiting for 3")]
     node.process.terminate()
     assert node.process.wait(60) == Exit.DONE
@@ -145,8 +145,8 @@ def test_a_reason_that_is_not_read_blocks_nothing(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv(readiness.VARIABLE, str(writing))
     for _ in range(1000):
         readiness.report("x" * 10_000)
-    told = readiness.read_lines(reading)
-    assert told[0] is None and {len(each) for each in told[1]} == {readiness.REASON_CHARACTERS_MAX}
+    reported = readiness.read_lines(reading)
+    assert reported[0] is None and {len(each) for each in reported[1]} == {readiness.REASON_CHARACTERS_MAX}
     os.close(reading)
     readiness.report("no one reads")
     os.close(writing)
@@ -162,7 +162,7 @@ def test_readiness_distinguishes_ready_died_and_late() -> None:
     pipes = {name: os.pipe() for name in ("ready", "died", "late")}
     os.write(pipes["ready"][1], readiness.READY)
     os.close(pipes["died"][1])
-    told = readiness.wait_all([(name, pipe[0]) for name, pipe in pipes.items()], 0.1)
-    assert told == {"ready": "ready", "died": "died", "late": "late"}
+    reported = readiness.wait_all([(name, pipe[0]) for name, pipe in pipes.items()], 0.1)
+    assert reported == {"ready": "ready", "died": "died", "late": "late"}
     os.close(pipes["ready"][1])
     os.close(pipes["late"][1])

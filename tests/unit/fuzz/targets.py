@@ -181,11 +181,11 @@ class Connections:
         self._loop.run_forever()
 
     def _check(self, data: bytes, written: bytes) -> str:
-        asked = frames_of(data)
+        requested = frames_of(data)
         answers = frames_of(written)
         assert sum(len(answer) + 4 for answer in answers) == len(written), "an answer was cut"
-        assert len(answers) <= len(asked)
-        for request, answer in zip(asked, answers, strict=False):
+        assert len(answers) <= len(requested)
+        for request, answer in zip(requested, answers, strict=False):
             assert request[4:8] == answer[:4], "an answer to something else"
         return str(min(len(answers), 3))
 

@@ -69,15 +69,15 @@ def test_a_connection_reports_its_client_its_requests_and_its_bytes() -> None:
         hello = request_frame(
             ApiVersionsRequest(client_software_name="librdkafka", client_software_version="2.3.0"), 3, 1, "first"
         )
-        asked = [hello, request_frame(MetadataRequest(), 9, 2, "second")]
+        requested = [hello, request_frame(MetadataRequest(), 9, 2, "second")]
         got = 0
-        for request in asked:
+        for request in requested:
             writer.write(request)
             got += 4 + len(await read_frame(reader))
         (connection,) = listener.connections()
         found = describe(connection, now_s=asyncio.get_running_loop().time(), now_ms=NOW_MS)
         assert (found.client_id, found.software_name, found.software_version) == ("second", "librdkafka", "2.3.0")
-        assert (found.requests, found.bytes_in, found.bytes_out) == (2, sum(map(len, asked)), got)
+        assert (found.requests, found.bytes_in, found.bytes_out) == (2, sum(map(len, requested)), got)
         assert found.listener == "PLAINTEXT" and found.id.startswith(f"PLAINTEXT-{found.address}-")
         assert found.address == "{}:{}".format(*writer.get_extra_info("sockname"))
         assert 0 <= NOW_MS - found.since_ms < 30_000

@@ -329,8 +329,8 @@ def test_a_client_that_does_not_take_its_answers_holds_nothing_of_it_either() ->
         port = await listener.start()
         reader, stalled = await asyncio.open_connection("127.0.0.1", port, limit=1_000)
         count = 600
-        asked = b"".join(request_frame(MetadataRequest(), 9, number) for number in range(count))
-        stalled.write(asked + produce(1_000_000)[:40_000])
+        requested = b"".join(request_frame(MetadataRequest(), 9, number) for number in range(count))
+        stalled.write(requested + produce(1_000_000)[:40_000])
         shared = listener._shared
         assert shared is not None
         await until(lambda: [each for each in shared.by_activity if is_stalled(each)])
@@ -409,15 +409,15 @@ class Callbacks:
 
 
 def test_a_throttle_that_ends_does_not_let_a_request_overtake_a_handlers_first_step() -> None:
-    loop, told = Callbacks(), list[bool]()
-    muting = Muting(loop, lambda: told.append(muting.is_on))  # type: ignore[arg-type]
+    loop, reported = Callbacks(), list[bool]()
+    muting = Muting(loop, lambda: reported.append(muting.is_on))  # type: ignore[arg-type]
     muting.hold(0.1)
     muting.yield_turn()
     loop.timed.pop()()  # timers first, as uvloop has it
     assert muting.is_on and not muting.is_muted
     loop.soon.pop()()
     assert not muting.is_on
-    assert told == [True, False]
+    assert reported == [True, False]
     muting.hold(0.1)
     muting.yield_turn()
     loop.soon.pop()()

@@ -150,13 +150,13 @@ def test_bytes_that_were_in_hand_at_once_are_paid_for_by_the_longest_time_alone(
     each wait begins with windows that are not over yet."""
     count, size = 30, 1_500
     together, time = broker(((("client-id", "app"),), {PRODUCE: 1_000.0}))
-    told = [together.throttle_ms(client(), produced=size) for _ in range(count)]
-    assert told == sorted(told) and told[-1] == count * size - 10_000, "all beyond ten seconds' worth"
+    reported = [together.throttle_ms(client(), produced=size) for _ in range(count)]
+    assert reported == sorted(reported) and reported[-1] == count * size - 10_000, "all beyond ten seconds' worth"
     one_by_one, time = broker(((("client-id", "app"),), {PRODUCE: 1_000.0}))
     began = time.s
     for _ in range(count):
         time.s += one_by_one.throttle_ms(client(), produced=size) / 1000
-    assert told[-1] / 1000 <= time.s - began <= told[-1] / 1000 * 1.25
+    assert reported[-1] / 1000 <= time.s - began <= reported[-1] / 1000 * 1.25
 
 
 def test_time_that_was_in_hand_at_once_is_not_paid_for_by_the_longest_time() -> None:
@@ -165,9 +165,9 @@ def test_time_that_was_in_hand_at_once_is_not_paid_for_by_the_longest_time() -> 
     for _ in range(100):
         ctx = client()
         ctx.received_ms = time.s * 1000 - 10
-        told = found.throttle_ms(ctx)
-    assert told == 1_000
-    time.s += told / 1000
+        reported = found.throttle_ms(ctx)
+    assert reported == 1_000
+    time.s += reported / 1000
     (meter,) = found.request.meters()
     assert meter.measure.measure(time.s * 1000) > 8 * meter.bound
     assert found.times(client()) and not found.times(client("other"))

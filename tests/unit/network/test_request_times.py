@@ -134,7 +134,7 @@ def test_kafkas_names_report_followers_from_consumers_and_questions_from_additio
     assert metric_name("Fetch", None) == "Fetch"
 
 
-def told(metrics: Metrics) -> dict[tuple[str, ...], float]:
+def reported(metrics: Metrics) -> dict[tuple[str, ...], float]:
     """Return {(name, request, quantile or version or error): value}."""
     return {
         (
@@ -160,14 +160,14 @@ def test_a_scrape_reports_where_the_time_went() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", await listener.start())
         frames = [request_frame(InitProducerIdRequest(), 4, 1), request_frame(MetadataRequest(), 13, 2)]
         writer.write(b"".join(frames))
-        await until(lambda: ("kvorum_request_seconds_count", "Metadata") in told(metrics))
-        assert (names.TOTAL_TIME, "Metadata", MEDIAN) not in told(metrics), "it is not sent"
+        await until(lambda: ("kvorum_request_seconds_count", "Metadata") in reported(metrics))
+        assert (names.TOTAL_TIME, "Metadata", MEDIAN) not in reported(metrics), "it is not sent"
         since = loop.time()
         await until(lambda: loop.time() > since + 0.05)
         answer.set_result(InitProducerIdResponse())
         for _ in frames:
             await read_frame(reader)
-        found = told(metrics)
+        found = reported(metrics)
         waited = 50 * (1 - NEAR)
         assert found[names.REMOTE_TIME, "InitProducerId", MEDIAN] > waited
         assert found[names.RESPONSE_QUEUE_TIME, "InitProducerId", MEDIAN] < waited
@@ -193,10 +193,10 @@ def test_fetch_is_reported_as_a_whole_beside_its_parts() -> None:
         handler = Handler(ApiKey.FETCH, (4, 17), handle)
         listener = listener_of(handler, metrics=RegistryMetrics(metrics, asyncio.get_running_loop().time))
         reader, writer = await asyncio.open_connection("127.0.0.1", await listener.start())
-        for asked in (fetch(), fetch(), fetch(state=2)):
-            writer.write(request_frame(asked, 17))
+        for requested in (fetch(), fetch(), fetch(state=2)):
+            writer.write(request_frame(requested, 17))
             await read_frame(reader)
-        found = told(metrics)
+        found = reported(metrics)
         for api, count in (("FetchConsumer", 2), ("FetchFollower", 1), ("Fetch", 3)):
             assert found[names.REQUESTS, api, "17"] == count
             assert found[names.REQUEST_ERRORS, api, "NONE"] == count
@@ -219,13 +219,13 @@ def test_a_connection_that_is_lost_before_its_answer_is_sent_reports_no_times() 
         listener = listener_of(handler, metadata_handler(), metrics=RegistryMetrics(metrics, loop.time))
         _, writer = await asyncio.open_connection("127.0.0.1", await listener.start())
         writer.write(request_frame(InitProducerIdRequest(), 4, 1) + request_frame(MetadataRequest(), 13, 2))
-        await until(lambda: ("kvorum_request_seconds_count", "Metadata") in told(metrics))
+        await until(lambda: ("kvorum_request_seconds_count", "Metadata") in reported(metrics))
         writer.close()
         await until(lambda: listener.connection_count == 0)
         answer.set_result(InitProducerIdResponse())
         await until(lambda: answer.done())
-        assert (names.TOTAL_TIME, "Metadata", MEDIAN) not in told(metrics)
-        assert told(metrics)[f"{names.TOTAL_TIME}_count", "Metadata"] == 1, "it was counted"
+        assert (names.TOTAL_TIME, "Metadata", MEDIAN) not in reported(metrics)
+        assert reported(metrics)[f"{names.TOTAL_TIME}_count", "Metadata"] == 1, "it was counted"
         await listener.close()
 
     run(main)

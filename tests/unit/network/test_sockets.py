@@ -36,8 +36,8 @@ async def accepted_sizes(settings: Mapping[str, object]) -> list[int]:
 
 def test_accepted_sockets_have_the_buffers_that_were_requested() -> None:
     async def main() -> None:
-        asked = {"socket.send.buffer.bytes": 30_000, "socket.receive.buffer.bytes": 20_000}
-        assert await accepted_sizes(asked) == [60_000, 40_000]
+        requested = {"socket.send.buffer.bytes": 30_000, "socket.receive.buffer.bytes": 20_000}
+        assert await accepted_sizes(requested) == [60_000, 40_000]
 
     run(main)
 

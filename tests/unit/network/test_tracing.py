@@ -105,11 +105,11 @@ def test_a_traced_request_reports_its_stages_and_the_others_report_nothing(log_l
         )
         assert (second["api"], second["correlation_id"], second["left"]) == ("InitProducerId", "2", "1")
         assert second["errors"] == "NOT_COORDINATOR:1"
-        for told, index in ((first, 2), (second, 1)):
-            assert told["bytes_in"] == str(len(frames[index]) - 4)
-            assert told["bytes_out"] == str(len(answers[index]) + 4)
-            assert told["client_id"] == "app"
-            assert all(float(told[stage]) >= 0 for stage in STAGES if stage in told)
+        for reported, index in ((first, 2), (second, 1)):
+            assert reported["bytes_in"] == str(len(frames[index]) - 4)
+            assert reported["bytes_out"] == str(len(answers[index]) + 4)
+            assert reported["client_id"] == "app"
+            assert all(float(reported[stage]) >= 0 for stage in STAGES if stage in reported)
         assert "wait_ms" in second and "wait_ms" not in first
         assert all(float(first[stage]) > 0 for stage in STAGES if stage != "wait_ms")
         assert tracing.armed is None
@@ -129,8 +129,8 @@ def test_a_request_without_a_response_is_also_traced(log_lines: list[str]) -> No
         _, writer = await asyncio.open_connection("127.0.0.1", await listener.start())
         writer.write(request_frame(InitProducerIdRequest(), 4, 9))
         await until(lambda: traced(log_lines))
-        (told,) = traced(log_lines)
-        assert (told["correlation_id"], told["errors"], told["bytes_out"]) == ("9", "-", "0")
+        (reported,) = traced(log_lines)
+        assert (reported["correlation_id"], reported["errors"], reported["bytes_out"]) == ("9", "-", "0")
         writer.close()
         await listener.close()
 
@@ -150,9 +150,9 @@ def test_a_request_whose_client_left_before_the_response_is_also_traced(log_line
         assert traced(log_lines) == []
         writer.close()
         await until(lambda: traced(log_lines))
-        (told,) = traced(log_lines)
-        assert (told["correlation_id"], told["errors"], told["bytes_out"]) == ("9", "-", "0")
-        assert "wait_ms" in told and "encode_ms" not in told
+        (reported,) = traced(log_lines)
+        assert (reported["correlation_id"], reported["errors"], reported["bytes_out"]) == ("9", "-", "0")
+        assert "wait_ms" in reported and "encode_ms" not in reported
         await listener.close()
 
     run(main)
@@ -167,7 +167,10 @@ def test_one_correlation_id_is_traced_for_all_clients(log_lines: list[str]) -> N
         for correlation_id, client_id in ((6, "a"), (7, "a"), (8, "b"), (7, "b")):
             writer.write(request_frame(MetadataRequest(), 13, correlation_id, client_id))
             await read_frame(reader)
-        assert [(told["correlation_id"], told["client_id"]) for told in traced(log_lines)] == [("7", "a"), ("7", "b")]
+        assert [(reported["correlation_id"], reported["client_id"]) for reported in traced(log_lines)] == [
+            ("7", "a"),
+            ("7", "b"),
+        ]
         writer.close()
         await listener.close()
 
@@ -194,10 +197,14 @@ def test_a_forwarded_request_is_traced_for_the_client_behind_it(log_lines: list[
         for number, broker, data, host in ((3, "broker-2", another, 8), (4, "broker-1", inside, 9)):
             writer.write(request_frame(envelope(data, host), 0, number, broker))
             await read_frame(reader)
-        (told,) = traced(log_lines)
-        assert (told["api"], told["client_id"], told["correlation_id"]) == ("Envelope", "broker-1", "4")
-        assert (told["inside"], told["inside_client_id"], told["inside_correlation_id"]) == ("Metadata", "app", "7")
-        assert told["inside_client"] == "10.0.0.9"
+        (reported,) = traced(log_lines)
+        assert (reported["api"], reported["client_id"], reported["correlation_id"]) == ("Envelope", "broker-1", "4")
+        assert (reported["inside"], reported["inside_client_id"], reported["inside_correlation_id"]) == (
+            "Metadata",
+            "app",
+            "7",
+        )
+        assert reported["inside_client"] == "10.0.0.9"
         writer.close()
         await listener.close()
 
@@ -227,10 +234,10 @@ class CountingLane:
     api_key = int(ApiKey.INIT_PRODUCER_ID)
 
     def __init__(self) -> None:
-        self.asked = self.settled = 0
+        self.requested = self.settled = 0
 
     def take(self, caller: LaneCaller, frame: memoryview) -> bool:
-        self.asked += 1
+        self.requested += 1
         return False
 
     def learn(self, caller: LaneCaller, frame: memoryview, ctx: RequestContext, request: Any) -> None:
@@ -250,10 +257,10 @@ def test_a_traced_request_does_not_take_the_lane(log_lines: list[str]) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", await listener.start())
 
         async def ask() -> int:
-            before = lane.asked
+            before = lane.requested
             writer.write(request_frame(InitProducerIdRequest(), 4, 1, "app"))
             await read_frame(reader)
-            return lane.asked - before
+            return lane.requested - before
 
         assert await ask() == 0, "it knows nothing of the connection yet"
         assert await ask() == 1

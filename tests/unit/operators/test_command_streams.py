@@ -50,7 +50,7 @@ def test_invalid_utf_8_is_refused_in_all_texts(
     cluster = FakeCluster()
     printed = run(cluster, *words_of(path, command, {parameter.name: BYTES}, tmp_path), given=b"")
     assert printed.code == (Exit.FAILED if path[0] == "kafka" else Exit.USAGE), printed
-    assert printed.err and not cluster.asked
+    assert printed.err and not cluster.requested
 
 
 FILES = [
@@ -277,7 +277,7 @@ def test_the_console_producer_reports_unsent_records_at_sigterm(capsys: pytest.C
 
 
 @pytest.mark.parametrize(
-    ("ending", "code", "said"),
+    ("ending", "code", "message"),
     [
         ("raise ZeroDivisionError('a\\nb')", 1, "internal error (ZeroDivisionError: a b)"),
         ("raise SystemExit('text')", 1, "kvorum: text"),
@@ -289,11 +289,11 @@ def test_the_console_producer_reports_unsent_records_at_sigterm(capsys: pytest.C
         ("print(chr(0xdcff))", 0, ""),
     ],
 )
-def test_every_command_failure_is_one_line_and_an_exit_code(ending: str, code: int, said: str) -> None:
+def test_every_command_failure_is_one_line_and_an_exit_code(ending: str, code: int, message: str) -> None:
     script = f"import sys\nfrom kvorum.cli.entry import run\ndef end():\n    {ending}\nsys.exit(run(end))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False, text=True)
-    assert (done.returncode, said in done.stderr) == (code, True), done
-    assert len(done.stderr.splitlines()) == (1 if said else 0)
+    assert (done.returncode, message in done.stderr) == (code, True), done
+    assert len(done.stderr.splitlines()) == (1 if message else 0)
 
 
 def test_the_traceback_of_a_fault_is_available_at_debug() -> None:

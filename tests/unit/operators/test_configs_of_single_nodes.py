@@ -60,7 +60,7 @@ def test_a_set_config_is_only_in_that_nodes_configuration(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("node-9:broker.rack=b", r"--set: there is no node 'node-9'; there are node-1, second"),
         ("2:broker.rack=b", r"there is no node '2'"),
@@ -71,8 +71,8 @@ def test_a_set_config_is_only_in_that_nodes_configuration(tmp_path: Path) -> Non
         ("second:node.id=1", r"second uses the same node id 1 as node-1"),
     ],
 )
-def test_unknown_nodes_and_configs_are_named(tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_unknown_nodes_and_configs_are_named(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         loaded(tmp_path, text)
     printed = run(FakeCluster(), "up", str(tmp_path / "cluster.yaml"), "--dir", str(tmp_path / "d"), "--set", text)
     assert printed.code == NodeExit.CONFIG and len(printed.err.splitlines()) == 1

@@ -46,13 +46,13 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "said"), REFUSED, ids=[said for _, said in REFUSED])
-def test_yaml_that_is_not_read_is_named_with_its_line_and_key(tmp_path: Path, text: str, said: str) -> None:
+@pytest.mark.parametrize(("text", "message"), REFUSED, ids=[message for _, message in REFUSED])
+def test_yaml_that_is_not_read_is_named_with_its_line_and_key(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "file.yaml"
     path.write_text(text)
     printed = run(FakeCluster(), "configs", "validate", str(path))
     assert printed.code == NodeExit.CONFIG, printed
-    assert f"{path}{said}" in printed.err and len(printed.err.splitlines()) == 1
+    assert f"{path}{message}" in printed.err and len(printed.err.splitlines()) == 1
 
 
 def test_anchors_and_maps_whose_keys_are_configs_are_read(tmp_path: Path) -> None:
@@ -64,14 +64,14 @@ def test_anchors_and_maps_whose_keys_are_configs_are_read(tmp_path: Path) -> Non
     assert found == ["3", "3", "5"]
 
 
-@pytest.mark.parametrize(("text", "said"), [("a: &a\n  b: *a\n", "within itself"), ("[" * 5_000, "too deeply")])
-def test_a_pipelines_file_without_end_is_refused(text: str, said: str) -> None:
-    with pytest.raises(SpecError, match=said):
+@pytest.mark.parametrize(("text", "message"), [("a: &a\n  b: *a\n", "within itself"), ("[" * 5_000, "too deeply")])
+def test_a_pipelines_file_without_end_is_refused(text: str, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
         parse(f"x: {text}" if text.startswith("[") else text)
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "message"),
     [
         ("KAFKA_ZOOKEEPER_CONNECT", "zk:2181", "zookeeper.connect was removed from Kafka: the controller quorum"),
         ("KAFKA_ZOOKEEPER_SESSION_TIMEOUT_MS", "6000", "was removed from Kafka: the controller quorum"),
@@ -91,9 +91,9 @@ def test_a_pipelines_file_without_end_is_refused(text: str, said: str) -> None:
         ("KAFKA_NUM_PARTITION", "3", "did you mean num.partitions"),
     ],
 )
-def test_a_variable_that_is_not_read_is_named_in_a_warning(name: str, value: str, said: str) -> None:
+def test_a_variable_that_is_not_read_is_named_in_a_warning(name: str, value: str, message: str) -> None:
     (warning,) = load_node(None, environment={name: value}, check=False).warnings
-    assert warning.startswith(f"environment {name}: ") and said in warning
+    assert warning.startswith(f"environment {name}: ") and message in warning
 
 
 @pytest.mark.parametrize(

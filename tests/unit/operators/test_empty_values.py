@@ -148,7 +148,7 @@ def changed_nothing(cluster: FakeCluster, words: list[str], allowed: tuple[str, 
     before = state()
     printed = run(cluster, *words, given=b"")
     cluster.configs = {key: found for key, found in cluster.configs.items() if found}
-    changing = {type(each).__name__ for each in cluster.asked if not READING.search(type(each).__name__)}
+    changing = {type(each).__name__ for each in cluster.requested if not READING.search(type(each).__name__)}
     assert changing <= set(allowed), changing
     if "IncrementalAlterConfigsRequest" not in allowed:
         assert state() == before
@@ -171,7 +171,7 @@ def test_a_command_of_the_project_refuses_an_empty_value_in_a_line(
     printed = changed_nothing(cluster, given(text, tmp_path))
     assert printed.code == Exit.USAGE and not printed.out, printed
     assert not any("Traceback" in line for line in printed.err.splitlines())
-    assert cluster.asked == []
+    assert cluster.requested == []
 
 
 @pytest.mark.parametrize("words", [("topics", "delete", "orders"), ("kafka-topics", "--delete", "--topic", "orders")])
@@ -220,7 +220,7 @@ def test_kafka_configs_takes_an_empty_name_for_the_default_as_kafka_and_warns(cl
     printed = run(cluster, "kafka-configs", *SERVER, *words)
     assert (printed.code, "default of all brokers" in printed.err) == (Exit.DONE, True)
     (altered,) = (
-        each for each in cluster.asked if type(each) is incremental_alter_configs.IncrementalAlterConfigsRequest
+        each for each in cluster.requested if type(each) is incremental_alter_configs.IncrementalAlterConfigsRequest
     )
     assert [each.resource_name for each in altered.resources] == [""]
     words = ("--alter", "--broker-defaults", "--add-config", "log.retention.ms=2")
@@ -229,7 +229,7 @@ def test_kafka_configs_takes_an_empty_name_for_the_default_as_kafka_and_warns(cl
 
 def test_deleting_the_group_with_the_empty_name_deletes_only_that_group(cluster: FakeCluster) -> None:
     changed_nothing(cluster, ["kafka-consumer-groups", *SERVER, "--delete", "--group", ""], ("DeleteGroupsRequest",))
-    requests = [each for each in cluster.asked if type(each) is delete_groups.DeleteGroupsRequest]
+    requests = [each for each in cluster.requested if type(each) is delete_groups.DeleteGroupsRequest]
     assert [each.groups_names for each in requests] == [[""]]
 
 
@@ -273,14 +273,16 @@ def test_an_http_parameter_that_is_empty_is_refused(method: str, path: str) -> N
         body = {"to": "earliest"} if "reset" in path else {"set": {"producer_byte_rate": 1}}
         status, problem = await call(client, method, path, body if method in ("POST", "PATCH") else None)
         assert status == 400, problem
-        assert cluster.offsets_of == before and not [each for each in cluster.asked if "Leave" in type(each).__name__]
+        assert cluster.offsets_of == before and not [
+            each for each in cluster.requested if "Leave" in type(each).__name__
+        ]
 
     with_fake(test)
 
 
 def test_the_delete_that_is_checked_here_would_be_seen(cluster: FakeCluster) -> None:
     assert run(cluster, "kafka-topics", *SERVER, "--delete", "--topic", "orders").code == Exit.DONE
-    assert any(type(each) is delete_topics.DeleteTopicsRequest for each in cluster.asked)
+    assert any(type(each) is delete_topics.DeleteTopicsRequest for each in cluster.requested)
 
 
 @pytest.mark.parametrize("line", ["checkpoint: ''", "errors: {tolerance: dead-letter, topic: d, bootstrap: ''}"])

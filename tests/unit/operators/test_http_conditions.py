@@ -130,12 +130,12 @@ def test_no_route_carries_out_a_change_with_a_condition_it_cannot_evaluate() -> 
             path = operation.path.replace("{", "").replace("}", "").replace(":.*", "")
             always = [("If-None-Match", "*"), ("If-Match", '"x"')] if operation.guard is None else []
             for header in [*UNSUPPORTED[:2], ("If-Match", "x"), *always]:
-                cluster.asked.clear()
+                cluster.requested.clear()
                 async with client.request(operation.method, path, json={}, headers=dict([header])) as answer:
                     assert answer.status == 412, (operation.method, path, header, await answer.text())
                     shown = await answer.json()
                     assert is_v3(operation.path) or shown["error"] == "PRECONDITION_FAILED"
-                assert cluster.asked == []
+                assert cluster.requested == []
 
     with_fake(test)
 

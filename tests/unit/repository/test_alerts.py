@@ -326,8 +326,8 @@ def test_alerts_fire_when_they_should_and_are_silent_when_they_should(tmp_path: 
     cases = {"rule_files": [str(ALERTS)], "evaluation_interval": "60s", "tests": list(map(as_promtool_wants_it, CASES))}
     file = tmp_path / "cases.yml"
     file.write_text(yaml.safe_dump(cases))
-    code, said = promtool("test", "rules", str(file))
-    assert code == 0, said
+    code, message = promtool("test", "rules", str(file))
+    assert code == 0, message
 
 
 @needs_promtool
@@ -336,13 +336,13 @@ def test_a_case_that_is_wrong_is_found(tmp_path: Path) -> None:
     case["alert_rule_test"][0]["exp_alerts"] = []
     file = tmp_path / "cases.yml"
     file.write_text(yaml.safe_dump({"rule_files": [str(ALERTS)], "tests": [case]}))
-    code, said = promtool("test", "rules", str(file))
-    assert code != 0 and "KvorumProcessDown" in said
+    code, message = promtool("test", "rules", str(file))
+    assert code != 0 and "KvorumProcessDown" in message
 
 
 @needs_promtool
 def test_prometheus_takes_the_rules_and_the_scrape_configuration(tmp_path: Path) -> None:
     assert promtool("check", "rules", str(ALERTS))[0] == 0
     assert promtool("check", "config", str(SCRAPES))[0] == 0, "also one that is built without Kubernetes, as Debian's"
-    code, said = promtool("check", "config", str(IN_KUBERNETES))
-    assert code == 0 or "kubernetes_sd_configs not found" in said
+    code, message = promtool("check", "config", str(IN_KUBERNETES))
+    assert code == 0 or "kubernetes_sd_configs not found" in message

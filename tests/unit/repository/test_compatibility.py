@@ -32,8 +32,8 @@ def test_the_page_matches_the_tests_results() -> None:
 
 def test_the_results_are_of_the_tables_tests_and_of_all_of_them() -> None:
     found = results()
-    told = {(row["feature"], row["test"].removeprefix("tests/cluster/")) for row in found["results"]}
-    assert told == {(shown.feature, shown.test) for shown in TABLE}, "the table changed: make compatibility"
+    reported_values = {(row["feature"], row["test"].removeprefix("tests/cluster/")) for row in found["results"]}
+    assert reported_values == {(shown.feature, shown.test) for shown in TABLE}, "the table changed: make compatibility"
     assert {row["client"] for row in found["results"]} == set(found["clients"]) <= set(CLIENTS)
     for shown in TABLE:
         clients = {row["client"] for row in found["results"] if row["feature"] == shown.feature}
@@ -59,8 +59,8 @@ def test_a_row_is_as_good_as_the_worst_that_happened_to_it() -> None:
     for parameter, outcomes in (("confluent", ("passed", "passed", "failed")), ("aiokafka-1", ("skipped", "passed"))):
         for outcome in outcomes:
             recorder.pytest_runtest_logreport(reported(f"tests/cluster/{members.test}[{parameter}]", outcome))
-    told = {row["client"]: row["outcome"] for row in recorder.results()}
-    assert told == {"confluent-kafka": "failed", "aiokafka": "skipped"}
+    reported_values = {row["client"]: row["outcome"] for row in recorder.results()}
+    assert reported_values == {"confluent-kafka": "failed", "aiokafka": "skipped"}
     page = tool().rendered({"clients": {"confluent-kafka": "1", "aiokafka": "2"}, "results": recorder.results()})
     assert f"| {members.feature} | **no** | not run |" in page.splitlines()
 

@@ -216,14 +216,14 @@ def test_a_container_formats_at_its_first_start_only_under_the_id_it_drew(tmp_pa
     stand_in.parent.mkdir()
     stand_in.write_text(STAND_IN)
     stand_in.chmod(0o755)
-    told = tmp_path / "calls"
-    environment = {"PATH": f"{stand_in.parent}:{os.environ['PATH']}", "CALLS": str(told)}
+    reported = tmp_path / "calls"
+    environment = {"PATH": f"{stand_in.parent}:{os.environ['PATH']}", "CALLS": str(reported)}
 
     def run(**more: str) -> list[str]:
-        told.write_text("")
+        reported.write_text("")
         command = ["sh", str(DEPLOY / "docker" / "run-node"), "node.properties", str(tmp_path)]
         subprocess.run(command, check=True, env=environment | more)
-        return told.read_text().splitlines()
+        return reported.read_text().splitlines()
 
     first = "format node.properties --cluster-id drawn-1 --ignore-formatted"
     assert run() == ["format --random-id", first, "node node.properties"]

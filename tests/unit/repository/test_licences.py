@@ -105,17 +105,19 @@ def test_all_shipped_files_are_served() -> None:
 
 def test_the_installed_packages_declare_the_same_licences() -> None:
     for row in installed():
-        said = licence_of(row.package)
+        message = licence_of(row.package)
         for choice in re.split(r" (?:OR|AND) ", row.licence):
-            assert re.search(WORDS[choice], said), f"{row.package} says of itself: {said!r}"
+            assert re.search(WORDS[choice], message), f"{row.package} says of itself: {message!r}"
 
 
 def licence_of(package: str) -> str:
     """Return what an installed package's metadata, or else its licence's text, say."""
     found = metadata(package)
     classifiers = [each for each in found.get_all("Classifier") or [] if each.startswith("License ::")]
-    said = " ".join([found.get("License-Expression") or "", (found.get("License") or "")[:200], *classifiers]).lower()
-    return said if said.strip() else licence_file(package)
+    message = " ".join(
+        [found.get("License-Expression") or "", (found.get("License") or "")[:200], *classifiers]
+    ).lower()
+    return message if message.strip() else licence_file(package)
 
 
 def licence_file(package: str) -> str:

@@ -49,15 +49,15 @@ def defined_labels(name: str) -> set[str]:
 def unknown_in(expression: Expression) -> list[str]:
     """Return the metrics and labels of an expression that nothing defines."""
     found, known = [], set(TARGET_LABELS)
-    for name, labels in expression.asked.selectors:
+    for name, labels in expression.requested.selectors:
         own = defined_labels(name)
         found += [f"{expression.where}: {name} has no label {label}" for label in labels - own - TARGET_LABELS]
         known |= own
-    return found + [f"{expression.where}: {label} is no label" for label in expression.asked.groupings - known]
+    return found + [f"{expression.where}: {label} is no label" for label in expression.requested.groupings - known]
 
 
 def test_expressions_use_existing_metrics_and_labels() -> None:
-    assert len(EXPRESSIONS) > 100 and all(each.asked.selectors for each in EXPRESSIONS)
+    assert len(EXPRESSIONS) > 100 and all(each.requested.selectors for each in EXPRESSIONS)
     assert [line for each in EXPRESSIONS for line in unknown_in(each)] == []
 
 
@@ -82,9 +82,9 @@ def test_invalid_expressions_are_not_parsed(text: str) -> None:
 
 
 def test_metrics_labels_and_groupings_are_distinguished() -> None:
-    asked = asked_by('sum by (le, x) (rate(a_bucket{b="c,{}",d!~"e"}[5m])) > 0.5 and on (x) max(f) < bool 1')
-    assert asked.selectors == [("a_bucket", {"b", "d"}), ("f", set())]
-    assert asked.groupings == {"le", "x"}
+    requested = asked_by('sum by (le, x) (rate(a_bucket{b="c,{}",d!~"e"}[5m])) > 0.5 and on (x) max(f) < bool 1')
+    assert requested.selectors == [("a_bucket", {"b", "d"}), ("f", set())]
+    assert requested.groupings == {"le", "x"}
 
 
 def test_the_dashboards_equal_the_generators_output() -> None:

@@ -184,13 +184,13 @@ def test_valid_combinations_are_accepted(base: dict[str, object], change: dict[s
 
 
 @pytest.mark.parametrize(
-    ("base", "change", "said"),
+    ("base", "change", "message"),
     [
         (COMBINED, {"controller.quorum.voters": "1@127.0.0.1:19191,2@127.0.0.1:2"}, "2 controllers survive"),
         (CONTROLLER, {"admin.listeners": "http://127.0.0.1:18080"}, "only a controller"),
         (COMBINED, {"kvorum.peer.addresses": "2=127.0.0.1:5"}, "for tests"),
     ],
 )
-def test_risky_configs_cause_warnings(base: dict[str, object], change: dict[str, object], said: str) -> None:
+def test_risky_configs_cause_warnings(base: dict[str, object], change: dict[str, object], message: str) -> None:
     (warning,) = check_node(Settings.of(base | change))
-    assert said in warning
+    assert message in warning

@@ -192,7 +192,7 @@ def test_other_keys_are_not(key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "said"),
+    ("key", "message"),
     [
         ("zookeeper.connect", "controller.quorum.voters"),
         ("zookeeper.session.timeout.ms", "controller.quorum.voters"),
@@ -206,8 +206,8 @@ def test_other_keys_are_not(key: str) -> None:
         ("completely.other.thing", "not a config"),
     ],
 )
-def test_an_unknown_key_is_reported_with_a_suggestion(key: str, said: str) -> None:
-    assert said in config_defs.complaint(key)
+def test_an_unknown_key_is_reported_with_a_suggestion(key: str, message: str) -> None:
+    assert message in config_defs.complaint(key)
     assert key in config_defs.complaint(key)
 
 

@@ -68,7 +68,7 @@ def test_an_empty_file_is_no_config_at_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "said"),
+    ("name", "text", "message"),
     [
         (
             "a.properties",
@@ -84,10 +84,10 @@ def test_an_empty_file_is_no_config_at_all(tmp_path: Path) -> None:
         ("a.properties", "a=\x00\xff", "a.properties"),
     ],
 )
-def test_errors_name_file_and_line(tmp_path: Path, name: str, text: str, said: str) -> None:
+def test_errors_name_file_and_line(tmp_path: Path, name: str, text: str, message: str) -> None:
     path = tmp_path / name
     path.write_bytes(text.encode("latin-1"))
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         load_node(str(path), environment={}, check=False)
 
 

@@ -43,8 +43,8 @@ def test_a_listener_is_read_and_written(text: str, host: str, port: int) -> None
 
 
 def test_a_listener_without_a_host_is_advertised_with_the_default_one() -> None:
-    (told,) = listeners.advertised_listeners(settings(), "broker.example")
-    assert told == Endpoint("PLAINTEXT", PLAINTEXT, "broker.example", 9092)
+    (reported,) = listeners.advertised_listeners(settings(), "broker.example")
+    assert reported == Endpoint("PLAINTEXT", PLAINTEXT, "broker.example", 9092)
 
 
 def test_advertised_listeners_win_and_may_leave_some_out() -> None:

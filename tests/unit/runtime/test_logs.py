@@ -193,8 +193,8 @@ def test_a_process_logs_json_by_its_environment() -> None:
     script = "from kvorum.runtime.logs import get_logger; get_logger('test').warning('odd', count=3)"
     environment = {**os.environ, "KVORUM_LOG_FORMAT": "json"}
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True)
-    told = json.loads(found.stderr)
-    assert (told["room"], told["message"], told["count"]) == ("test", "odd", 3)
+    reported = json.loads(found.stderr)
+    assert (reported["room"], reported["message"], reported["count"]) == ("test", "odd", 3)
 
 
 def test_a_closed_output_does_not_stop_the_node(tmp_path: Path) -> None:

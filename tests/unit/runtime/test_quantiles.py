@@ -16,10 +16,10 @@ def test_they_are_near_the_true_ones(spread: float) -> None:
     values = sorted(chance.lognormvariate(0, spread) for _ in range(10_000))
     for value in values:
         quantiles.add(value, 0)
-    told = quantiles.collect(0)
-    assert list(told) == list(QUANTILES) == ["0.50", "0.75", "0.95", "0.98", "0.99", "0.999"]
+    reported = quantiles.collect(0)
+    assert list(reported) == list(QUANTILES) == ["0.50", "0.75", "0.95", "0.98", "0.99", "0.999"]
     for label, share in QUANTILES.items():
-        assert told[label] == pytest.approx(values[int(share * len(values)) - 1], rel=NEAR), label
+        assert reported[label] == pytest.approx(values[int(share * len(values)) - 1], rel=NEAR), label
     assert quantiles.count == 10_000
 
 

@@ -46,7 +46,7 @@ class ConfiguredCluster(FakeCluster):
         answer = ANSWERS.get(type(request))
         if answer is None:
             return await super().ask(request, response, address, **options)
-        self.asked.append(request)
+        self.requested.append(request)
         if type(request) in self.codes:
             raise KafkaError(self.codes[type(request)], "as the test wants")
         return answer(self, request)
@@ -106,8 +106,8 @@ class ConfiguredCluster(FakeCluster):
 
     def _describe(self, request: describe_configs.DescribeConfigsRequest) -> describe_configs.DescribeConfigsResponse:
         results = []
-        for asked in request.resources:
-            kind, name = asked.resource_type, asked.resource_name
+        for requested in request.resources:
+            kind, name = requested.resource_type, requested.resource_name
             result = describe_configs.DescribeConfigsResult(resource_type=kind, resource_name=name)
             results.append(result)
             if not self._known(kind, name):

@@ -31,22 +31,24 @@ def test_each_role_may_do_what_it_may_do_elsewhere(method: str, path: str, body:
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
         for role in Role:
             cluster.add("t")
-            for said in (f"Bearer {role.name}", basic(role.name)):
-                headers = {"Authorization": said}
-                status, told = await call(client, method, path, body, headers=headers)
-                assert (status == 403) == (role < needs), told
+            for message in (f"Bearer {role.name}", basic(role.name)):
+                headers = {"Authorization": message}
+                status, reported = await call(client, method, path, body, headers=headers)
+                assert (status == 403) == (role < needs), reported
                 if role < needs:
-                    assert told["error_code"] == 40301
+                    assert reported["error_code"] == 40301
                 elif method != "GET":
                     break  # done once is enough
 
     with_cluster(test, Access(TOKENS))
 
 
-@pytest.mark.parametrize("said", [None, "Basic !", "Basic a2V5", basic(""), basic("other"), "Bearer x", "Digest ADMIN"])
-def test_a_missing_token_is_an_error_in_confluents_format(said: str | None) -> None:
+@pytest.mark.parametrize(
+    "message", [None, "Basic !", "Basic a2V5", basic(""), basic("other"), "Bearer x", "Digest ADMIN"]
+)
+def test_a_missing_token_is_an_error_in_confluents_format(message: str | None) -> None:
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
-        headers = {} if said is None else {"Authorization": said}
+        headers = {} if message is None else {"Authorization": message}
         async with client.get(f"{BASE}/topics", headers=headers) as answer:
             assert (answer.status, (await answer.json())["error_code"]) == (401, 40101)
             assert answer.headers["WWW-Authenticate"] == "Bearer", "no browser is to ask for a password and keep it"
@@ -63,7 +65,7 @@ def test_a_password_is_no_token_elsewhere() -> None:
 
 def test_pages_from_elsewhere_are_refused_here_too() -> None:
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
-        status, told = await call(client, "GET", f"{BASE}/topics", headers={"Origin": "http://evil.example"})
-        assert (status, told["error_code"]) == (403, 403)
+        status, reported = await call(client, "GET", f"{BASE}/topics", headers={"Origin": "http://evil.example"})
+        assert (status, reported["error_code"]) == (403, 403)
 
     with_cluster(test)

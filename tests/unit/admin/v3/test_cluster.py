@@ -165,8 +165,8 @@ def test_reassignments_are_reported_for_all_for_a_topic_and_for_a_partition() ->
 def test_missing_resources_have_confluents_error_format(path: str, refusal: tuple[int, int, str]) -> None:
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
         cluster.add("t")
-        status, told = await call(client, "GET", path)
-        assert (status, told) == (refusal[0], {"error_code": refusal[1], "message": refusal[2]})
+        status, reported = await call(client, "GET", path)
+        assert (status, reported) == (refusal[0], {"error_code": refusal[1], "message": refusal[2]})
 
     with_cluster(test)
 
@@ -196,7 +196,7 @@ def test_a_cluster_out_of_reach_and_a_wrong_method_have_confluents_shape_too() -
         async with client.post(f"{BASE}/topics", data="topic_name=x") as answer:
             assert (answer.status, (await answer.json())["error_code"]) == (415, 415)
         cluster.reachable = False
-        status, told = await call(client, "GET", f"{BASE}/topics")
-        assert (status, told["error_code"]) == (503, 50302)
+        status, reported = await call(client, "GET", f"{BASE}/topics")
+        assert (status, reported["error_code"]) == (503, 50302)
 
     with_cluster(test)

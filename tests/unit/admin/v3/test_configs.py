@@ -42,11 +42,11 @@ def test_a_topics_configs_are_reported_with_their_source() -> None:
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
         cluster.add("t")
         me = url(client, "/topics/t/configs")
-        told: dict[str, Any] = {"kind": "KafkaTopicConfig", "topic_name": "t"}
-        expected = config(me, "topic=t/", **told)
+        reported: dict[str, Any] = {"kind": "KafkaTopicConfig", "topic_name": "t"}
+        expected = config(me, "topic=t/", **reported)
         assert await call(client, "GET", f"{TOPIC}/cleanup.policy") == (200, expected)
         cluster.set[ResourceType.TOPIC, "t"] = {"cleanup.policy": "compact"}
-        expected = config(me, "topic=t/", **told, **compacted("DYNAMIC_TOPIC_CONFIG", SYNONYM))
+        expected = config(me, "topic=t/", **reported, **compacted("DYNAMIC_TOPIC_CONFIG", SYNONYM))
         assert await call(client, "GET", f"{TOPIC}/cleanup.policy") == (200, expected)
         status, body = await call(client, "GET", TOPIC)
         assert (status, body["kind"], body["metadata"]) == (200, "KafkaTopicConfigList", {"self": me, "next": None})
@@ -78,10 +78,10 @@ def test_a_config_is_set_and_set_back(path: str, kind: ResourceType, name: str) 
         assert await call(client, "DELETE", one) == (204, None)
         assert cluster.set[kind, name] == {}
         for method, body in (("PUT", {"value": "1"}), ("DELETE", None)):
-            status, told = await call(client, method, f"{path}/no.such", body)
-            assert (status, told["error_code"]) == (404, 404)
+            status, reported = await call(client, method, f"{path}/no.such", body)
+            assert (status, reported["error_code"]) == (404, 404)
             message = f"Config no.such cannot be found for {kind.name} {name} in cluster c."
-            assert told["message"] == message
+            assert reported["message"] == message
         assert (await call(client, "GET", f"{path}/no.such"))[0] == 404
 
     with_cluster(test)
@@ -103,8 +103,8 @@ def test_changes_are_made_together_or_only_checked(path: str, kind: ResourceType
         assert cluster.set[kind, name] == {"cleanup.policy": "compact"}
         changes["data"].append({"name": "no.such", "value": "1"})
         assert (await call(client, "POST", f"{path}:alter", changes))[0] == 404
-        asked = [each for each in cluster.asked if isinstance(each, IncrementalAlterConfigsRequest)]
-        assert len(asked) == 2 and len(asked[1].resources[0].configs) == 2
+        requested = [each for each in cluster.requested if isinstance(each, IncrementalAlterConfigsRequest)]
+        assert len(requested) == 2 and len(requested[1].resources[0].configs) == 2
 
     with_cluster(test)
 
@@ -119,9 +119,9 @@ def test_several_topics_are_changed_and_those_that_were_not_are_named() -> None:
         assert await call(client, "POST", path, body) == (204, None)
         assert cluster.set[ResourceType.TOPIC, "a"] == cluster.set[ResourceType.TOPIC, "b"] == {"retention.ms": "1"}
         cluster.refused["a"] = ErrorCode.INVALID_CONFIG
-        status, told = await call(client, "POST", path, body)
+        status, reported = await call(client, "POST", path, body)
         failure = {"topic_name": "a", "error_code": 40002, "message": "INVALID_CONFIG"}
-        assert (status, told) == (207, {"failures": [failure]})
+        assert (status, reported) == (207, {"failures": [failure]})
         body["data"].append({"topic_name": "c", "configs": [entry]})
         cluster.set.clear()
         assert (await call(client, "POST", path, body))[0] == 404
@@ -194,7 +194,7 @@ def test_the_defaults_of_a_topic_are_reported_whether_it_exists_or_not() -> None
 def test_missing_or_wrong_resources_are_refused(method: str, path: str, body: Any, refusal: tuple[int, int]) -> None:
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
         cluster.add("t")
-        status, told = await call(client, method, path, body)
-        assert (status, told["error_code"]) == refusal
+        status, reported = await call(client, method, path, body)
+        assert (status, reported["error_code"]) == refusal
 
     with_cluster(test)

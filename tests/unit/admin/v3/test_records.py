@@ -159,8 +159,8 @@ def test_a_topic_or_a_cluster_that_is_missing_is_reported() -> None:
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
         status, (answer,) = await post(client, value("v"))
         assert (status, answer) == (200, {"error_code": 40401, "message": "Topic t not present in metadata."})
-        status, told = await call(client, "POST", "/v3/clusters/other/topics/t/records", value("v"))
-        assert (status, told["error_code"]) == (404, 404)
+        status, reported = await call(client, "POST", "/v3/clusters/other/topics/t/records", value("v"))
+        assert (status, reported["error_code"]) == (404, 404)
 
     with_cluster(test)
 
@@ -293,10 +293,10 @@ def test_a_batch_reports_the_result_of_each_id() -> None:
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
         (log,) = cluster.add("t")
         body = {"entries": [entry("a"), entry("b", partition_id=7), entry("c")]}
-        status, told = await call(client, "POST", f"{PATH}:batch", body)
+        status, reported = await call(client, "POST", f"{PATH}:batch", body)
         assert status == 207
-        assert [(each["id"], each["offset"]) for each in told["successes"]] == [("a", 0), ("c", 1)]
-        assert told["successes"][0] == {
+        assert [(each["id"], each["offset"]) for each in reported["successes"]] == [("a", 0), ("c", 1)]
+        assert reported["successes"][0] == {
             "id": "a",
             "cluster_id": "c",
             "topic_name": "t",
@@ -305,7 +305,7 @@ def test_a_batch_reports_the_result_of_each_id() -> None:
             "timestamp": NOW,
             "value": {"type": "STRING", "size": 1},
         }
-        assert told["failures"] == [{"id": "b", "error_code": 40402, "message": "Partition not found."}]
+        assert reported["failures"] == [{"id": "b", "error_code": 40402, "message": "Partition not found."}]
         assert len(log.records()) == 2
 
     with_cluster(test, clock=FakeClock())

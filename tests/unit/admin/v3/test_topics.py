@@ -40,8 +40,8 @@ def test_topics_are_listed_by_name_and_each_has_its_own_page() -> None:
         assert body["metadata"] == {"self": url(client, "/topics"), "next": None}
         assert body["data"] == [topic(client, "a", 1), topic(client, "b", 3)]
         assert await call(client, "GET", f"{BASE}/topics/b") == (200, topic(client, "b", 3))
-        asked = await call(client, "GET", f"{BASE}/topics/b?include_authorized_operations=true")
-        assert asked == (200, topic(client, "b", 3, authorized_operations=["READ", "DESCRIBE"]))
+        requested = await call(client, "GET", f"{BASE}/topics/b?include_authorized_operations=true")
+        assert requested == (200, topic(client, "b", 3, authorized_operations=["READ", "DESCRIBE"]))
 
     with_cluster(test)
 
@@ -81,8 +81,8 @@ def test_assignments_replace_partition_count_and_replication_factor() -> None:
             "replicas_assignments": {"0": [1], "1": [1]},
         }
         assert await call(client, "POST", f"{BASE}/topics", body) == (201, topic(client, "new", 2))
-        (asked,) = [each for each in cluster.asked if isinstance(each, CreateTopicsRequest)]
-        (wanted,) = asked.topics
+        (requested,) = [each for each in cluster.requested if isinstance(each, CreateTopicsRequest)]
+        (wanted,) = requested.topics
         assert (wanted.num_partitions, wanted.replication_factor) == (-1, -1)
         assert [(each.partition_index, each.broker_ids) for each in wanted.assignments] == [(0, [1]), (1, [1])]
 
@@ -102,8 +102,8 @@ def test_assignments_replace_partition_count_and_replication_factor() -> None:
 def test_a_topic_that_cannot_be_is_refused(body: Any, refusal: tuple[int, int, str]) -> None:
     async def test(client: Client, cluster: ConfiguredCluster) -> None:
         cluster.add("t")
-        status, told = await call(client, "POST", f"{BASE}/topics", body)
-        assert (status, told) == (refusal[0], {"error_code": refusal[1], "message": refusal[2]})
+        status, reported = await call(client, "POST", f"{BASE}/topics", body)
+        assert (status, reported) == (refusal[0], {"error_code": refusal[1], "message": refusal[2]})
 
     with_cluster(test)
 
@@ -142,8 +142,8 @@ def test_kafkas_retriable_errors_are_marked_retriable() -> None:
             (ErrorCode.INVALID_REPLICA_ASSIGNMENT, (400, 40002)),
         ):
             cluster.codes[CreateTopicsRequest] = code
-            status, told = await call(client, "POST", f"{BASE}/topics", {"topic_name": "x"})
-            assert (status, told["error_code"], told["message"]) == (*refusal, "as the test wants"), code
+            status, reported = await call(client, "POST", f"{BASE}/topics", {"topic_name": "x"})
+            assert (status, reported["error_code"], reported["message"]) == (*refusal, "as the test wants"), code
 
     with_cluster(test)
 

@@ -102,12 +102,12 @@ def a_commit(
     request = OffsetCommitRequest(group_id=GROUP, member_id=member_id, generation_id_or_member_epoch=generation)
     for name, index, offset in rows:
         row = OffsetCommitRequestPartition(partition_index=index, committed_offset=offset, committed_metadata="m")
-        asked = OffsetCommitRequestTopic(partitions=[row])
+        requested = OffsetCommitRequestTopic(partitions=[row])
         if version >= 10:
-            asked.topic_id = {"t": TOPIC_ID, "other": OTHER_ID}.get(name, asked.topic_id)
+            requested.topic_id = {"t": TOPIC_ID, "other": OTHER_ID}.get(name, requested.topic_id)
         else:
-            asked.name = name
-        request.topics.append(asked)
+            requested.name = name
+        request.topics.append(requested)
     return request
 
 
@@ -129,12 +129,12 @@ def a_fetch(version: int, *names: str, require_stable: bool = False) -> OffsetFe
         )
     rows = []
     for name in names:
-        asked = OffsetFetchRequestTopics(partition_indexes=[0, 1])
+        requested = OffsetFetchRequestTopics(partition_indexes=[0, 1])
         if version >= 10:
-            asked.topic_id = {"t": TOPIC_ID, "other": OTHER_ID}.get(name, asked.topic_id)
+            requested.topic_id = {"t": TOPIC_ID, "other": OTHER_ID}.get(name, requested.topic_id)
         else:
-            asked.name = name
-        rows.append(asked)
+            requested.name = name
+        rows.append(requested)
     return OffsetFetchRequest(
         groups=[OffsetFetchRequestGroup(group_id=GROUP, topics=rows or None)], require_stable=require_stable
     )

@@ -165,8 +165,8 @@ JUDGED = [
 @pytest.mark.parametrize(("kind", "name", "configs", "code"), JUDGED)
 def test_changes_of_configs_are_judged_where_the_broker_knows_better(make, kind, name, configs, code) -> None:
     controller = Forwarded(echo)
-    (told,) = ask(a_broker(controller=controller), make((kind, name, configs)), 1).responses
-    assert (told.error_code, told.resource_type, told.resource_name) == (code, kind, name)
+    (reported,) = ask(a_broker(controller=controller), make((kind, name, configs)), 1).responses
+    assert (reported.error_code, reported.resource_type, reported.resource_name) == (code, kind, name)
     assert bool(controller.seen) is (code is ErrorCode.NONE)
 
 
@@ -181,10 +181,10 @@ def test_a_deleted_config_needs_no_value() -> None:
 def test_a_secret_goes_nowhere_and_is_not_repeated_in_the_refusal(make) -> None:
     controller = Forwarded(echo)
     request = make((BROKER, "1", [("listener.name.plaintext.ssl.key.password", SET, "hush")]))
-    (told,) = ask(a_broker(controller=controller), request, 1).responses
-    assert told.error_code == ErrorCode.INVALID_CONFIG
-    assert "ssl.key.password" in told.error_message and "unencrypted" in told.error_message
-    assert "hush" not in told.error_message and not controller.seen
+    (reported,) = ask(a_broker(controller=controller), request, 1).responses
+    assert reported.error_code == ErrorCode.INVALID_CONFIG
+    assert "ssl.key.password" in reported.error_message and "unencrypted" in reported.error_message
+    assert "hush" not in reported.error_message and not controller.seen
 
 
 @pytest.mark.parametrize("make", [incremental, replacing])
@@ -219,8 +219,8 @@ def test_log_levels_are_set_on_this_broker_and_at_once(levels: Callable[[], dict
     def alter(*configs: tuple[str, int, str | None], validate_only: bool = False) -> tuple[int, str | None]:
         sent = incremental((LOGGER, "1", list(configs)))
         sent.validate_only = validate_only
-        (told,) = ask(broker, sent, 1).responses
-        return told.error_code, told.error_message
+        (reported,) = ask(broker, sent, 1).responses
+        return reported.error_code, reported.error_message
 
     assert alter(("root", SET, "ERROR"), ("broker", SET, "TRACE")) == (ErrorCode.NONE, None)
     assert (levels()["root"], levels()["broker"], levels()["network"]) == ("ERROR", "TRACE", "ERROR")
@@ -253,13 +253,13 @@ def test_a_refused_change_of_log_levels_changes_none(
 ) -> None:
     before = levels()
     sent = incremental((LOGGER, name, [("broker", SET, "TRACE"), config]))
-    (told,) = ask(a_broker(), sent, 1).responses
-    assert (told.error_code, levels()) == (code, before)
-    assert word in told.error_message
+    (reported,) = ask(a_broker(), sent, 1).responses
+    assert (reported.error_code, levels()) == (code, before)
+    assert word in reported.error_message
 
 
 def test_log_levels_require_permission() -> None:
     rules = Rules({(Operation.ALTER_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME)})
     sent = incremental((LOGGER, "1", []))
-    (told,) = ask(a_broker(authorizer=rules), sent, 1).responses
-    assert told.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    (reported,) = ask(a_broker(authorizer=rules), sent, 1).responses
+    assert reported.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -72,13 +72,13 @@ def as_listed(entry: Any) -> dict[str, str]:
 
 def test_every_config_of_kafka_is_described_as_kafka_describes_it() -> None:
     broker = a_broker(*orders(set_config(BROKER, "", "min.insync.replicas", "1")), settings=STATIC)
-    told = {}
+    reported = {}
     for kind, name in ((BROKER, "1"), (TOPIC, "orders")):
         for entry in describe(broker, kind, name, include_synonyms=True).configs:
-            told[kind.name, entry.name] = as_listed(entry)
+            reported[kind.name, entry.name] = as_listed(entry)
     rows = listed()
     assert len(rows) > 370
-    assert [row for row in rows if told.get((row.pop("resource"), row["name"])) != row] == []
+    assert [row for row in rows if reported.get((row.pop("resource"), row["name"])) != row] == []
 
 
 def test_sources_of_a_topics_config() -> None:
@@ -89,8 +89,8 @@ def test_sources_of_a_topics_config() -> None:
         set_config(BROKER, "", "message.max.bytes", "999"),
     ]
     broker = a_broker(*orders(*configs), settings={"log.retention.bytes": 4, "log.roll.hours": 2})
-    told = {each.name: each for each in describe(broker, TOPIC, "orders", include_synonyms=True).configs}
-    retention = told["retention.bytes"]
+    reported = {each.name: each for each in describe(broker, TOPIC, "orders", include_synonyms=True).configs}
+    retention = reported["retention.bytes"]
     assert (retention.value, retention.config_source) == ("7", ConfigSource.DYNAMIC_TOPIC_CONFIG)
     assert [(each.name, each.value, each.source) for each in retention.synonyms] == [
         ("retention.bytes", "7", ConfigSource.DYNAMIC_TOPIC_CONFIG),
@@ -99,23 +99,23 @@ def test_sources_of_a_topics_config() -> None:
         ("log.retention.bytes", "4", ConfigSource.STATIC_BROKER_CONFIG),
         ("log.retention.bytes", "-1", ConfigSource.DEFAULT_CONFIG),
     ]
-    size = told["max.message.bytes"]
+    size = reported["max.message.bytes"]
     assert (size.value, size.config_source) == ("999", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
     # Set in hours: the right value, in ms, and as in Kafka no source but the default.
-    roll = told["segment.ms"]
+    roll = reported["segment.ms"]
     assert (roll.value, roll.config_source, roll.synonyms) == ("7200000", ConfigSource.DEFAULT_CONFIG, [])
 
 
 def test_only_the_keys_requested_are_described_and_synonyms_only_on_request() -> None:
     broker = a_broker(*orders())
-    told = describe(broker, TOPIC, "orders", ["retention.ms", "min.insync.replicas", "nonsense"]).configs
-    assert {each.name: each.synonyms for each in told} == {"retention.ms": [], "min.insync.replicas": []}
+    reported = describe(broker, TOPIC, "orders", ["retention.ms", "min.insync.replicas", "nonsense"]).configs
+    assert {each.name: each.synonyms for each in reported} == {"retention.ms": [], "min.insync.replicas": []}
 
 
 def test_documentation_is_reported_from_v3_on_when_requested() -> None:
     broker = a_broker(*orders())
-    (told,) = describe(broker, BROKER, "1", ["admin.listeners"], 3, include_documentation=True).configs
-    assert "admin" in told.documentation
+    (reported,) = describe(broker, BROKER, "1", ["admin.listeners"], 3, include_documentation=True).configs
+    assert "admin" in reported.documentation
     (untold,) = describe(broker, BROKER, "1", ["admin.listeners"], 3).configs
     assert untold.documentation is None
 
@@ -125,10 +125,10 @@ def test_a_secrets_value_is_never_reported() -> None:
         *orders(), settings={"ssl.key.password": "hush", "listener.name.internal.ssl.key.password": "psst"}
     )
     result = describe(broker, BROKER, "1", include_synonyms=True)
-    told = {each.name: each for each in result.configs}
+    reported = {each.name: each for each in result.configs}
     for name in ("ssl.key.password", "listener.name.internal.ssl.key.password"):
-        assert (told[name].value, told[name].is_sensitive) == (None, True)
-        assert [each.value for each in told[name].synonyms] == [None]
+        assert (reported[name].value, reported[name].is_sensitive) == (None, True)
+        assert [each.value for each in reported[name].synonyms] == [None]
     assert "hush" not in repr(result)
     assert "psst" not in repr(result)
 
@@ -137,8 +137,8 @@ def test_the_cluster_wide_configs_are_those_that_were_set() -> None:
     broker = a_broker(
         *orders(set_config(BROKER, "", "message.max.bytes", "999"), set_config(BROKER, "1", "log.retention.bytes", "1"))
     )
-    (told,) = describe(broker, BROKER, "").configs
-    assert (told.name, told.value, told.config_source, told.read_only) == (
+    (reported,) = describe(broker, BROKER, "").configs
+    assert (reported.name, reported.value, reported.config_source, reported.read_only) == (
         "message.max.bytes",
         "999",
         ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG,
@@ -149,25 +149,34 @@ def test_the_cluster_wide_configs_are_those_that_were_set() -> None:
 def test_requests_to_another_broker_are_reported_by_default() -> None:
     state = "kvorum.broker.state"
     broker = a_broker(*orders(set_config(BROKER, "2", state, "maintenance")))
-    (told,) = describe(broker, BROKER, "2", [state]).configs
-    assert (told.name, told.value, told.config_source) == (state, "maintenance", ConfigSource.DYNAMIC_BROKER_CONFIG)
-    (told,) = describe(broker, BROKER, "3", [state]).configs
-    assert (told.value, told.config_source) == ("active", ConfigSource.DEFAULT_CONFIG)
+    (reported,) = describe(broker, BROKER, "2", [state]).configs
+    assert (reported.name, reported.value, reported.config_source) == (
+        state,
+        "maintenance",
+        ConfigSource.DYNAMIC_BROKER_CONFIG,
+    )
+    (reported,) = describe(broker, BROKER, "3", [state]).configs
+    assert (reported.value, reported.config_source) == ("active", ConfigSource.DEFAULT_CONFIG)
     assert describe(broker, BROKER, "2", [state, "num.io.threads"]).error_code == ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize(("name", "source"), [("", "DYNAMIC_DEFAULT_BROKER_CONFIG"), ("1", "DYNAMIC_BROKER_CONFIG")])
 def test_a_dynamic_broker_config_that_is_unknown_is_reported_as_a_secret(name: str, source: str) -> None:
     broker = a_broker(*orders(set_config(BROKER, name, "my.plugins.key", "hush")))
-    (told,) = describe(broker, BROKER, name, ["my.plugins.key"], include_synonyms=True).configs
-    assert (told.value, told.is_sensitive, told.read_only, told.config_type) == (None, True, True, ConfigType.UNKNOWN)
-    assert [(each.value, ConfigSource(each.source).name) for each in told.synonyms] == [(None, source)]
+    (reported,) = describe(broker, BROKER, name, ["my.plugins.key"], include_synonyms=True).configs
+    assert (reported.value, reported.is_sensitive, reported.read_only, reported.config_type) == (
+        None,
+        True,
+        True,
+        ConfigType.UNKNOWN,
+    )
+    assert [(each.value, ConfigSource(each.source).name) for each in reported.synonyms] == [(None, source)]
 
 
 def test_a_brokers_id_is_reported_under_both_of_its_names() -> None:
     broker = a_broker(*orders())
-    told = describe(broker, BROKER, "1", ["broker.id", "node.id"], include_synonyms=True).configs
-    assert {each.name: (each.value, each.config_source) for each in told} == dict.fromkeys(
+    reported = describe(broker, BROKER, "1", ["broker.id", "node.id"], include_synonyms=True).configs
+    assert {each.name: (each.value, each.config_source) for each in reported} == dict.fromkeys(
         ("broker.id", "node.id"), ("1", ConfigSource.STATIC_BROKER_CONFIG)
     )
 
@@ -202,10 +211,10 @@ def test_describing_a_broker_requires_permission(kind: int) -> None:
 
 def test_a_brokers_loggers_are_reported_with_their_levels() -> None:
     broker = a_broker(*orders())
-    told = {each.name: each for each in describe(broker, LOGGER, "1", include_documentation=True).configs}
-    assert {"root", "broker", "network"} <= told.keys()
-    assert {each.value for each in told.values()} == {kafka_name(logs.get_level())}
-    row = told["broker"]
+    reported = {each.name: each for each in describe(broker, LOGGER, "1", include_documentation=True).configs}
+    assert {"root", "broker", "network"} <= reported.keys()
+    assert {each.value for each in reported.values()} == {kafka_name(logs.get_level())}
+    row = reported["broker"]
     assert (row.config_source, row.read_only, row.is_sensitive, row.synonyms, row.config_type, row.documentation) == (
         *(ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG, False, False, [], 0, ""),
     )
@@ -214,12 +223,12 @@ def test_a_brokers_loggers_are_reported_with_their_levels() -> None:
 
 def test_a_subscription_to_client_metrics_is_described_whether_there_is_one_or_not() -> None:
     broker = a_broker(*orders(set_config(METRICS, "all", "metrics", "a., b.")))
-    told = {
+    reported = {
         each.name: (each.value, each.config_source, each.config_type, each.read_only, len(each.synonyms))
         for each in describe(broker, METRICS, "all", include_synonyms=True).configs
     }
     default = ConfigSource.DEFAULT_CONFIG
-    assert told == {
+    assert reported == {
         "metrics": ("a.,b.", ConfigSource.CLIENT_METRICS_CONFIG, ConfigType.LIST, False, 1),
         "interval.ms": ("300000", default, ConfigType.INT, False, 0),
         "match": ("", default, ConfigType.LIST, False, 0),

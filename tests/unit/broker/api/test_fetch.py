@@ -63,9 +63,9 @@ def a_fetching_broker(replicas: Replicas, **parts: Any) -> Any:
 def request(
     *partitions: int, name: str = "orders", topic_id: Any = TOPIC_ID, offset: int = 50, **more: Any
 ) -> FetchRequest:
-    asked = [FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1000) for index in partitions]
+    requested = [FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1000) for index in partitions]
     values = {"max_wait": 500, "min_bytes": 1, "max_bytes": 10_000, **more}
-    return FetchRequest(topics=[FetchTopic(topic=name, topic_id=topic_id, partitions=asked)], **values)
+    return FetchRequest(topics=[FetchTopic(topic=name, topic_id=topic_id, partitions=requested)], **values)
 
 
 def rows_of(answer: Any) -> dict[int, Any]:
@@ -78,8 +78,8 @@ def test_every_version_reads_by_its_own_name_for_the_topic(version: int) -> None
     rows = rows_of(answer)
     assert {index: bytes(row.records) for index, row in rows.items()} == {0: b"records", 1: b"records"}
     assert (rows[0].error_code, rows[0].high_watermark, rows[0].last_stable_offset) == (0, 70, 69)
-    (told,) = answer.responses
-    assert told.topic_id == TOPIC_ID if version >= 13 else told.topic == "orders"
+    (reported,) = answer.responses
+    assert reported.topic_id == TOPIC_ID if version >= 13 else reported.topic == "orders"
 
 
 def test_an_empty_answer_has_empty_records_never_null() -> None:
@@ -133,12 +133,12 @@ def test_a_fetch_waits_and_is_answered_when_it_is_due_or_forgotten_when_none_wai
 
     async def run() -> Any:
         broker = a_fetching_broker(replicas)
-        asked = asyncio.ensure_future(asking(broker, request(0), 12))
+        requested = asyncio.ensure_future(asking(broker, request(0), 12))
         given_up = asyncio.ensure_future(asking(broker, request(1), 12))
         await asyncio.sleep(0)
         given_up.cancel()
         replicas.parked[0]()
-        return await asked
+        return await requested
 
     assert bytes(rows_of(asyncio.run(run()))[0].records) == b"records"
     assert replicas.cancelled == 1
@@ -182,9 +182,9 @@ class Copy:
 
 
 def metadata_request(offset: int, *others: int, **more: Any) -> FetchRequest:
-    asked = [FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1000)]
+    requested = [FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1000)]
     sent = request(*others, **more)
-    sent.topics.insert(0, FetchTopic(topic="__cluster_metadata", topic_id=METADATA_TOPIC_ID, partitions=asked))
+    sent.topics.insert(0, FetchTopic(topic="__cluster_metadata", topic_id=METADATA_TOPIC_ID, partitions=requested))
     return sent
 
 
@@ -227,13 +227,13 @@ def test_a_fetch_at_the_end_of_the_metadata_log_waits_for_it_to_move(others: tup
     async def run() -> Any:
         reader = MetadataLogReader(lambda: copy)
         broker = a_fetching_broker(replicas, metadata_log=reader)
-        asked = asyncio.ensure_future(asking(broker, metadata_request(14, *others, max_wait=60_000), 12))
+        requested = asyncio.ensure_future(asking(broker, metadata_request(14, *others, max_wait=60_000), 12))
         for _ in range(3):
             await asyncio.sleep(0)
-        assert not asked.done()
+        assert not requested.done()
         copy.high_watermark = 15
         reader.wake()
-        return await asked
+        return await requested
 
     answer = asyncio.run(run())
     assert bytes(answer.responses[0].partitions[0].records) == b"14"

@@ -20,10 +20,10 @@ class Topics:
     """Topics that are there, or not yet."""
 
     refusal: KafkaError | None = None
-    asked: list[str] = field(default_factory=list)
+    requested: list[str] = field(default_factory=list)
 
     async def ensure(self, name: str) -> None:
-        self.asked.append(name)
+        self.requested.append(name)
         await asyncio.sleep(0)
         if self.refusal is not None:
             raise self.refusal
@@ -52,10 +52,10 @@ def test_a_key_is_coordinated_by_the_leader_of_its_partition(version: int) -> No
             if version >= 1:
                 request.key_type = key_type
             answer = ask(broker, request, version)
-            told = answer.coordinators[0] if version >= 4 else answer
-            assert (told.error_code, told.node_id, told.host) == (0, node_id, f"plaintext-{node_id}")
-            assert told.port == 9000 + node_id
-    assert set(topics.asked) == {"__consumer_offsets", "__transaction_state"} if version else {"__consumer_offsets"}
+            reported = answer.coordinators[0] if version >= 4 else answer
+            assert (reported.error_code, reported.node_id, reported.host) == (0, node_id, f"plaintext-{node_id}")
+            assert reported.port == 9000 + node_id
+    assert set(topics.requested) == {"__consumer_offsets", "__transaction_state"} if version else {"__consumer_offsets"}
 
 
 def test_several_keys_are_answered_each_by_itself() -> None:
@@ -73,15 +73,15 @@ def test_several_keys_are_answered_each_by_itself() -> None:
 @pytest.mark.parametrize("version", [0, 3, 6])
 def test_an_unreachable_coordinator_is_not_returned(version: int, partition: Any) -> None:
     answer = ask(a_cluster(partition), FindCoordinatorRequest(key="g", coordinator_keys=["g"]), version)
-    told = answer.coordinators[0] if version >= 4 else answer
-    assert (told.error_code, told.node_id, told.port) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, -1)
+    reported = answer.coordinators[0] if version >= 4 else answer
+    assert (reported.error_code, reported.node_id, reported.port) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, -1)
 
 
 def test_a_missing_topic_is_a_retriable_error() -> None:
     topics = Topics(KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "not yet"))
     answer = ask(a_broker(internal_topics=topics), FindCoordinatorRequest(key="g", key_type=1), 3)
     assert (answer.error_code, answer.error_message) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, "not yet")
-    assert topics.asked == ["__transaction_state"]
+    assert topics.requested == ["__transaction_state"]
 
 
 @pytest.mark.parametrize(
@@ -107,9 +107,9 @@ def test_an_invalid_lookup_creates_no_topic(key_type: int, key: str, version: in
     topics = Topics()
     broker = a_broker(authorizer=rules, internal_topics=topics)
     answer = ask(broker, FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key]), version)
-    told = answer.coordinators[0] if version >= 4 else answer
-    assert (told.error_code, told.node_id, told.host, told.port) == (code, -1, "", -1)
-    assert topics.asked == []
+    reported = answer.coordinators[0] if version >= 4 else answer
+    assert (reported.error_code, reported.node_id, reported.host, reported.port) == (code, -1, "", -1)
+    assert topics.requested == []
 
 
 def test_share_coordinators_are_for_brokers() -> None:

@@ -53,11 +53,11 @@ def test_every_version_syncs_and_the_assignment_is_committed_first(version: int)
         request = a_sync(joined)
         if version < 5:
             request.protocol_type = request.protocol_name = None
-        asked = asyncio.ensure_future(groups.ask(request, version))
+        requested = asyncio.ensure_future(groups.ask(request, version))
         await asyncio.sleep(0.05)
-        assert not asked.done()
+        assert not requested.done()
         groups.world.log.commit()
-        answer = await asked
+        answer = await requested
         assert (answer.error_code, answer.assignment) == (0, b"mine")
         assert answer.protocol_name == ("range" if version >= 5 else None)
 

@@ -23,9 +23,9 @@ SOFTWARE = {"client_software_name": "a-client", "client_software_version": "1.0"
 @pytest.mark.parametrize("version", range(5))
 def test_served_apis_are_the_registered_ones(version: int) -> None:
     answer = ask(a_broker(), ApiVersionsRequest(**SOFTWARE), version)
-    told = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
-    assert told == registry.advertised()
-    assert told[ApiKey.PRODUCE] == (0, 13)
+    reported = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
+    assert reported == registry.advertised()
+    assert reported[ApiKey.PRODUCE] == (0, 13)
     assert answer.error_code == 0
 
 

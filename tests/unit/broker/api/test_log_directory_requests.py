@@ -29,10 +29,10 @@ class Moves:
     """Refuses what goes to /b."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[TopicPartition, str]] = []
+        self.requested: list[tuple[TopicPartition, str]] = []
 
     async def alter(self, key: TopicPartition, path: str) -> None:
-        self.asked.append((key, path))
+        self.requested.append((key, path))
         if path == "/b":
             raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, "no")
 
@@ -54,14 +54,14 @@ def test_each_replica_has_its_own_answer(version: int) -> None:
         ("orders", 1): ErrorCode.NONE,
         ("bills", 0): ErrorCode.LOG_DIR_NOT_FOUND,
     }
-    assert moves.asked[0] == (TopicPartition("orders", 0), "/a")
+    assert moves.requested[0] == (TopicPartition("orders", 0), "/a")
 
 
 def test_moves_require_alter_permission_on_the_cluster() -> None:
     moves = Moves()
-    nobody = SimpleNamespace(authorize=lambda *asked: False)
+    nobody = SimpleNamespace(authorize=lambda *requested: False)
     answer = ask(a_broker(replica_manager=SimpleNamespace(moves=moves), authorizer=nobody), REQUEST, 2)
-    assert set(codes_of(answer).values()) == {ErrorCode.CLUSTER_AUTHORIZATION_FAILED} and not moves.asked
+    assert set(codes_of(answer).values()) == {ErrorCode.CLUSTER_AUTHORIZATION_FAILED} and not moves.requested
 
 
 @pytest.mark.parametrize(

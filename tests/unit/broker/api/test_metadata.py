@@ -49,9 +49,9 @@ def test_every_version_answers_brokers_and_topics(version: int) -> None:
         (1, "plaintext-1", 9001),
         (2, "plaintext-2", 9002),
     ]
-    (told,) = answer.topics
-    assert (told.error_code, told.name) == (0, "orders")
-    first, second = told.partitions
+    (reported,) = answer.topics
+    assert (reported.error_code, reported.name) == (0, "orders")
+    first, second = reported.partitions
     assert (first.leader_id, first.isr_nodes) == (1, [1, 2])
     assert (second.error_code, second.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
     if version == 0:
@@ -68,7 +68,7 @@ def test_every_version_answers_brokers_and_topics(version: int) -> None:
     if version >= 7:
         assert first.leader_epoch == 5
     if version >= 10:
-        assert told.topic_id == TOPIC_ID
+        assert reported.topic_id == TOPIC_ID
 
 
 def test_endpoints_are_those_of_the_requests_listener() -> None:
@@ -87,8 +87,8 @@ def test_endpoints_are_those_of_the_requests_listener() -> None:
 @pytest.mark.parametrize(("version", "code"), [(5, ErrorCode.LEADER_NOT_AVAILABLE), (6, ErrorCode.LISTENER_NOT_FOUND)])
 def test_a_leader_without_the_listener_is_distinguished_from_v6_on(version: int, code: ErrorCode) -> None:
     made = [register(1, listeners={"INTERNAL": 1}), register(2), *topic("orders", TOPIC_ID, ((1, 2), (1, 2), 1))]
-    (told,) = ask(a_broker(*made), MetadataRequest(topics=named("orders")), version).topics
-    assert (told.partitions[0].error_code, told.partitions[0].leader_id) == (code, -1)
+    (reported,) = ask(a_broker(*made), MetadataRequest(topics=named("orders")), version).topics
+    assert (reported.partitions[0].error_code, reported.partitions[0].leader_id) == (code, -1)
 
 
 def test_null_is_all_topics_and_an_empty_list_is_none_but_in_v0() -> None:
@@ -102,9 +102,9 @@ def test_null_is_all_topics_and_an_empty_list_is_none_but_in_v0() -> None:
 def test_the_metadata_log_is_shown_only_by_name_and_is_read_from_the_queried_broker() -> None:
     broker = a_broker(*orders(), broker_id=2)
     assert [each.name for each in ask(broker, MetadataRequest(topics=None), 12).topics] == ["orders"]
-    (told,) = ask(broker, MetadataRequest(topics=named("__cluster_metadata")), 12).topics
-    assert (told.error_code, told.topic_id, told.is_internal) == (0, METADATA_TOPIC_ID, True)
-    assert [(each.partition_index, each.leader_id, each.leader_epoch) for each in told.partitions] == [(0, 2, 3)]
+    (reported,) = ask(broker, MetadataRequest(topics=named("__cluster_metadata")), 12).topics
+    assert (reported.error_code, reported.topic_id, reported.is_internal) == (0, METADATA_TOPIC_ID, True)
+    assert [(each.partition_index, each.leader_id, each.leader_epoch) for each in reported.partitions] == [(0, 2, 3)]
     refused = Rules({(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)})
     guarded = a_broker(*orders(), authorizer=refused)
     (hidden,) = ask(guarded, MetadataRequest(topics=named("__cluster_metadata")), 12).topics
@@ -122,11 +122,11 @@ def test_topics_are_found_by_id_from_v12_on() -> None:
 
 @pytest.mark.parametrize("version", [10, 11])
 def test_ids_and_null_names_are_refused_before_v12(version: int) -> None:
-    for asked in (MetadataRequestTopic(name=None), MetadataRequestTopic(name="orders", topic_id=TOPIC_ID)):
-        answer = ask(a_broker(*orders()), MetadataRequest(topics=[asked]), version)
+    for requested in (MetadataRequestTopic(name=None), MetadataRequestTopic(name="orders", topic_id=TOPIC_ID)):
+        answer = ask(a_broker(*orders()), MetadataRequest(topics=[requested]), version)
         assert answer.brokers == []
-        (told,) = answer.topics
-        assert (told.error_code, told.name) == (ErrorCode.INVALID_REQUEST, asked.name or "")
+        (reported,) = answer.topics
+        assert (reported.error_code, reported.name) == (ErrorCode.INVALID_REQUEST, requested.name or "")
 
 
 def test_a_topic_with_neither_name_nor_id_fails_the_whole_request() -> None:
@@ -199,8 +199,8 @@ def test_topics_that_may_not_be_created_are_refused() -> None:
         }
     )
     broker = a_broker(*orders(), controller=controller, authorizer=refused)
-    (told,) = ask(broker, MetadataRequest(topics=named("fresh")), 12).topics
-    assert told.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    (reported,) = ask(broker, MetadataRequest(topics=named("fresh")), 12).topics
+    assert reported.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
     assert controller.seen == []
 
 
@@ -219,11 +219,11 @@ def test_authorised_operations_are_reported_only_when_requested() -> None:
     request = MetadataRequest(
         topics=named("orders"), include_topic_authorized_operations=True, include_cluster_authorized_operations=True
     )
-    asked = ask(broker, request, 8)
-    bits = asked.topics[0].topic_authorized_operations
+    requested = ask(broker, request, 8)
+    bits = requested.topics[0].topic_authorized_operations
     assert bits >> Operation.READ & 1
     assert not bits >> Operation.WRITE & 1
-    assert asked.cluster_authorized_operations >> Operation.DESCRIBE & 1
+    assert requested.cluster_authorized_operations >> Operation.DESCRIBE & 1
 
 
 def many() -> list[Any]:

@@ -63,8 +63,8 @@ def test_commits_of_one_turn_of_the_loop_are_one_batch() -> None:
         groups = Groups()
         await groups.world.lead()
         batches = len(groups.world.log.data)
-        asked = [asyncio.ensure_future(groups.ask(a_commit(9, ("t", 0, offset)), 9)) for offset in range(10)]
-        for answer in await asyncio.gather(*asked):
+        requested = [asyncio.ensure_future(groups.ask(a_commit(9, ("t", 0, offset)), 9)) for offset in range(10)]
+        for answer in await asyncio.gather(*requested):
             assert codes_of(answer) == [("t", 0, 0)]
         assert len(groups.world.log.data) == batches + 1
         assert offsets_of(await groups.ask(a_fetch(9, "t"), 9), 9)[0] == ("t", 0, 9, 0)
@@ -90,13 +90,13 @@ def test_a_commit_is_answered_when_it_is_committed() -> None:
         groups = Groups()
         await groups.world.lead()
         groups.world.log.commits_at_once = False
-        asked = asyncio.ensure_future(groups.ask(a_commit(9, ("t", 0, 42)), 9))
+        requested = asyncio.ensure_future(groups.ask(a_commit(9, ("t", 0, 42)), 9))
         stable = asyncio.ensure_future(groups.ask(a_fetch(9, "t", require_stable=True), 9))
         await asyncio.sleep(1)
-        assert not asked.done() and not stable.done()
+        assert not requested.done() and not stable.done()
         assert offsets_of(await groups.ask(a_fetch(9, "t"), 9), 9)[0] == ("t", 0, -1, 0)
         groups.world.log.commit()
-        assert codes_of(await asked) == [("t", 0, 0)]
+        assert codes_of(await requested) == [("t", 0, 0)]
         assert offsets_of(await stable, 9)[0] == ("t", 0, 42, 0)
 
     running(work())
@@ -227,8 +227,8 @@ def test_a_missing_coordinator_is_also_reported_in_the_rows_up_to_v7(version: in
         answer = await groups.ask(a_fetch(version, "t"), version)
         if version >= 2:
             assert (answer.groups[0] if version >= 8 else answer).error_code == ErrorCode.NOT_COORDINATOR
-        told = [("t", each, -1, ErrorCode.NOT_COORDINATOR) for each in (0, 1)]
-        assert offsets_of(answer, version) == (told if version < 8 else [])
+        reported = [("t", each, -1, ErrorCode.NOT_COORDINATOR) for each in (0, 1)]
+        assert offsets_of(answer, version) == (reported if version < 8 else [])
 
     running(work())
 
@@ -238,8 +238,8 @@ def test_several_groups_at_once_each_with_its_own_outcome() -> None:
         groups = Groups(Rules({(Operation.DESCRIBE, ResourceType.GROUP, "secret")}))
         await groups.world.lead()
         await groups.ask(a_commit(9, ("t", 0, 42)), 9)
-        asked = [OffsetFetchRequestGroup(group_id=each, topics=None) for each in ("secret", GROUP, "none")]
-        rows = (await groups.ask(OffsetFetchRequest(groups=asked), 8)).groups
+        requested = [OffsetFetchRequestGroup(group_id=each, topics=None) for each in ("secret", GROUP, "none")]
+        rows = (await groups.ask(OffsetFetchRequest(groups=requested), 8)).groups
         assert [(row.group_id, row.error_code, len(row.topics)) for row in rows] == [
             ("secret", ErrorCode.GROUP_AUTHORIZATION_FAILED, 0),
             (GROUP, 0, 1),

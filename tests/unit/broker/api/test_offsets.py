@@ -36,16 +36,16 @@ class Offsets:
 
     def __init__(self, code: ErrorCode = ErrorCode.NONE) -> None:
         self.code = code
-        self.asked: list[tuple[Any, ...]] = []
+        self.requested: list[tuple[Any, ...]] = []
 
     def fetch_offset_for_timestamp(self, key, timestamp, *, isolation_level, current_leader_epoch, replica_id):
-        self.asked.append((key, timestamp, isolation_level, current_leader_epoch, replica_id))
+        self.requested.append((key, timestamp, isolation_level, current_leader_epoch, replica_id))
         if self.code is not ErrorCode.NONE:
             raise KafkaError(self.code)
         return TimestampOffset(30, 40, 5)
 
     def last_offset_for_leader_epoch(self, key, current_leader_epoch, leader_epoch):
-        self.asked.append((key, current_leader_epoch, leader_epoch))
+        self.requested.append((key, current_leader_epoch, leader_epoch))
         if self.code is not ErrorCode.NONE:
             raise KafkaError(self.code)
         return EpochEndOffset(leader_epoch, 41)
@@ -98,13 +98,13 @@ def test_every_version_answers_offset_and_timestamp(version: int) -> None:
     assert (row.error_code, row.timestamp, row.offset) == (0, 30, 40)
     assert row.leader_epoch == (5 if version >= 4 else -1)
     epoch = 5 if version >= 4 else -1
-    assert offsets.asked == [(TopicPartition("orders", 0), 123, IsolationLevel.READ_UNCOMMITTED, epoch, -1)]
+    assert offsets.requested == [(TopicPartition("orders", 0), 123, IsolationLevel.READ_UNCOMMITTED, epoch, -1)]
 
 
 def test_the_isolation_level_is_handed_on() -> None:
     offsets = Offsets()
     ask(a_reading_broker(offsets), asked_for(LATEST, isolation_level=1, replica_id=-1), 2)
-    assert offsets.asked[0][2] is IsolationLevel.READ_COMMITTED
+    assert offsets.requested[0][2] is IsolationLevel.READ_COMMITTED
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_a_partition_requested_twice_is_refused_once() -> None:
     assert [row.error_code for row in rows_of(ask(a_reading_broker(offsets), asked_for(LATEST, EARLIEST), 5))] == [
         ErrorCode.INVALID_REQUEST
     ]
-    assert offsets.asked == []
+    assert offsets.requested == []
 
 
 def test_a_topic_that_may_not_be_described_is_refused() -> None:
@@ -165,8 +165,8 @@ def test_the_metadata_log_has_one_partition_and_epochs_of_its_own() -> None:
 
 
 def epochs_of(name: str = "orders", partition: int = 0) -> OffsetForLeaderEpochRequest:
-    asked = OffsetForLeaderPartition(partition=partition, current_leader_epoch=5, leader_epoch=4)
-    return OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic=name, partitions=[asked])])
+    requested = OffsetForLeaderPartition(partition=partition, current_leader_epoch=5, leader_epoch=4)
+    return OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic=name, partitions=[requested])])
 
 
 @pytest.mark.parametrize("version", [2, 3, 4])
@@ -174,7 +174,7 @@ def test_the_end_of_an_epoch_is_answered(version: int) -> None:
     offsets = Offsets()
     (row,) = rows_of(ask(a_reading_broker(offsets), epochs_of(), version))
     assert (row.error_code, row.leader_epoch, row.end_offset) == (0, 4, 41)
-    assert offsets.asked == [(TopicPartition("orders", 0), 5, 4)]
+    assert offsets.requested == [(TopicPartition("orders", 0), 5, 4)]
     (failed,) = rows_of(ask(a_reading_broker(Offsets(ErrorCode.FENCED_LEADER_EPOCH)), epochs_of(), version))
     assert (failed.error_code, failed.leader_epoch, failed.end_offset) == (ErrorCode.FENCED_LEADER_EPOCH, -1, -1)
 
@@ -193,11 +193,11 @@ class Deleting:
     """A replica manager that deletes when the test says so."""
 
     def __init__(self) -> None:
-        self.asked: list[Any] = []
+        self.requested: list[Any] = []
         self.finish: Any = None
 
     def delete_records(self, timeout_ms, offsets, on_done) -> None:
-        self.asked.append((timeout_ms, dict(offsets)))
+        self.requested.append((timeout_ms, dict(offsets)))
         rows = {
             key: DeleteRecordsPartitionResult(partition_index=key.partition, low_watermark=offset)
             for key, offset in offsets.items()
@@ -223,13 +223,13 @@ def test_records_are_deleted_and_the_rest_is_refused(version: int) -> None:
     async def run() -> Any:
         broker = a_broker(*orders(), replica_manager=replicas, authorizer=rules)
         names = ("orders", "secret", "nowhere", "__consumer_offsets", "__cluster_metadata")
-        asked = asyncio.ensure_future(asking(broker, deletion(*names), version))
+        requested = asyncio.ensure_future(asking(broker, deletion(*names), version))
         await asyncio.sleep(0)
         replicas.finish()
-        return await asked
+        return await requested
 
     answer = asyncio.run(run())
-    assert replicas.asked == [(700, {TopicPartition("orders", 0): 9})]
+    assert replicas.requested == [(700, {TopicPartition("orders", 0): 9})]
     rows = {each.name: each.partitions[0] for each in answer.topics}
     assert (rows["orders"].error_code, rows["orders"].low_watermark) == (0, 9)
     assert {name: row.error_code for name, row in rows.items() if row.low_watermark == -1} == {

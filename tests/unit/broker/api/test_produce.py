@@ -106,11 +106,11 @@ def test_acks_all_is_answered_when_it_is_done() -> None:
     replicas = Replicas(later=True)
 
     async def run() -> Any:
-        asked = asyncio.ensure_future(asking(a_broker(*orders(), replica_manager=replicas), request((0, PLAIN)), 9))
+        requested = asyncio.ensure_future(asking(a_broker(*orders(), replica_manager=replicas), request((0, PLAIN)), 9))
         await asyncio.sleep(0)
-        assert not asked.done()
+        assert not requested.done()
         replicas.waiting[0]()
-        return await asked
+        return await requested
 
     assert rows_of(asyncio.run(run()))[0].base_offset == 40
 
@@ -224,10 +224,10 @@ def test_acks_0_of_a_transaction_ends_the_connection_when_it_is_refused_later() 
 
     async def run() -> Any:
         sent = request((0, TRANSACTIONAL), transactional_id="mine", acks=0)
-        asked = asyncio.ensure_future(asking(a_broker(*orders(), replica_manager=replicas), sent, 9))
+        requested = asyncio.ensure_future(asking(a_broker(*orders(), replica_manager=replicas), sent, 9))
         await asyncio.sleep(0)
         replicas.waiting[0]()
-        return await asked
+        return await requested
 
     with pytest.raises(KafkaError) as closed:
         asyncio.run(run())

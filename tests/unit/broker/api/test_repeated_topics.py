@@ -34,10 +34,10 @@ def test_a_commit_that_names_a_topic_twice_is_answered_for_each_partition(versio
         ]
         request = OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=-1, topics=topics)
         answer = await groups.ask(request, version)
-        told = {
+        reported = {
             (topic.name, row.partition_index): row.error_code for topic in answer.topics for row in topic.partitions
         }
-        assert told == {("none", 0): UNKNOWN, ("none", 1): UNKNOWN, ("t", 9): UNKNOWN, ("t", 0): 0, ("t", 1): 0}
+        assert reported == {("none", 0): UNKNOWN, ("none", 1): UNKNOWN, ("t", 9): UNKNOWN, ("t", 0): 0, ("t", 1): 0}
 
     running(work())
 
@@ -53,10 +53,10 @@ def test_a_deletion_that_names_a_topic_twice_is_answered_for_each_partition() ->
             for name, index in (("none", 0), ("none", 1), ("t", 0))
         ]
         answer = await groups.ask(OffsetDeleteRequest(group_id="g", topics=topics), 0)
-        told = {
+        reported = {
             (topic.name, row.partition_index): row.error_code for topic in answer.topics for row in topic.partitions
         }
-        assert told == {("none", 0): UNKNOWN, ("none", 1): UNKNOWN, ("t", 0): 0}
+        assert reported == {("none", 0): UNKNOWN, ("none", 1): UNKNOWN, ("t", 0): 0}
 
     running(work())
 

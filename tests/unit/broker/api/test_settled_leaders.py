@@ -36,7 +36,7 @@ class World:
     def __init__(self, hold_ms: int = HOLD_MS, linger_ms: int = LINGER_MS) -> None:
         self.alive = False
         """Whether 2 answers at its own address."""
-        self.asked = 0
+        self.requested = 0
         self.loop = SimLoop(random.Random(1))
         made = [register(each) for each in (1, 2, 3)]
         made += topic("orders", TOPIC_ID, ((2, 1, 3), (2, 1, 3), 2), ((3, 1, 2), (3, 1, 2), 3))
@@ -51,7 +51,7 @@ class World:
 
     async def answers(self, address: Address) -> bool:
         assert address == ("host", 9002)
-        self.asked += 1
+        self.requested += 1
         await asyncio.sleep(0.001)
         return self.alive
 
@@ -72,18 +72,18 @@ class World:
     def ask(self, request: Any = METADATA, version: int = 12) -> "asyncio.Task[Any]":
         return self.loop.create_task(asking(self.broker, request, version))
 
-    async def is_answered(self, *asked: "asyncio.Task[Any]", after_ms: float = 5) -> bool:
+    async def is_answered(self, *requested: "asyncio.Task[Any]", after_ms: float = 5) -> bool:
         """Wait so long, and tell whether all of these have their answers."""
         await asyncio.sleep(after_ms / 1000)
-        return all(each.done() for each in asked)
+        return all(each.done() for each in requested)
 
 
-def leaders(asked: "asyncio.Task[Any]") -> list[int]:
-    return [each.leader_id for each in asked.result().topics[0].partitions]
+def leaders(requested: "asyncio.Task[Any]") -> list[int]:
+    return [each.leader_id for each in requested.result().topics[0].partitions]
 
 
-def listed(asked: "asyncio.Task[Any]") -> list[int]:
-    return [each.node_id for each in asked.result().brokers]
+def listed(requested: "asyncio.Task[Any]") -> list[int]:
+    return [each.node_id for each in requested.result().brokers]
 
 
 @pytest.mark.parametrize("request_", [METADATA, DESCRIBE], ids=["Metadata", "DescribeTopicPartitions"])
@@ -93,11 +93,11 @@ def test_an_answer_waits_for_the_new_leader_and_names_it(request_: Any) -> None:
     async def story() -> None:
         version = 12 if request_ is METADATA else 0
         world.watch.connection_lost(2)
-        asked = world.ask(request_, version)
-        assert not await world.is_answered(asked, after_ms=100)
+        requested = world.ask(request_, version)
+        assert not await world.is_answered(requested, after_ms=100)
         world.publish(FENCE_2, ELECT_1)
-        assert await world.is_answered(asked)
-        assert leaders(asked) == [1, 3]
+        assert await world.is_answered(requested)
+        assert leaders(requested) == [1, 3]
 
     world.run(story())
 
@@ -107,12 +107,12 @@ def test_a_request_at_the_time_of_the_close_also_waits() -> None:
     world = World()
 
     async def story() -> None:
-        asked = world.ask()
+        requested = world.ask()
         world.loop.call_soon(world.watch.connection_lost, 2)
-        assert not await world.is_answered(asked)
+        assert not await world.is_answered(requested)
         world.publish(FENCE_2, ELECT_1)
-        assert await world.is_answered(asked)
-        assert leaders(asked) == [1, 3]
+        assert await world.is_answered(requested)
+        assert leaders(requested) == [1, 3]
 
     world.run(story())
 
@@ -133,11 +133,11 @@ def test_a_broker_that_answers_is_named_again_at_once() -> None:
 
     async def story() -> None:
         world.watch.connection_lost(2)
-        asked = world.ask()
-        assert not await world.is_answered(asked, after_ms=100)
+        requested = world.ask()
+        assert not await world.is_answered(requested, after_ms=100)
         world.alive = True
-        assert await world.is_answered(asked, after_ms=PROBE_GAP_MS + 5)
-        assert leaders(asked) == [2, 3]
+        assert await world.is_answered(requested, after_ms=PROBE_GAP_MS + 5)
+        assert leaders(requested) == [2, 3]
         world.alive = False
         world.watch.connection_lost(2)
         assert not await world.is_answered(world.ask())  # it has answered: the next death is another one
@@ -159,11 +159,11 @@ def test_a_request_waits_at_most_once_for_the_hold_time() -> None:
         assert await world.is_answered(world.ask())
         world.alive = True
         await asyncio.sleep(2 * LATER_PROBE_GAP_MS / 1000)
-        asked = world.asked
+        requested = world.requested
         world.alive = False
         world.watch.connection_lost(2)
         assert not await world.is_answered(world.ask())
-        assert world.asked == asked + 1
+        assert world.requested == requested + 1
 
     world.run(story())
 
@@ -173,12 +173,12 @@ def test_a_new_incarnation_ends_the_suspicion() -> None:
 
     async def story() -> None:
         world.watch.connection_lost(2)
-        asked = world.ask()
-        assert not await world.is_answered(asked)
+        requested = world.ask()
+        assert not await world.is_answered(requested)
         again = msgspec.structs.replace(register(2), broker_epoch=101)
         world.publish(again)
-        assert await world.is_answered(asked)
-        assert leaders(asked) == [2, 3]
+        assert await world.is_answered(requested)
+        assert leaders(requested) == [2, 3]
 
     world.run(story())
 
@@ -188,10 +188,10 @@ def test_a_client_that_left_waits_for_nothing() -> None:
 
     async def story() -> None:
         world.watch.connection_lost(2)
-        asked = world.ask()
-        assert not await world.is_answered(asked)
-        asked.cancel()
-        assert await world.is_answered(asked)
+        requested = world.ask()
+        assert not await world.is_answered(requested)
+        requested.cancel()
+        assert await world.is_answered(requested)
         assert not world.watch._waiting
 
     world.run(story())
@@ -220,7 +220,7 @@ def test_nothing_waits_when_it_is_turned_off() -> None:
     async def story() -> None:
         world.watch.connection_lost(2)
         assert await world.is_answered(world.ask())
-        assert world.asked == 0
+        assert world.requested == 0
 
     world.run(story())
 
@@ -230,10 +230,10 @@ def test_the_end_of_the_broker_releases_all_waiters() -> None:
 
     async def story() -> None:
         world.watch.connection_lost(2)
-        asked = world.ask()
-        assert not await world.is_answered(asked)
+        requested = world.ask()
+        assert not await world.is_answered(requested)
         await world.watch.close()
-        assert await world.is_answered(asked)
+        assert await world.is_answered(requested)
 
     world.run(story())
 
@@ -280,13 +280,13 @@ def test_a_fenced_broker_goes_at_once_when_lingering_is_turned_off() -> None:
 
     async def story() -> None:
         world.publish(FENCE_2, ELECT_1)
-        asked = world.ask()
-        assert await world.is_answered(asked)
-        assert listed(asked) == [1, 3]
+        requested = world.ask()
+        assert await world.is_answered(requested)
+        assert listed(requested) == [1, 3]
         world.publish(UNFENCE_2)
-        asked = world.ask()
-        assert await world.is_answered(asked)
-        assert listed(asked) == [1, 2, 3]
+        requested = world.ask()
+        assert await world.is_answered(requested)
+        assert listed(requested) == [1, 2, 3]
 
     world.run(story())
 
@@ -297,12 +297,12 @@ def test_without_live_brokers_a_response_waits_for_the_first_one() -> None:
 
     async def story() -> None:
         world.publish(*FENCE_ALL)
-        asked, more = world.ask(), world.ask(DESCRIBE, 0)
-        assert not await world.is_answered(asked, after_ms=HOLD_MS - 50)
+        requested, more = world.ask(), world.ask(DESCRIBE, 0)
+        assert not await world.is_answered(requested, after_ms=HOLD_MS - 50)
         assert not more.done()
         world.publish(UNFENCE_2)
-        assert await world.is_answered(asked, more)
-        assert listed(asked) == [2] and asked.result().controller_id == 2
+        assert await world.is_answered(requested, more)
+        assert listed(requested) == [2] and requested.result().controller_id == 2
 
     world.run(story())
 
@@ -312,13 +312,13 @@ def test_without_live_brokers_requests_wait_for_the_hold_time_up_to_a_bound() ->
 
     async def story() -> None:
         world.publish(*FENCE_ALL)
-        asked = [world.ask() for _ in range(WAITING_MAX)]
-        assert not await world.is_answered(asked[0])
+        requested = [world.ask() for _ in range(WAITING_MAX)]
+        assert not await world.is_answered(requested[0])
         assert await world.is_answered(world.ask())
-        asked[0].cancel()
-        assert not any(each.done() for each in asked[1:])
-        assert await world.is_answered(*asked, after_ms=HOLD_MS)
-        assert listed(asked[1]) == [] and asked[1].result().controller_id == -1
+        requested[0].cancel()
+        assert not any(each.done() for each in requested[1:])
+        assert await world.is_answered(*requested, after_ms=HOLD_MS)
+        assert listed(requested[1]) == [] and requested[1].result().controller_id == -1
 
     world.run(story())
 
@@ -328,9 +328,9 @@ def test_a_broker_that_ends_lets_them_go() -> None:
 
     async def story() -> None:
         world.publish(*FENCE_ALL)
-        asked = world.ask()
-        assert not await world.is_answered(asked)
+        requested = world.ask()
+        assert not await world.is_answered(requested)
         await world.watch.close()
-        assert await world.is_answered(asked)
+        assert await world.is_answered(requested)
 
     world.run(story())

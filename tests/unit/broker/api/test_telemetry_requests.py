@@ -38,9 +38,13 @@ def test_it_is_offered_where_it_is_received_only() -> None:
 
 def test_a_client_gets_its_subscriptions_and_pushes() -> None:
     broker, clock = a_receiving_broker()
-    told = ask(broker, GetTelemetrySubscriptionsRequest(), 0, client_id="orders")
-    assert (told.client_instance_id, told.push_interval, told.telemetry_max_bytes) == (ME, 300_000, 1_000_000)
-    pushed = PushTelemetryRequest(client_instance_id=ME, subscription_id=told.subscription_id)
+    reported = ask(broker, GetTelemetrySubscriptionsRequest(), 0, client_id="orders")
+    assert (reported.client_instance_id, reported.push_interval, reported.telemetry_max_bytes) == (
+        ME,
+        300_000,
+        1_000_000,
+    )
+    pushed = PushTelemetryRequest(client_instance_id=ME, subscription_id=reported.subscription_id)
     assert ask(broker, pushed, 0).error_code == 0
     assert broker.telemetry.count(clock.now_ms) == 1
 

@@ -50,10 +50,10 @@ class Coordinator:
     def __init__(self, answer: Answer = Answer(), refusal: ErrorCode | None = None) -> None:  # noqa: B008
         self.answer = answer
         self.refusal = refusal
-        self.asked: list[Any] = []
+        self.requested: list[Any] = []
 
     def _take(self, request: Any) -> Answer:
-        self.asked.append(request)
+        self.requested.append(request)
         if self.refusal is not None:
             raise KafkaError(self.refusal)
         return self.answer
@@ -75,7 +75,7 @@ class Coordinator:
         return described.TransactionState(transactional_id=transactional_id, producer_id=5, topics=topics)
 
     def list_transactions(self, wanted: TransactionFilter) -> listed.ListTransactionsResponse:
-        self.asked.append(wanted)
+        self.requested.append(wanted)
         names = [name for name in ("t", "theirs") if wanted.matches is None or wanted.matches(name)]
         return listed.ListTransactionsResponse(
             transaction_states=[listed.TransactionState(transactional_id=name) for name in names]
@@ -102,7 +102,7 @@ def test_a_transactional_id_gets_its_coordinators_result(version: int) -> None:
     answer = ask(broker_of(coordinator), request, version)
     assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (0, 70, 3)
     expected = Producer(7, 2) if version >= 3 else None
-    assert coordinator.asked == [InitProducer(transactional_id="t", timeout_ms=60_000, expected=expected)]
+    assert coordinator.requested == [InitProducer(transactional_id="t", timeout_ms=60_000, expected=expected)]
 
 
 @pytest.mark.parametrize(("version", "code"), [(3, ErrorCode.INVALID_PRODUCER_EPOCH), (4, ErrorCode.PRODUCER_FENCED)])
@@ -154,7 +154,7 @@ def test_a_clients_partitions_are_added_for_a_client_of_version_0(version: int) 
     coordinator = Coordinator()
     answer = ask(broker_of(coordinator), of_client(ORDERS, PAYMENTS), version)
     assert codes(answer.results_by_topic_v3_and_below) == {ORDERS: 0, PAYMENTS: 0}
-    assert coordinator.asked == [
+    assert coordinator.requested == [
         AddPartitions(
             transactional_id="t",
             producer=Producer(7, 2),
@@ -191,7 +191,7 @@ def test_one_partition_that_is_refused_keeps_all_out(
     coordinator = Coordinator()
     answer = ask(broker_of(coordinator, refused), of_client(*keys), 3)
     assert codes(answer.results_by_topic_v3_and_below) == expected
-    assert coordinator.asked == []
+    assert coordinator.requested == []
 
 
 @pytest.mark.parametrize(("version", "code"), [(1, ErrorCode.INVALID_PRODUCER_EPOCH), (2, ErrorCode.PRODUCER_FENCED)])
@@ -212,9 +212,9 @@ def test_brokers_send_several_transactions_at_once(version: int) -> None:
         "u": {PAYMENTS: 0},
         "v": {MISSING: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION},
     }
-    added = next(each for each in coordinator.asked if isinstance(each, AddPartitions))
+    added = next(each for each in coordinator.requested if isinstance(each, AddPartitions))
     assert (added.transactional_id, added.client_transaction_version) == ("t", 2)
-    assert [each[1].transactional_id for each in coordinator.asked if isinstance(each, tuple)] == ["u"]
+    assert [each[1].transactional_id for each in coordinator.requested if isinstance(each, tuple)] == ["u"]
 
 
 def test_only_brokers_send_several_transactions() -> None:
@@ -248,8 +248,8 @@ def test_the_groups_partition_is_added(version: int) -> None:
     coordinator = Coordinator()
     request = AddOffsetsToTxnRequest(transactional_id="t", producer_id=7, producer_epoch=2, group_id="g")
     assert ask(broker_of(coordinator), request, version).error_code == 0
-    assert [each.partitions for each in coordinator.asked] == [frozenset({HOME})]
-    assert [each.client_transaction_version for each in coordinator.asked] == [0]
+    assert [each.partitions for each in coordinator.requested] == [frozenset({HOME})]
+    assert [each.client_transaction_version for each in coordinator.requested] == [0]
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_offsets_of_a_group_need_the_right_to_it(refused: Any, code: ErrorCode) 
     coordinator = Coordinator()
     request = AddOffsetsToTxnRequest(transactional_id="t", producer_id=7, producer_epoch=2, group_id="g")
     assert ask(broker_of(coordinator, refused), request, 4).error_code == code
-    assert coordinator.asked == []
+    assert coordinator.requested == []
 
 
 @pytest.mark.parametrize("version", range(6))
@@ -273,7 +273,7 @@ def test_an_end_of_version_5_has_the_next_epoch(version: int) -> None:
     answer = ask(broker_of(coordinator), request, version)
     assert answer.error_code == 0
     assert (answer.producer_id, answer.producer_epoch) == ((7, 3) if version >= 5 else (-1, -1))
-    assert [(each.client_transaction_version, each.is_commit) for each in coordinator.asked] == [
+    assert [(each.client_transaction_version, each.is_commit) for each in coordinator.requested] == [
         (2 if version >= 5 else 0, True)
     ]
 
@@ -368,7 +368,7 @@ def test_offsets_are_committed_once_the_transaction_is_verified(version: int, su
 
 
 @pytest.mark.parametrize(
-    ("found", "told"),
+    ("found", "reported"),
     [
         (ErrorCode.NETWORK_EXCEPTION, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
         (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
@@ -377,10 +377,10 @@ def test_offsets_are_committed_once_the_transaction_is_verified(version: int, su
         (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_NOT_AVAILABLE),
     ],
 )
-def test_offsets_of_a_transaction_that_is_not_verified_are_refused(found: ErrorCode, told: ErrorCode) -> None:
+def test_offsets_of_a_transaction_that_is_not_verified_are_refused(found: ErrorCode, reported: ErrorCode) -> None:
     groups = Groups()
     broker = broker_of(Coordinator(), groups=groups, replica_manager=Replicas(found))
-    assert rows(ask(broker, offsets(ORDERS), 5)) == {ORDERS: told}
+    assert rows(ask(broker, offsets(ORDERS), 5)) == {ORDERS: reported}
     assert groups.guards == []
 
 
@@ -439,7 +439,7 @@ def test_a_list_has_filtered_and_permitted_transactions(version: int) -> None:
         request.transactional_id_pattern = "the.*|t"
     answer = ask(broker, request, version)
     assert [each.transactional_id for each in answer.transaction_states] == ["t"]
-    wanted = coordinator.asked[0]
+    wanted = coordinator.requested[0]
     assert (list(wanted.state_names), wanted.producer_ids) == (["Ongoing"], frozenset({5}))
     assert wanted.duration_ms == (1_000 if version >= 1 else -1)
     assert wanted.matches is None if version < 2 else (wanted.matches("their") and not wanted.matches("a t"))

@@ -114,16 +114,16 @@ def test_the_answer_waits_for_every_append() -> None:
 
     async def run() -> WriteTxnMarkersResponse:
         sent = [marker(ORDERS), marker(ORDERS, producer_id=8)]
-        asked = asyncio.ensure_future(
+        requested = asyncio.ensure_future(
             asking(a_broker(replica_manager=replicas), WriteTxnMarkersRequest(markers=sent), 2)
         )
         for _ in range(10):
             await asyncio.sleep(0)
         for each in range(2):
-            assert not asked.done()
+            assert not requested.done()
             replicas.waiting[1 - each]()
             await asyncio.sleep(0)
-        return await asked
+        return await requested
 
     assert codes_of(asyncio.run(run())) == {(7, "orders", 0): 0, (8, "orders", 0): 0}
 

@@ -64,13 +64,13 @@ def once(answer: "asyncio.Future[R]") -> Callable[[R], None]:
     """Return what the group answers with, once; who has been told otherwise meanwhile stays with that."""
     called: list[R] = []
 
-    def told(response: R) -> None:
+    def reported(response: R) -> None:
         assert not called, "a request is answered once"
         called.append(response)
         if not answer.done():
             answer.set_result(response)
 
-    return told
+    return reported
 
 
 def refuse(written: "asyncio.Future[None]", answer: "asyncio.Future[R]", response: Callable[[ErrorCode], R]) -> None:
@@ -190,8 +190,10 @@ class Member:
             reason="test",
         )
         answer: asyncio.Future[JoinGroupResponse] = asyncio.get_running_loop().create_future()
-        partition, told = self.world.partition, once(answer)
-        written = partition.write("join", lambda state, now: partition.shard.join(state, self.client, request, told))
+        partition, reported = self.world.partition, once(answer)
+        written = partition.write(
+            "join", lambda state, now: partition.shard.join(state, self.client, request, reported)
+        )
         written.add_done_callback(lambda done: refuse(done, answer, lambda code: JoinGroupResponse(error_code=code)))
         return answer
 
@@ -218,8 +220,8 @@ class Member:
             assignments=rows,
         )
         answer: asyncio.Future[SyncGroupResponse] = asyncio.get_running_loop().create_future()
-        partition, told = self.world.partition, once(answer)
-        written = partition.write("sync", lambda state, now: partition.shard.sync(state, request, told))
+        partition, reported = self.world.partition, once(answer)
+        written = partition.write("sync", lambda state, now: partition.shard.sync(state, request, reported))
         written.add_done_callback(lambda done: refuse(done, answer, lambda code: SyncGroupResponse(error_code=code)))
         return answer
 
@@ -338,6 +340,6 @@ async def assigned(members: Sequence[Member], joined: Sequence[JoinGroupResponse
     """Have the leader assign to each member its own name, and all be told."""
     (leader,) = {each.leader for each in joined}
     plan = {each.member_id: each.name.encode() for each in members}
-    asked = [each.ask_sync(plan if each.member_id == leader else None) for each in members]
-    answers = await asyncio.gather(*asked)
+    requested = [each.ask_sync(plan if each.member_id == leader else None) for each in members]
+    answers = await asyncio.gather(*requested)
     assert [each.assignment for each in answers] == [each.name.encode() for each in members]

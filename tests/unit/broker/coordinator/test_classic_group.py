@@ -306,14 +306,17 @@ def test_assignments_are_reported_when_they_are_committed_and_not_before(run: Ru
         world.log.commits_at_once = False
         leader, follower = sorted(members, key=lambda each: each.member_id != joined[0].leader)
         waiting = follower.ask_sync()
-        asked = leader.ask_sync({each.member_id: each.name.encode() for each in members})
+        requested = leader.ask_sync({each.member_id: each.name.encode() for each in members})
         await asyncio.sleep(1)
-        assert not waiting.done() and not asked.done() and world.state_name == "CompletingRebalance"
+        assert not waiting.done() and not requested.done() and world.state_name == "CompletingRebalance"
         with pytest.raises(KafkaError) as error:
             await follower.commit(1)
         assert error.value.code is ErrorCode.REBALANCE_IN_PROGRESS
         world.log.commit()
-        assert ((await waiting).assignment, (await asked).assignment) == (follower.name.encode(), leader.name.encode())
+        assert ((await waiting).assignment, (await requested).assignment) == (
+            follower.name.encode(),
+            leader.name.encode(),
+        )
 
     run(scenario())
 
@@ -325,8 +328,8 @@ def test_assignments_that_cannot_be_written_have_all_join_again(run: Run) -> Non
         members = [Member(world, "a"), Member(world, "b")]
         joined = await asyncio.gather(*(each.join() for each in members))
         world.log.refuse = KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
-        asked = [each.ask_sync({joined[0].leader: b"x"}) for each in members]
-        assert {(await each).error_code for each in asked} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
+        requested = [each.ask_sync({joined[0].leader: b"x"}) for each in members]
+        assert {(await each).error_code for each in requested} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
         assert world.state_name == "PreparingRebalance"
         world.log.refuse = None
         joined = await asyncio.gather(*(each.join() for each in members))
@@ -343,10 +346,10 @@ def test_a_rebalance_overtakes_assignments_that_are_being_written(run: Run) -> N
         member = Member(world, "a", protocol_type="other")
         await member.join()
         world.log.commits_at_once = False
-        asked = member.ask_sync({member.member_id: b"old"})
+        requested = member.ask_sync({member.member_id: b"old"})
         await asyncio.sleep(0.1)
         late = Member(world, "b", instance_id="ib", protocol_type="other").ask_join()
-        assert (await asked).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+        assert (await requested).error_code == ErrorCode.REBALANCE_IN_PROGRESS
         world.log.commit()
         await asyncio.sleep(0.1)
         assert world.state_name == "PreparingRebalance"

@@ -45,7 +45,7 @@ INT32, INT64 = 2**31 - 1, 2**63 - 1
 PRODUCERS = (NO_PRODUCER, Producer(5, 0))
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 COMMITS = st.builds(
-    lambda group, topic, partition, **said: (group, topic, partition, OffsetCommitValue(**said)),
+    lambda group, topic, partition, **message: (group, topic, partition, OffsetCommitValue(**message)),
     NAMES,
     NAMES,
     st.integers(0, INT32),
@@ -65,17 +65,17 @@ def read(record: CoordinatorRecord) -> CoordinatorRecord:
 
 
 @given(COMMITS)
-def test_the_bytes_are_those_of_the_general_codec(said: Said) -> None:
-    group, topic, partition, value = said
-    record = commit_record(*said)
+def test_the_bytes_are_those_of_the_general_codec(message: Said) -> None:
+    group, topic, partition, value = message
+    record = commit_record(*message)
     assert record.key == encode_key(OFFSET_COMMIT, OffsetCommitKey(group=group, topic=topic, partition=partition))
     assert record.value == encode_value(SHAPE, value, 1 if value.expire_timestamp != NO_EXPIRY else VERSION)
 
 
 @given(COMMITS)
-def test_the_content_equals_the_decoded_bytes(said: Said) -> None:
-    record = commit_record(*said)
-    if said[3].expire_timestamp != NO_EXPIRY:
+def test_the_content_equals_the_decoded_bytes(message: Said) -> None:
+    record = commit_record(*message)
+    if message[3].expire_timestamp != NO_EXPIRY:
         assert record.content is None, "version 1 has no leader epoch and no topic id: only its bytes say what is kept"
         return
     assert isinstance(record.content, Commit)
@@ -87,8 +87,8 @@ def test_the_content_equals_the_decoded_bytes(said: Said) -> None:
 @given(st.lists(COMMITS, max_size=5), st.sampled_from(PRODUCERS))
 def test_replaying_decisions_and_replaying_the_log_give_the_same_state(commits: list[Said], producer: Producer) -> None:
     decided = from_log = GroupsState()
-    for offset, said in enumerate(commits):
-        record = commit_record(*said)
+    for offset, message in enumerate(commits):
+        record = commit_record(*message)
         decided = replay(decided, offset, record, producer)
         from_log = replay(from_log, offset, read(record), producer)
     assert decided == from_log

@@ -81,7 +81,7 @@ def test_a_marker_for_a_partition_that_is_not_led_is_refused(run: Run, code: Err
     run(work())
 
 
-def told(metrics: Metrics) -> dict[tuple[str, tuple[str, ...]], float]:
+def reported(metrics: Metrics) -> dict[tuple[str, tuple[str, ...]], float]:
     """Return {(name, label values): value} of what concerns groups."""
     order = ("protocol", "state", "consumergroup", "topic", "partition")
     return {
@@ -125,7 +125,7 @@ def test_groups_their_offsets_and_their_lag_are_reported(run: Run) -> None:
         await member.commit(42)
         await member.commit(7, topic="far")
         await commit(world.partition, 1, group_id="simple")
-        found = told(metrics)
+        found = reported(metrics)
         manager, coordinator = (
             "kafka_coordinator_group_groupmetadatamanager_",
             "kafka_server_group_coordinator_metrics_",
@@ -141,7 +141,7 @@ def test_groups_their_offsets_and_their_lag_are_reported(run: Run) -> None:
         assert found["kafka_consumergroup_current_offset", (GROUP, "far", "0")] == 7
         assert found["kafka_consumergroup_lag", (GROUP, "t", "0")] == 8
         await commit(world.partition, 30, index=1, member_id=member.member_id, generation=member.generation)
-        found = told(metrics)
+        found = reported(metrics)
         assert found["kafka_consumergroup_current_offset_sum", (GROUP, "t")] == 72
         assert found["kafka_consumergroup_current_offset_sum", (GROUP, "far")] == 7
         assert found["kafka_consumergroup_lag_sum", (GROUP, "t")] == 8 + 20
@@ -159,13 +159,13 @@ def test_a_sum_of_lags_is_reported_when_all_of_it_is_known(run: Run) -> None:
         elsewhere = following(world, metrics, {TopicPartition("t", 0): 50})
         await commit(world.partition, 42)
         await commit(world.partition, 30, index=1)
-        found = told(metrics)
+        found = reported(metrics)
         assert found["kafka_consumergroup_lag", (GROUP, "t", "0")] == 8
         assert ("kafka_consumergroup_lag", (GROUP, "t", "1")) not in found
         assert ("kafka_consumergroup_lag_sum", (GROUP, "t")) not in found
         assert elsewhere.wanted == {TopicPartition("t", 1)}
         elsewhere.known[TopicPartition("t", 1)] = 33
-        found = told(metrics)
+        found = reported(metrics)
         assert found["kafka_consumergroup_lag", (GROUP, "t", "1")] == 3
         assert found["kafka_consumergroup_lag_sum", (GROUP, "t")] == 8 + 3
 
@@ -183,7 +183,7 @@ def test_of_too_many_offsets_groups_are_reported_whole(run: Run, monkeypatch: py
         for group_id in ("one", "two"):
             for index in range(2):
                 await commit(world.partition, 4, index=index, group_id=group_id)
-        found = told(metrics)
+        found = reported(metrics)
         sums = {labels: value for (name, labels), value in found.items() if name == "kafka_consumergroup_lag_sum"}
         assert list(sums.values()) == [12]
         assert len([labels for name, labels in found if name == "kafka_consumergroup_current_offset"]) == 2

@@ -96,11 +96,11 @@ def test_an_assignment_that_was_written_and_not_committed_counts_with_the_next_l
         leader, follower = sorted(members, key=lambda each: each.member_id != joined[0].leader)
         world.log.commits_at_once = False
         waiting = follower.ask_sync()
-        asked = leader.ask_sync({each.member_id: each.name.encode() for each in members})
+        requested = leader.ask_sync({each.member_id: each.name.encode() for each in members})
         await asyncio.sleep(0.1)
         world.log.commits_at_once = True
         await world.fail_over()
-        assert {(await each).error_code for each in (waiting, asked)} == {ErrorCode.NOT_COORDINATOR}
+        assert {(await each).error_code for each in (waiting, requested)} == {ErrorCode.NOT_COORDINATOR}
         assert world.state_name == "Stable"
         assert (await follower.ask_sync()).assignment == follower.name.encode()
         assert (await leader.ask_sync()).assignment == leader.name.encode()
@@ -200,10 +200,10 @@ def test_describe_reports_members_and_of_their_metadata_once_they_are_stable(run
         await assigned([member], [joined])
         (row,) = partition.shard.describe(partition.committed_state, [GROUP], 6)
         assert (row.group_state, row.protocol_type, row.protocol_data) == ("Stable", "consumer", "range")
-        (told,) = row.members
-        assert (told.member_id, told.group_instance_id, told.client_id) == (member.member_id, "ia", "a")
-        assert (told.client_host, told.member_metadata) == ("/10.0.0.1", subscription("t"))
-        assert told.member_assignment == b"a"
+        (reported,) = row.members
+        assert (reported.member_id, reported.group_instance_id, reported.client_id) == (member.member_id, "ia", "a")
+        assert (reported.client_host, reported.member_metadata) == ("/10.0.0.1", subscription("t"))
+        assert reported.member_assignment == b"a"
 
     run(scenario())
 
@@ -229,7 +229,7 @@ def test_groups_are_listed_by_state_and_type(run: Run) -> None:
         )
         await partition.write("c", lambda state, now: Decision(response=None, records=[record]))
 
-        def told(states: list[str], types: list[str]) -> list[tuple[str, str, str, str]]:
+        def reported(states: list[str], types: list[str]) -> list[tuple[str, str, str, str]]:
             rows = partition.shard.listed(partition.committed_state, states, types)
             return [(row.group_id, row.protocol_type, row.group_state, row.group_type) for row in rows]
 
@@ -238,10 +238,10 @@ def test_groups_are_listed_by_state_and_type(run: Run) -> None:
             (GROUP, "consumer", "Stable", "classic"),
             ("simple", "", "Empty", "classic"),
         )
-        assert told([], []) == [new, orders, simple]
-        assert told(["EMPTY"], []) == [new, simple]
-        assert told([], ["Classic"]) == [orders, simple]
-        assert told(["stable"], ["consumer"]) == told([], ["share"]) == []
+        assert reported([], []) == [new, orders, simple]
+        assert reported(["EMPTY"], []) == [new, simple]
+        assert reported([], ["Classic"]) == [orders, simple]
+        assert reported(["stable"], ["consumer"]) == reported([], ["share"]) == []
 
     run(scenario())
 

@@ -151,9 +151,9 @@ def test_brokers_that_start_together_all_get_a_replica(run: Run) -> None:
     async def work() -> None:
         cluster = Cluster()
         cluster.register(1)
-        asked = asyncio.ensure_future(cluster.refused())
+        requested = asyncio.ensure_future(cluster.refused())
         await asyncio.sleep(0.9 * SETTLED_MS / 1000)
-        assert await asked is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert await requested is ErrorCode.COORDINATOR_NOT_AVAILABLE
         cluster.register(2)
         await asyncio.sleep(0.9 * SETTLED_MS / 1000)
         assert not cluster.requests
@@ -197,11 +197,11 @@ def test_another_broker_may_have_been_first(run: Run) -> None:
     async def work() -> None:
         cluster = Cluster(code=ErrorCode.TOPIC_ALREADY_EXISTS)
         cluster.register(1, 2, 3)
-        asked = asyncio.ensure_future(cluster.topics.ensure(OFFSETS))
+        requested = asyncio.ensure_future(cluster.topics.ensure(OFFSETS))
         await asyncio.sleep(0.5)
-        assert not asked.done(), "the metadata has not come yet"
+        assert not requested.done(), "the metadata has not come yet"
         cluster.replay(records.Topic(name=OFFSETS, topic_id=Uuid(b"\x02" * 16)))
-        await asked
+        await requested
 
     run(work())
 
@@ -210,9 +210,9 @@ def test_closing_fails_all_waiters(run: Run) -> None:
     async def work() -> None:
         cluster = Cluster(delay_s=100.0)
         cluster.register(1, 2, 3)
-        asked = asyncio.ensure_future(cluster.refused())
+        requested = asyncio.ensure_future(cluster.refused())
         await asyncio.sleep(0.1)
         await cluster.topics.close()
-        assert await asked is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert await requested is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     run(work())

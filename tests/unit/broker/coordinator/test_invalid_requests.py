@@ -140,15 +140,15 @@ def test_every_client_request_gets_a_response(seed: int) -> None:
         world = World(settings=settings)
         await world.lead()
         nonsense = Nonsense(world, rng)
-        asked = []
+        requested = []
         for _ in range(120):
-            asked.append(asyncio.ensure_future(rng.choice(nonsense.kinds)()))
+            requested.append(asyncio.ensure_future(rng.choice(nonsense.kinds)()))
             if rng.random() < 0.6:
                 await asyncio.sleep(rng.choice(PAUSES_S))
         await asyncio.sleep(1)
         world.log.refuse, world.log.commits_at_once = None, True
         world.log.commit()
-        await asyncio.wait_for(asyncio.gather(*asked), timeout=4_000)
+        await asyncio.wait_for(asyncio.gather(*requested), timeout=4_000)
 
     loop = SimLoop(random.Random(seed))
     try:

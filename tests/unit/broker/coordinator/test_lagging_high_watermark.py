@@ -109,11 +109,11 @@ def test_a_partition_that_was_added_is_verified_after_a_failover_though_the_high
         log.epoch += 1
         log.watermark, log.commits_at_once = known_to_the_next, False
         second = await Node(log, first.brokers, first.ids).lead()
-        asked = asyncio.ensure_future(second.coordinator.verify_partitions(second.adding(producer, A0, A1)))
+        requested = asyncio.ensure_future(second.coordinator.verify_partitions(second.adding(producer, A0, A1)))
         await asyncio.sleep(0.1)
-        assert not asked.done()
+        assert not requested.done()
         log.commit()
-        assert await asked == {A0: ErrorCode.NONE, A1: ErrorCode.NONE}
+        assert await requested == {A0: ErrorCode.NONE, A1: ErrorCode.NONE}
         assert second.state() is State.ONGOING
 
     run(scenario())

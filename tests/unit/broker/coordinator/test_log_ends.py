@@ -37,7 +37,7 @@ class Brokers:
     ends: dict[TopicPartition, int]
     refused: dict[TopicPartition, ErrorCode] = field(default_factory=dict)
     unreachable: set[int] = field(default_factory=set)
-    asked: list[tuple[float, int, list[TopicPartition]]] = field(default_factory=list)
+    requested: list[tuple[float, int, list[TopicPartition]]] = field(default_factory=list)
     channels: list[int] = field(default_factory=list)
 
     def open(self, broker_id: int) -> "Brokers.Channel":
@@ -56,7 +56,7 @@ class Brokers:
             keys = [
                 TopicPartition(topic.name, row.partition_index) for topic in message.topics for row in topic.partitions
             ]
-            self.world.asked.append((asyncio.get_running_loop().time(), self.broker_id, keys))
+            self.world.requested.append((asyncio.get_running_loop().time(), self.broker_id, keys))
             if self.broker_id in self.world.unreachable:
                 raise ConnectionLost("gone", maybe_sent=False)
             assert {row.timestamp for topic in message.topics for row in topic.partitions} == {LATEST}
@@ -97,11 +97,11 @@ def test_leaders_are_queried_once_a_round_each_for_its_own(run: Run) -> None:
         assert ends.end(A) is None
         await pass_ms(10)
         assert (ends.end(A), ends.end(B), ends.end(ELSEWHERE)) == (10, 20, None)
-        assert [(broker, keys) for _, broker, keys in world.asked] == [(1, [A]), (2, [B])]
+        assert [(broker, keys) for _, broker, keys in world.requested] == [(1, [A]), (2, [B])]
         world.ends[A] = 15
         ends.want({A, B})
         await pass_ms(ROUND_MS)
-        assert (ends.end(A), len(world.asked)) == (15, 4)
+        assert (ends.end(A), len(world.requested)) == (15, 4)
         await ends.close()
         assert world.channels == []
 
@@ -116,7 +116,7 @@ def test_partitions_are_requested_in_batches(run: Run) -> None:
         ends.want(keys)
         await pass_ms(10)
         assert [ends.end(key) for key in keys] == list(range(PARTITIONS_MAX + 1))
-        assert [len(found) for _, _, found in world.asked] == [PARTITIONS_MAX, 1]
+        assert [len(found) for _, _, found in world.requested] == [PARTITIONS_MAX, 1]
         await ends.close()
 
     run(work())
@@ -170,13 +170,13 @@ def test_no_requests_are_sent_without_scrapes(run: Run) -> None:
         ends = ends_on(world)
         ends.want(set())
         await pass_ms(10)
-        assert not world.asked
+        assert not world.requested
         ends.want({A})
         await pass_ms(WANTED_MS + 2 * ROUND_MS)
-        told = len(world.asked)
+        reported = len(world.requested)
         assert ends.end(A) is None and world.channels == []
         await pass_ms(WANTED_MS)
-        assert len(world.asked) == told
+        assert len(world.requested) == reported
         ends.want({A})
         await pass_ms(10)
         assert ends.end(A) == 10

@@ -158,16 +158,16 @@ def test_a_refused_append_is_as_if_nothing_of_its_batch_had_been_decided(
         partition = await loaded(log)
         kept = partition.write("put", put("kept"))
         await asyncio.sleep(0.1)
-        told: list[KafkaError | None] = []
+        reported: list[KafkaError | None] = []
         log.refuse = KafkaError(refusal, "no")
         lost = [partition.write("put", put("lost")), partition.write("look", look)]
         records = [CoordinatorRecord(b"other", b"lost")]
         partition.write_nowait(
-            "timer", lambda state, now: Decision(response=None, records=records, outcome=told.append)
+            "timer", lambda state, now: Decision(response=None, records=records, outcome=reported.append)
         )
         await asyncio.sleep(0.1)
         assert [code_of(each) for each in lost] == [answer, answer]
-        assert told[0] is not None and told[0].code is answer
+        assert reported[0] is not None and reported[0].code is answer
         log.refuse = None
         after = partition.write("put", put("after"))
         await asyncio.sleep(0.1)

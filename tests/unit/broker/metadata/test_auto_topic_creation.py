@@ -22,14 +22,14 @@ class Controller:
     """Answers when the test lets it."""
 
     def __init__(self) -> None:
-        self.asked: list[list[str]] = []
+        self.requested: list[list[str]] = []
         self.contexts: list[RequestContext] = []
         self.internal: list[str] = []
         self.go = asyncio.Event()
         self.code = ErrorCode.NONE
 
     async def forward(self, ctx: RequestContext, request: Any) -> CreateTopicsResponse:
-        self.asked.append([each.name for each in request.topics])
+        self.requested.append([each.name for each in request.topics])
         self.contexts.append(ctx)
         await self.go.wait()
         if self.code is ErrorCode.REQUEST_TIMED_OUT:
@@ -48,7 +48,7 @@ def test_a_topic_is_requested_once_at_a_time(code: ErrorCode) -> None:
         assert creation.create(ALICE, ["a", "b"]) == {"a": UNKNOWN, "b": UNKNOWN}
         assert creation.create(ALICE, ["b", "c"]) == {"b": UNKNOWN, "c": UNKNOWN}
         await asyncio.sleep(0)
-        assert controller.asked == [["a", "b"], ["c"]]
+        assert controller.requested == [["a", "b"], ["c"]]
         assert {(each.principal.name, each.api_key) for each in controller.contexts} == {
             ("alice", ApiKey.CREATE_TOPICS)
         }
@@ -57,7 +57,7 @@ def test_a_topic_is_requested_once_at_a_time(code: ErrorCode) -> None:
             await asyncio.sleep(0)
         creation.create(ALICE, ["a"])
         await asyncio.sleep(0)
-        assert controller.asked[2:] == [["a"]]
+        assert controller.requested[2:] == [["a"]]
         await creation.close()
 
     asyncio.run(story())
@@ -71,7 +71,7 @@ def test_the_number_of_requested_topics_is_limited(monkeypatch: pytest.MonkeyPat
         creation = AutoTopicCreation(controller, lambda: Settings.of({}), controller.internal.append)
         assert creation.create(ALICE, ["a", "b", "c"]) == {"a": UNKNOWN, "b": UNKNOWN, "c": UNKNOWN}
         await asyncio.sleep(0)
-        assert controller.asked == [["a", "b"]]
+        assert controller.requested == [["a", "b"]]
         await creation.close()
 
     asyncio.run(story())
@@ -84,7 +84,7 @@ def test_internal_topics_are_never_created_as_plain_topics() -> None:
         names = ["__consumer_offsets", "__transaction_state", "__share_group_state"]
         assert creation.create(ALICE, [*names, "a"]) == dict.fromkeys([*names, "a"], UNKNOWN)
         await asyncio.sleep(0)
-        assert (controller.internal, controller.asked) == (names, [["a"]])
+        assert (controller.internal, controller.requested) == (names, [["a"]])
         await creation.close()
 
     asyncio.run(story())

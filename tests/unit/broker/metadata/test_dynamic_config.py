@@ -86,12 +86,12 @@ def test_an_unreadable_topic_config_does_not_keep_a_log_from_being_made() -> Non
 
 
 def test_subscribers_get_changes_only() -> None:
-    told: list[Any] = []
+    reported: list[Any] = []
     configs = DynamicConfig(Settings.of({}), 4)
-    configs.subscribe(lambda settings, keys: told.append((settings.int("max.connections"), sorted(keys))))
+    configs.subscribe(lambda settings, keys: reported.append((settings.int("max.connections"), sorted(keys))))
     in_force(configs, (BROKER, "4", "max.connections", "10"))
     in_force(configs, (BROKER, "4", "max.connections", "10"), (TOPIC, "a", "retention.ms", "5"))
-    assert told == [(10, ["max.connections"])]
+    assert reported == [(10, ["max.connections"])]
 
 
 def test_a_replication_throttle_is_described_only_where_it_is_set() -> None:

@@ -306,8 +306,8 @@ def test_a_broker_that_was_never_unfenced_or_registered_just_goes() -> None:
 def test_cordoned_log_directories_are_reported_at_once_but_not_before_the_metadata_exist() -> None:
     async def story() -> None:
         setting = await Setting().started()
-        told = [beat.cordoned_log_dirs for beat in setting.controller.beats]
-        assert told[0] is None and told[-1] == []
+        reported = [beat.cordoned_log_dirs for beat in setting.controller.beats]
+        assert reported[0] is None and reported[-1] == []
         setting.cordoned = [FAILED_DIRECTORY]
         setting.manager.cordoned_changed()
         await until(lambda: setting.controller.beats[-1].cordoned_log_dirs == [FAILED_DIRECTORY])

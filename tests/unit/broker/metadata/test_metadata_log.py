@@ -99,13 +99,13 @@ class World:
         """Ask all that a client can ask for, and note its answers; what is no KafkaError is a fault of ours."""
         reader = self.reader
         assert reader.leader_epoch == EPOCH
-        asked: list[Callable[[], object]] = [
+        requested: list[Callable[[], object]] = [
             lambda: reader.log(-1).offset_for_timestamp(1),
             lambda: reader.log(-1).offset_of_max_timestamp(),
             lambda: reader.log(-1).end_offset_for_epoch(EPOCH),
             *(partial(self.batches_from, offset) for offset in OFFSETS),
         ]
-        for ask in asked:
+        for ask in requested:
             try:
                 found = ask()
             except KafkaError as error:

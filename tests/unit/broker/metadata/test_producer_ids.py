@@ -65,11 +65,11 @@ def test_concurrent_producers_share_one_request_and_get_different_ids() -> None:
         controller = Controller()
         controller.held = asyncio.Event()
         manager = ProducerIdManager(3, lambda: 77, controller)
-        asked = [asyncio.ensure_future(manager.next_producer_id()) for _ in range(5)]
+        requested = [asyncio.ensure_future(manager.next_producer_id()) for _ in range(5)]
         await asyncio.sleep(0.001)
         assert len(controller.requests) == 1
         controller.held.set()
-        assert sorted(await asyncio.gather(*asked)) == [10, 11, 12, 13, 14]
+        assert sorted(await asyncio.gather(*requested)) == [10, 11, 12, 13, 14]
 
     asyncio.run(story())
 

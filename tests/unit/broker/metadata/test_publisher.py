@@ -43,7 +43,7 @@ class Story:
     """A publisher whose neighbours note what they were told, in order, and what the cache knew at that time."""
 
     def __init__(self) -> None:
-        self.told: list[Any] = []
+        self.reported: list[Any] = []
         self.image = MetadataImage()
         self.cache = MetadataCache(1, lambda: None, new_random(1))
         self.configs = DynamicConfig(Settings.of({}), 1)
@@ -52,33 +52,33 @@ class Story:
             replicas=self,
             configs=self.configs,
             followers=(self,),
-            behind_configs=(SimpleNamespace(on_metadata_update=lambda *_: self.told.append("quotas")),),
-            moved=(lambda: self.told.append("moved"),),
+            behind_configs=(SimpleNamespace(on_metadata_update=lambda *_: self.reported.append("quotas")),),
+            moved=(lambda: self.reported.append("moved"),),
         )
 
     async def prepare_delta(self, delta: MetadataDelta) -> None:
         await asyncio.sleep(0)
-        self.told.append(("logs", self.cache.contains("a")))
+        self.reported.append(("logs", self.cache.contains("a")))
 
     async def apply_delta(self, delta: MetadataDelta, image: MetadataImage) -> None:
         retention = self.configs.log_config("a").retention_ms
-        self.told.append(("replicas", self.cache.contains("a"), retention))
+        self.reported.append(("replicas", self.cache.contains("a"), retention))
         await asyncio.sleep(0)
 
     def raise_min_isr(self, topics: Any = None) -> None:
-        self.told.append(("minimums", topics))
+        self.reported.append(("minimums", topics))
 
     def configs_changed(self, topics: Any = None) -> None:
-        self.told.append(("configs", topics))
+        self.reported.append(("configs", topics))
 
     def on_metadata_update(self, delta: MetadataDelta, image: MetadataImage, manifest: LoaderManifest) -> None:
-        self.told.append("follower")
+        self.reported.append("follower")
 
     def publish(self, *made: Any) -> list[Any]:
-        self.told = []
+        self.reported = []
         delta, self.image = changed(self.image, *made)
         asyncio.run(self.publisher.on_metadata_update(delta, self.image, MANIFEST))
-        return self.told
+        return self.reported
 
 
 def test_publishing_order_is_logs_cache_replicas_followers_configs_quotas() -> None:
@@ -136,7 +136,7 @@ def test_a_part_behind_the_configs_that_fails_does_not_end_the_broker() -> None:
         configs=story.configs,
         behind_configs=(
             SimpleNamespace(on_metadata_update=fail),
-            SimpleNamespace(on_metadata_update=lambda *_: story.told.append("next")),
+            SimpleNamespace(on_metadata_update=lambda *_: story.reported.append("next")),
         ),
     )
     assert story.publish(records.NoOp()) == ["next"]

@@ -39,7 +39,7 @@ class Broker:
                 OsDisk(), str(folder / name), MetaProperties(cluster_id="c", node_id=1, directory_id=directory_id)
             )
         self.settings = {"log.dirs": f"{folder}/a,{folder}/b", **settings}
-        self.told: list[Uuid] = []
+        self.reported: list[Uuid] = []
         self.held: list[records.MetadataRecord] | None = None
         self.world = self.made()
 
@@ -58,7 +58,7 @@ class Broker:
             for each in directory.topics:
                 rows = [ResponsePartitionData(partition_index=row.partition_index) for row in each.partitions]
                 answer.topics.append(ResponseTopicData(topic_id=each.topic_id, partitions=rows))
-                self.told.append(directory.id_)
+                self.reported.append(directory.id_)
                 index = each.partitions[0].partition_index
                 known = self.world.cache.image.topics.partition(each.topic_id, index)
                 assert known is not None
@@ -78,7 +78,7 @@ class Broker:
     async def start(self) -> None:
         await self.world.start()
         await self.world.metadata(*brokers(), *topic())
-        await until(lambda: self.told or self.lies_in() is None)
+        await until(lambda: self.reported or self.lies_in() is None)
         await settled()
         if self.lies_in() == "b":  # the tests speak of a
             await self.move("b")
@@ -96,7 +96,7 @@ class Broker:
         if without:
             (self.folder / without).rename(self.folder / f"{without}.broken")
             (self.folder / without).write_text("no directory")
-        self.told.clear()
+        self.reported.clear()
         self.world = self.made()
         await self.world.start()
         await self.take(image)

@@ -185,7 +185,7 @@ class Link:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.asked: list[Message] = []
+        self.requested: list[Message] = []
         self.closing = asyncio.Event()
         self.cut = False
         self.held: asyncio.Event | None = None
@@ -212,7 +212,7 @@ class Link:
             raise ConnectionLost("cut", maybe_sent=False)
         version = 17 if isinstance(message, FetchRequest) else 9
         request = decode_request(message.API_KEY, version, encode_bytes(message, version))
-        self.asked.append(request)
+        self.requested.append(request)
         answer = await (self._fetch(request) if isinstance(request, FetchRequest) else self._list_offsets(request))
         if self.held is not None:
             await self.held.wait()
@@ -271,12 +271,12 @@ class Link:
     async def _list_offsets(self, request: Message) -> Message:
         assert isinstance(request, ListOffsetsRequest)
         response = ListOffsetsResponse()
-        for asked in request.topics:
+        for requested in request.topics:
             rows = []
-            for each in asked.partitions:
+            for each in requested.partitions:
                 try:
                     found = self.world.manager.offsets.fetch_offset_for_timestamp(
-                        TopicPartition(asked.name, each.partition_index),
+                        TopicPartition(requested.name, each.partition_index),
                         each.timestamp,
                         current_leader_epoch=each.current_leader_epoch,
                         replica_id=request.replica_id,
@@ -286,7 +286,7 @@ class Link:
                     rows.append(
                         ListOffsetsPartitionResponse(partition_index=each.partition_index, error_code=error.code)
                     )
-            response.topics.append(ListOffsetsTopicResponse(name=asked.name, partitions=rows))
+            response.topics.append(ListOffsetsTopicResponse(name=requested.name, partitions=rows))
         return response
 
 

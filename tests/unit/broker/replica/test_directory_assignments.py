@@ -35,12 +35,12 @@ class Controller:
     """Notes what it is told; `answers` come first: an error of the request, or the code of each replica."""
 
     def __init__(self) -> None:
-        self.told: list[Told] = []
+        self.reported: list[Told] = []
         self.epochs: list[int] = []
         self.answers: list[KafkaError | ErrorCode] = []
 
     async def assign_replicas_to_dirs(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
-        self.told.append(
+        self.reported.append(
             [
                 (directory.id_, topic.topic_id, row.partition_index)
                 for directory in request.directories
@@ -92,11 +92,11 @@ class World:
     def submit(self, index: int, directory: Uuid, topic_id: Uuid = TOPIC_ID) -> None:
         self.assignments.submit(TopicPartition("orders", index), topic_id, directory)
 
-    async def told(self, count: int) -> list[Told]:
+    async def reported(self, count: int) -> list[Told]:
         """Wait until nothing is left to tell, after so many requests."""
         await until(lambda: self.assignments._task is None)
-        assert len(self.controller.told) == count
-        return self.controller.told
+        assert len(self.controller.reported) == count
+        return self.controller.reported
 
 
 def run(test: Callable[[World], Coroutine[None, None, None]]) -> None:
@@ -116,7 +116,7 @@ def test_all_of_one_turn_goes_in_one_request() -> None:
         world.submit(1, B)
         world.submit(2, A)
         world.submit(2, B)  # moved before it was told
-        assert await world.told(1) == [[(A, TOPIC_ID, 0), (B, TOPIC_ID, 1), (B, TOPIC_ID, 2)]]
+        assert await world.reported(1) == [[(A, TOPIC_ID, 0), (B, TOPIC_ID, 1), (B, TOPIC_ID, 2)]]
         assert world.controller.epochs == [101]
 
     run(test)
@@ -128,7 +128,7 @@ def test_a_request_holds_a_limited_number(monkeypatch: pytest.MonkeyPatch) -> No
     async def test(world: World) -> None:
         for index in range(4):
             world.submit(index, A)
-        assert [len(each) for each in await world.told(2)] == [3, 1]
+        assert [len(each) for each in await world.reported(2)] == [3, 1]
 
     run(test)
 
@@ -140,7 +140,7 @@ def test_rejected_assignments_are_sent_again(answer: KafkaError | ErrorCode) -> 
     async def test(world: World) -> None:
         world.controller.answers.append(answer)
         world.submit(0, A)
-        assert await world.told(2) == [[(A, TOPIC_ID, 0)]] * 2
+        assert await world.reported(2) == [[(A, TOPIC_ID, 0)]] * 2
 
     run(test)
 
@@ -154,17 +154,17 @@ def test_outdated_values_are_not_reported() -> None:
         world.submit(1, A)
         world.submit(2, A, Uuid(b"\x33" * 16))  # a topic of that name that was
         world.submit(9, A)
-        assert await world.told(0) == []
+        assert await world.reported(0) == []
 
     run(test)
 
 
 @pytest.mark.parametrize(
-    ("registered", "lies_in", "told"),
+    ("registered", "lies_in", "reported"),
     [(A, A, []), (A, B, [B]), (A, Uuid(16), [])],
 )
 def test_a_replicas_directory_is_reported_if_it_differs_from_the_metadata(
-    registered: Uuid, lies_in: Uuid, told: list[Uuid]
+    registered: Uuid, lies_in: Uuid, reported: list[Uuid]
 ) -> None:
     """One in a directory without an id, which is not formatted, is not."""
     submitted: list[Uuid] = []
@@ -179,4 +179,4 @@ def test_a_replicas_directory_is_reported_if_it_differs_from_the_metadata(
     applier.assignments = SimpleNamespace(submit=lambda key, topic_id, directory: submitted.append(directory))
     info = SimpleNamespace(topic_id=TOPIC_ID, partition=SimpleNamespace(directory=lambda broker_id: registered))
     applier._assign(KEY, info)
-    assert submitted == told
+    assert submitted == reported

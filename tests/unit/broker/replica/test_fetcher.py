@@ -51,7 +51,7 @@ class Pair:
 
     @property
     def fetches(self) -> list[FetchRequest]:
-        return [each for link in self.links for each in link.asked if isinstance(each, FetchRequest)]
+        return [each for link in self.links for each in link.requested if isinstance(each, FetchRequest)]
 
     async def start(self, *made: records.MetadataRecord) -> tuple[World, World]:
         for world in self.worlds.values():
@@ -222,7 +222,7 @@ def test_a_follower_that_missed_what_was_deleted_starts_again_where_the_leader_d
         await until(lambda: end_of(follower) == 5)
         copy = follower.manager.partition_or_raise(KEY).log
         assert copy is not None and copy.log_start_offset == 3
-        assert any(isinstance(each, ListOffsetsRequest) for link in pair.links for each in link.asked)
+        assert any(isinstance(each, ListOffsetsRequest) for link in pair.links for each in link.requested)
         await pair.close()
 
     run(test)

@@ -48,11 +48,11 @@ class SteppedPair(Pair):
 
 def lags(world: World) -> dict[TopicPartition, float]:
     """Return what is told of each partition; all are fetched from broker 1."""
-    told: dict[TopicPartition, float] = {}
+    reported: dict[TopicPartition, float] = {}
     for (thread, name, index), lag in world.metrics.gauge(names.FOLLOWER_LAG).sampled():
         assert thread == LEADER_THREAD and isinstance(index, int)
-        told[TopicPartition(str(name), index)] = lag
-    return told
+        reported[TopicPartition(str(name), index)] = lag
+    return reported
 
 
 def of_all(world: World) -> tuple[float, float, float]:

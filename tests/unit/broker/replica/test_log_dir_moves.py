@@ -62,7 +62,7 @@ def test_the_controller_knows_before_the_copy_takes_over(tmp_path: Path) -> None
         await until(lambda: broker.lies_in() == "b")
         assert broker.read() == [b"1", b"2"]
         await settled()
-        assert broker.told[-1] == IDS["b"] and broker.named == "b"
+        assert broker.reported[-1] == IDS["b"] and broker.named == "b"
 
     run(test, tmp_path)
 
@@ -190,11 +190,11 @@ def test_a_copy_of_a_lost_log_is_no_replica(tmp_path: Path) -> None:
         await broker.world.close()
         shutil.rmtree(tmp_path / "a")
         (tmp_path / "a").write_text("no directory")
-        broker.told.clear()
+        broker.reported.clear()
         broker.world = broker.made()
         await broker.world.start()
         await broker.take(image)
-        await until(lambda: broker.told == [LOST_DIRECTORY])
+        await until(lambda: broker.reported == [LOST_DIRECTORY])
         assert produce(broker.world, b"2").result().error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
     run(test, tmp_path)
@@ -216,12 +216,12 @@ def test_a_replica_with_a_cancelled_move_is_lost_with_its_directory(tmp_path: Pa
         await broker.world.close()
         shutil.rmtree(tmp_path / "a")
         (tmp_path / "a").write_text("no directory")
-        broker.told.clear()
+        broker.reported.clear()
         broker.held = None
         broker.world = broker.made()
         await broker.world.start()
         await broker.take(image)
-        await until(lambda: broker.told == [LOST_DIRECTORY])
+        await until(lambda: broker.reported == [LOST_DIRECTORY])
         assert produce(broker.world, b"2").result().error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
     run(test, tmp_path)
@@ -280,7 +280,7 @@ def test_copying_is_throttled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     run(test, tmp_path)
 
 
-def told(broker: Broker) -> tuple[float, float]:
+def reported(broker: Broker) -> tuple[float, float]:
     """Return MaxLag and FailedPartitionsCount as a scrape finds them."""
     gauge = broker.world.metrics.gauge
     found = (names.MOVES_MAX_LAG, names.MOVES_FAILED_PARTITIONS)
@@ -295,17 +295,17 @@ def test_the_metrics_report_how_far_a_copy_is_behind(tmp_path: Path, monkeypatch
         follow_moves(broker.world.metrics, broker.world.manager.moves)
         for _ in range(20):
             produce(broker.world, b"x" * 1000)
-        assert told(broker) == (0, 0)
+        assert reported(broker) == (0, 0)
         broker.world.manager.moves.quota.bound = 0
         await broker.alter("b")
-        assert told(broker) == (20, 0), "nothing is copied yet"
+        assert reported(broker) == (20, 0), "nothing is copied yet"
         await until(lambda: broker.world.manager.moves.quota.wait_ms(broker.world.clock.monotonic_ms()) > 0)
         future = broker.world.logs.futures.get(KEY)
         assert future is not None and 0 < future.log_end_offset < 20
-        assert told(broker) == (20 - future.log_end_offset, 0)
+        assert reported(broker) == (20 - future.log_end_offset, 0)
         broker.world.manager.moves.quota.bound = None
         await until(lambda: broker.lies_in() == "b")
-        assert told(broker) == (0, 0)
+        assert reported(broker) == (0, 0)
 
     run(test, tmp_path)
 
@@ -323,10 +323,10 @@ def test_a_move_that_met_an_error_counts_as_failed(
         produce(broker.world, b"1")
         monkeypatch.setattr(future_copy, "append", failing)
         await broker.alter("b")
-        await until(lambda: told(broker) == (0, 1))
+        await until(lambda: reported(broker) == (0, 1))
         await broker.alter("b")
-        assert told(broker)[1] == 0, "it is tried again"
-        await until(lambda: told(broker)[1] == 1)
+        assert reported(broker)[1] == 0, "it is tried again"
+        await until(lambda: reported(broker)[1] == 1)
         assert broker.folders() == ["a/orders-0", "b/future"] and broker.read() == [b"1"]
 
         monkeypatch.undo()
@@ -341,7 +341,7 @@ def test_a_move_that_met_an_error_counts_as_failed(
                 assert broker.folders() == ["a/orders-0"]
             case _:
                 await broker.world.metadata(records.RemoveTopic(topic_id=TOPIC_ID))
-        assert told(broker) == (0, 0)
+        assert reported(broker) == (0, 0)
 
     run(test, tmp_path)
 

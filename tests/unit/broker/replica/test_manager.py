@@ -184,10 +184,10 @@ class Silent:
     """A channel to a leader that never answers."""
 
     def __init__(self, broker_id: int) -> None:
-        self.asked: list[object] = []
+        self.requested: list[object] = []
 
     async def ask(self, message: object, response: object, *, timeout_ms: int) -> object:
-        self.asked.append(message)
+        self.requested.append(message)
         await asyncio.Event().wait()
         raise AssertionError
 

@@ -76,7 +76,7 @@ def test_a_replica_that_is_being_added_waits_for_its_directory(tmp_path: Path) -
         added = change(replicas=(1, 2), adding_replicas=(1, 2), directories=(A, B))
         await broker.again(added, without="a")
         assert broker.role() is Role.OFFLINE and broker.lies_in() is None
-        assert not (tmp_path / "b" / "orders-0").exists() and broker.told == []
+        assert not (tmp_path / "b" / "orders-0").exists() and broker.reported == []
         broker.mend("a")
         await broker.again()
         assert broker.read() == [b"1"]
@@ -97,7 +97,7 @@ def test_a_new_partition_gets_a_log_although_a_directory_is_offline(tmp_path: Pa
             records.PartitionChange(topic_id=OTHER, partition_id=0, directories=(named, A)),
         )
         assert broker.lies_in(FRESH) == "b" and broker.role(FRESH) is Role.LEADING
-        await until(lambda: named == B or broker.told == [B])
+        await until(lambda: named == B or broker.reported == [B])
 
     run(test, tmp_path)
 
@@ -124,7 +124,7 @@ def test_a_replica_whose_log_may_be_offline_is_not_elected(tmp_path: Path) -> No
         broker.held = []
         await broker.again(unknown, without="a")
         waiting = asyncio.ensure_future(broker.world.manager.wait_lost_reported())
-        await until(lambda: broker.told == [LOST_DIRECTORY])
+        await until(lambda: broker.reported == [LOST_DIRECTORY])
         await settled()
         assert not waiting.done() and broker.role() is Role.OFFLINE
         await broker.commit_held()
@@ -150,10 +150,10 @@ def test_a_copy_takes_the_place_of_a_log_that_others_count_on_once_that_is_known
         broker.world.manager.moves.forget([KEY])
         broker.settings["log.dirs"] = f"{tmp_path}/b"
         waits_for = change(isr=(), leader=-1, elr=(), last_known_elr=(1,))
-        broker.told.clear()
+        broker.reported.clear()
         await broker.again(waits_for)
         assert broker.role() is Role.OFFLINE and broker.lies_in() is None
-        await until(lambda: broker.told == [LOST_DIRECTORY, B])
+        await until(lambda: broker.reported == [LOST_DIRECTORY, B])
         await broker.world.manager.wait_lost_reported()
         assert broker.lies_in() == "b" and broker.folders() == ["a/orders-0", "b/orders-0"]
         await until(lambda: broker.named == "b")

@@ -133,8 +133,8 @@ class Broker:
             for index in range(PARTITIONS):
                 log = self.world.manager.hosted.by_name[TopicPartition("pairs", index)].log
                 assert log is not None
-                asked = target(log.log_end_offset, topic="pairs", partition=index, topic_id=TOPICS["pairs"])
-                await fetch(self.world, asked, params=follower_params())
+                requested = target(log.log_end_offset, topic="pairs", partition=index, topic_id=TOPICS["pairs"])
+                await fetch(self.world, requested, params=follower_params())
         await settled()
 
     def logs(self) -> dict[str, bytes]:
@@ -417,8 +417,8 @@ def test_a_throttled_client_gets_its_throttle_time_and_is_not_read(tmp_path: Pat
 
 def test_waits_for_followers_are_remote_time_and_others_local_time(tmp_path: Path) -> None:
     async def journey(broker: Broker, connection: ServerConnection, wire: Wire) -> None:
-        loop, told = asyncio.get_running_loop(), Metrics()
-        broker.shared.metrics = network = RegistryMetrics(told, loop.time)
+        loop, reported = asyncio.get_running_loop(), Metrics()
+        broker.shared.metrics = network = RegistryMetrics(reported, loop.time)
         alone, both = (request(0, 9, (name, 0, batch(b"v")), acks=-1) for name in ("orders", "pairs"))
         for frame in (alone, both):
             feed(connection, frame)

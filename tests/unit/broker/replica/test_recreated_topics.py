@@ -70,10 +70,10 @@ def test_an_answer_about_the_old_topic_is_not_appended_to_the_new_one(tmp_path: 
         old = memoryview(batch(b"of the old topic"))
         patch_place(old, 0, 0, 0)
         late = PartitionData(partition_index=0, high_watermark=1, log_start_offset=0, records=old)
-        asked = FollowerFetch(OTHER, 0, 0, -1, 0, 1 << 20)
-        fetcher._handle(KEY, asked, late)
+        requested = FollowerFetch(OTHER, 0, 0, -1, 0, 1 << 20)
+        fetcher._handle(KEY, requested, late)
         assert end_of(follower) == 0
-        fetcher._handle(KEY, asked._replace(topic_id=TOPIC_ID), late)
+        fetcher._handle(KEY, requested._replace(topic_id=TOPIC_ID), late)
         assert end_of(follower) == 1
         await pair.close()
 

@@ -15,7 +15,7 @@ from kvorum.storage.names import TopicPartition
 from tests.unit.broker.replica.manager_kit import produce, topic, until
 from tests.unit.broker.replica.replica_kit import TOPIC_ID, batch
 from tests.unit.broker.replica.test_fetcher import Pair, end_of, run
-from tests.unit.broker.replica.test_resting import Leader, caught_up, told
+from tests.unit.broker.replica.test_resting import Leader, caught_up, reported
 
 
 def quota(bound: int | None = None, replicas: str = "*") -> ReplicationQuota:
@@ -93,18 +93,18 @@ def test_a_leader_over_its_rate_leaves_throttled_records_out_of_a_laggards_fetch
     leader = lagging()
     leader.partition(0).append_records_to_leader(batch(b"a"), 1, 0)
     first = leader.fetch(2, {})()
-    assert first is not None and told(first)[0][-1], "under the rate"
+    assert first is not None and reported(first)[0][-1], "under the rate"
     leader.partition(0).append_records_to_leader(batch(b"b"), 1, 0)
     leader.partition(1).append_records_to_leader(batch(b"c"), 1, 0)
     second = leader.fetch(2, {0: (2, 0)})()
     assert second is not None
-    sizes = {index: row[-1] for index, row in told(second).items()}
+    sizes = {index: row[-1] for index, row in reported(second).items()}
     assert not sizes.get(0) and sizes[1], "over the rate: only what is not throttled"
     member = leader.fetch(3, {0: (1, 0)})()
-    assert member is not None and told(member)[0][-1], "a member of the ISR gets all"
+    assert member is not None and reported(member)[0][-1], "a member of the ISR gets all"
     leader.now_ms += 60_000
     third = leader.fetch(2, {0: (2, 0)})()
-    assert third is not None and told(third)[0][-1], "the rate has fallen"
+    assert third is not None and reported(third)[0][-1], "the rate has fallen"
 
 
 def test_throttled_records_do_not_wake_a_waiting_fetch() -> None:
@@ -117,7 +117,7 @@ def test_throttled_records_do_not_wake_a_waiting_fetch() -> None:
     leader.partition(1).append_records_to_leader(batch(b"b"), 1, 0)
     leader.outbox.appended(leader.partition(1))
     response = answer()
-    assert response is not None and told(response)[1][-1] and not told(response).get(0, (0,))[-1]
+    assert response is not None and reported(response)[1][-1] and not reported(response).get(0, (0,))[-1]
 
 
 def test_a_follower_over_its_rate_does_not_fetch_throttled_partitions(tmp_path: Path) -> None:

@@ -157,7 +157,7 @@ class Broker:
         self.partition: Partition = a_partition(self.view, self.broker_id)
         self.partition.local_broker_epoch = lambda: self.epoch
         self.follower: Follower | None = None
-        self.asked: object | None = None
+        self.requested: object | None = None
         """The fetch whose answer it waits for."""
         self.waiting: dict[int, bytes] = {}
         """Required offset -> value of produces not acknowledged yet."""
@@ -249,7 +249,7 @@ class Simulation:
         follower = broker.follower
         if not broker.is_up or follower is None:
             return
-        if broker.asked is not None and self.chance.random() < 0.8:
+        if broker.requested is not None and self.chance.random() < 0.8:
             return  # it waits for the answer; now and then it has waited long enough, and connects anew
         if follower.is_ready(FollowerPhase.RESETTING, self.now_ms):
             self.reset(broker, follower)
@@ -260,7 +260,7 @@ class Simulation:
         epoch = broker.epoch
         if leader is None:
             return
-        broker.asked = asked = object()
+        broker.requested = requested = object()
 
         def arrive() -> None:
             assert leader is not None
@@ -275,14 +275,14 @@ class Simulation:
                 row = row_of(read)
             except KafkaError as error:
                 row = PartitionData(error_code=error.code)
-            self.send("fetched", broker.broker_id, lambda: self.take_rows(broker, follower, asked, offset, row))
+            self.send("fetched", broker.broker_id, lambda: self.take_rows(broker, follower, requested, offset, row))
 
         self.send("fetch", leader.broker_id, arrive)
 
-    def take_rows(self, broker: Broker, follower: Follower, asked: object, offset: int, row: PartitionData) -> None:
+    def take_rows(self, broker: Broker, follower: Follower, requested: object, offset: int, row: PartitionData) -> None:
         """Take the answer to the fetch that was sent last: others came over connections that are closed by now."""
-        if broker.is_up and broker.follower is follower and broker.asked is asked:
-            broker.asked = None
+        if broker.is_up and broker.follower is follower and broker.requested is requested:
+            broker.requested = None
             outcome = follower.on_fetched(offset, row, self.now_ms)
             assert outcome is not Outcome.OUT_OF_RANGE, "nothing is ever deleted, and no election is unclean"
 
@@ -330,7 +330,7 @@ class Simulation:
             broker.follower = None
         elif broker.partition.make_follower(state, broker.log):
             broker.waiting.clear()  # NOT_LEADER_OR_FOLLOWER: their outcome is unknown
-            broker.asked = None
+            broker.requested = None
             broker.follower = Follower(broker.partition, 1) if state.leader != -1 else None
 
     def shrink_tick(self) -> None:

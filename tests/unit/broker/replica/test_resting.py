@@ -96,7 +96,7 @@ class Leader:
     def fetch(
         self,
         reader: int,
-        asked: dict[int, tuple[int, int]],
+        requested: dict[int, tuple[int, int]],
         forgotten: tuple[int, ...] = (),
         *,
         wait_ms: int = 0,
@@ -121,7 +121,7 @@ class Leader:
                             log_start_offset=start,
                             partition_max_bytes=9999,
                         )
-                        for index, (offset, start) in asked.items()
+                        for index, (offset, start) in requested.items()
                     ],
                 )
             ],
@@ -158,7 +158,7 @@ class Leader:
         return lambda: answers[0] if answers else None
 
 
-def told(response: FetchResponse) -> dict[int, tuple[object, ...]]:
+def reported(response: FetchResponse) -> dict[int, tuple[object, ...]]:
     return {
         row.partition_index: (
             row.error_code,
@@ -199,24 +199,27 @@ class Both(RuleBasedStateMachine):
         if reader in self.waiting:
             return
         known = self.ends[reader]
-        asked: dict[int, tuple[int, int]] = {}
+        requested: dict[int, tuple[int, int]] = {}
         for index in data.draw(st.sets(self.indexes)) if known else range(COUNT):
             log = self.pair[0].partition(index).log
             end = 0 if log is None else log.log_end_offset
             offset, start = known.get(index, (0, 0))
-            asked[index] = (data.draw(st.integers(offset, max(offset, end))), max(start, data.draw(st.integers(0, 1))))
+            requested[index] = (
+                data.draw(st.integers(offset, max(offset, end))),
+                max(start, data.draw(st.integers(0, 1))),
+            )
         forgotten = tuple(data.draw(st.sets(st.sampled_from(sorted(known)), max_size=1))) if len(known) > 1 else ()
         how = {
             "wait_ms": data.draw(st.sampled_from((0, 500))),
             "incarnation": data.draw(st.sampled_from((0, 0, 0, 0, 1))) if reader != CONSUMER else 0,
             "committed_only": reader == CONSUMER and data.draw(st.booleans()),
         }
-        if known and not set(known) | set(asked) > set(forgotten):
+        if known and not set(known) | set(requested) > set(forgotten):
             return
-        known.update(asked)
+        known.update(requested)
         for index in forgotten:
             known.pop(index)
-        ours, theirs = (each.fetch(reader, asked, forgotten, **how) for each in self.pair)
+        ours, theirs = (each.fetch(reader, requested, forgotten, **how) for each in self.pair)
         self.waiting[reader] = ours, theirs
         self.take_answers()
 
@@ -225,7 +228,7 @@ class Both(RuleBasedStateMachine):
             one, other = ours(), theirs()
             assert (one is None) == (other is None), (reader, one, other)
             if one is not None and other is not None:
-                assert told(one) == told(other)
+                assert reported(one) == reported(other)
                 del self.waiting[reader]
 
     @rule(ms=st.sampled_from((1, 400, LAG_MS // 2, LAG_MS + 1)))
@@ -361,7 +364,7 @@ def test_idle_partitions_wake_a_waiting_fetch() -> None:
     leader.partition(3).append_records_to_leader(batch(b"value"), 1, 0)
     leader.outbox.appended(leader.partition(3))
     response = answer()
-    assert response is not None and set(told(response)) == {3}
+    assert response is not None and set(reported(response)) == {3}
 
 
 def test_a_follower_that_rests_has_its_whole_lag_time_from_its_last_fetch() -> None:

@@ -48,13 +48,13 @@ class Coordinator:
     """A verifier that notes what it is asked and answers when it is told to, or at once what it was told before."""
 
     answers: list[ErrorCode] = field(default_factory=list)
-    asked: list[tuple[TransactionalProducer, tuple[TopicPartition, ...]]] = field(default_factory=list)
+    requested: list[tuple[TransactionalProducer, tuple[TopicPartition, ...]]] = field(default_factory=list)
     waiting: list[Callable[[ErrorCode], None]] = field(default_factory=list)
 
     def add_or_verify(
         self, producer: TransactionalProducer, partitions: Sequence[TopicPartition], on_done: VerifierDone
     ) -> None:
-        self.asked.append((producer, tuple(partitions)))
+        self.requested.append((producer, tuple(partitions)))
 
         def answer(code: ErrorCode) -> None:
             on_done({} if code is ErrorCode.NONE else dict.fromkeys(partitions, code))
@@ -141,12 +141,12 @@ def test_only_the_first_batch_waits_for_the_coordinator(tmp_path: Path) -> None:
         async with a_world(tmp_path, coordinator) as world:
             first = send(world, b"a")
             assert not first.done()
-            assert coordinator.asked == [(producing(), (KEY,))]
+            assert coordinator.requested == [(producing(), (KEY,))]
             assert world.manager.partition_or_raise(KEY).log_or_raise(-1, True).log_end_offset == 0
             coordinator.waiting[0](ErrorCode.NONE)
             assert (code_of(first), first.result()[KEY].base_offset) == (0, 0)
             assert send(world, b"b", sequence=1).result()[KEY].base_offset == 1
-            assert len(coordinator.asked) == 1
+            assert len(coordinator.requested) == 1
 
     run(test)
 
@@ -300,7 +300,7 @@ def test_a_transaction_still_ending_is_waited_for_before_a_new_producer_is_repor
         ) as world:  # fmt: skip
             sent = send(world, b"a", producer=producing(12))
             await until(sent.done)
-            assert (code_of(sent), len(coordinator.asked)) == (0, 3)
+            assert (code_of(sent), len(coordinator.requested)) == (0, 3)
         coordinator = Coordinator([concurrent] * 1000)
         async with a_world(
             tmp_path, coordinator, add_partitions_to_txn_retry_backoff_ms=1,
@@ -309,7 +309,7 @@ def test_a_transaction_still_ending_is_waited_for_before_a_new_producer_is_repor
             sent = send(world, b"b", producer=producing(12, epoch=1, producer_id=8))
             await until(sent.done)
             assert code_of(sent) == concurrent
-            assert 1 < len(coordinator.asked) < 1000
+            assert 1 < len(coordinator.requested) < 1000
 
     run(test)
 
@@ -321,7 +321,7 @@ def test_without_a_coordinator_or_an_id_no_transaction_begins(tmp_path: Path) ->
             world.manager.transactions.verifier = coordinator = Coordinator()
             nobody = producing(transactional_id=None)
             assert code_of(send(world, b"a", producer=nobody)) == ErrorCode.INVALID_TXN_STATE
-            assert coordinator.asked == []
+            assert coordinator.requested == []
 
     run(test)
 
@@ -332,7 +332,7 @@ def test_verification_can_be_switched_off_but_not_the_adding(tmp_path: Path, ver
         coordinator = Coordinator([ErrorCode.NONE])
         async with a_world(tmp_path, coordinator, transaction_partition_verification_enable=False) as world:
             assert code_of(send(world, b"a", producer=producing(version))) == 0
-            assert bool(coordinator.asked) == is_asked
+            assert bool(coordinator.requested) == is_asked
 
     run(test)
 
@@ -348,7 +348,7 @@ def test_each_partition_has_its_own_outcome(tmp_path: Path) -> None:
             sent = send(world, b"b", sequence=1, keys=[other])
             assert sent.result()[other].error_code == 0
             both = send(world, b"c", sequence=0, keys=[KEY, nowhere])
-            assert coordinator.asked[-1][1] == (KEY,)
+            assert coordinator.requested[-1][1] == (KEY,)
             coordinator.waiting[0](ErrorCode.NONE)
             assert {key: row.error_code for key, row in both.result().items()} == {
                 KEY: 0,
@@ -425,12 +425,12 @@ def test_records_sent_during_verification_are_appended_in_order(tmp_path: Path) 
         coordinator = Coordinator()
         async with a_world(tmp_path, coordinator) as world:
             sent = [send(world, b"%d" % number, sequence=number, producer=producing(12)) for number in range(3)]
-            assert len(coordinator.asked) == len(coordinator.waiting) == 1
+            assert len(coordinator.requested) == len(coordinator.waiting) == 1
             coordinator.waiting[0](ErrorCode.NONE)
             for each in sent:
                 await until(each.done)
             assert [(code_of(each), each.result()[KEY].base_offset) for each in sent] == [(0, 0), (0, 1), (0, 2)]
-            assert len(coordinator.asked) == 1, "the transaction is open"
+            assert len(coordinator.requested) == 1, "the transaction is open"
 
     run(story)
 

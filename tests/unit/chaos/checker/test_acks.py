@@ -6,17 +6,19 @@ from kvorum.chaos.history import Ok
 from tests.unit.chaos.checker.history_kit import History, P
 
 
-def acked_without_offset(acks: str, told: list[int | None], *, idempotent: bool = True, client: str = "") -> list[str]:
+def acked_without_offset(
+    acks: str, reported: list[int | None], *, idempotent: bool = True, client: str = ""
+) -> list[str]:
     history = History().created().process(1, acks=acks, idempotent=idempotent, client=client).send(1, 0)
-    history.end(history.begin(1, "send", [["send", P, 2]]), Ok, [["send", P, 2, *told]])
+    history.end(history.begin(1, "send", [["send", P, 2]]), Ok, [["send", P, 2, *reported]])
     return history.final((0, 1), (1, 2)).anomalies()
 
 
-@pytest.mark.parametrize("told", [None, -1])
+@pytest.mark.parametrize("reported", [None, -1])
 @pytest.mark.parametrize("idempotent", [True, False])
-def test_acks_all_without_an_offset(told: int | None, idempotent: bool) -> None:
-    assert acked_without_offset("all", [told], idempotent=idempotent) == ["missing-offset"]
-    assert acked_without_offset("-1", [told], idempotent=idempotent) == ["missing-offset"]
+def test_acks_all_without_an_offset(reported: int | None, idempotent: bool) -> None:
+    assert acked_without_offset("all", [reported], idempotent=idempotent) == ["missing-offset"]
+    assert acked_without_offset("-1", [reported], idempotent=idempotent) == ["missing-offset"]
 
 
 def test_librdkafka_takes_a_batch_for_written_by_the_answer_to_a_later_one() -> None:

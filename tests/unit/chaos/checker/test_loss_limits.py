@@ -124,20 +124,20 @@ def test_the_retention_of_another_topic_deletes_nothing() -> None:
 
 
 def test_the_start_of_a_log_may_go_by_request() -> None:
-    def asked(partition: str) -> History:
+    def requested(partition: str) -> History:
         history = History()
         history.end(history.begin(7, "admin", ["delete-records", partition]), Ok, ["delete-records", partition])
         return without_start(history)
 
-    assert asked(P).check().valid
-    assert not asked("orders-1").check().valid
+    assert requested(P).check().valid
+    assert not requested("orders-1").check().valid
 
 
-def elected_twice(*asked: str, kind: type[Ok | Info] = Ok, patience: float = 1) -> list[str]:
+def elected_twice(*requested: str, kind: type[Ok | Info] = Ok, patience: float = 1) -> list[str]:
     """An operator asks for these partitions; orders-0 is led uncleanly some time later, and again."""
     history = History().created(isr=(1,)).send(1, 0).process(7)
-    op = history.begin(7, "admin", ["elect-leaders-unclean", *asked])
-    history.end(op, kind, ["elect-leaders-unclean", *asked]).wait(patience)
+    op = history.begin(7, "admin", ["elect-leaders-unclean", *requested])
+    history.end(op, kind, ["elect-leaders-unclean", *requested]).wait(patience)
     history.change(leader=3, isr=[3], leader_recovery_state=1).wait(1).change(leader_recovery_state=0)
     return history.anomalies()
 

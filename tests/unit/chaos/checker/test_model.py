@@ -84,12 +84,12 @@ def test_two_sends_of_a_process_in_reverse_order_for_all_readers(seed: int) -> N
     (name, _), sent = max(places.items(), key=lambda place: len(place[1]))
     assert len(sent) > 1
     (first, one), (last, two) = sent[0], sent[-1]
-    swap, told = {one: two, two: one}, {one: last, two: first}
+    swap, reported = {one: two, two: one}, {one: last, two: first}
     rewrite(history, lambda _, at, rs: [[o, swap.get(v, v)] if at == name else [o, v] for o, v in rs])
     for event in history.events:
         if isinstance(event, Ok) and event.f == "send" and event.value[0][1] == name:  # type: ignore[index]
             step: list[object] = event.value[0]  # type: ignore[assignment]
-            step[3] = told.get(step[2], step[3])  # type: ignore[call-overload]
+            step[3] = reported.get(step[2], step[3])  # type: ignore[call-overload]
     assert "nonmonotonic-send" in history.anomalies()
 
 

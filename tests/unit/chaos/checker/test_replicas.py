@@ -97,7 +97,7 @@ def test_a_member_of_the_isr_with_an_old_high_watermark() -> None:
 
 
 def test_a_replica_that_was_not_checked_is_named() -> None:
-    told = three().replica(1, end=3).replica(2, end=3).check().figures.not_judged
-    assert any("node 3 of orders-0" in sentence for sentence in told)
+    reported = three().replica(1, end=3).replica(2, end=3).check().figures.not_judged
+    assert any("node 3 of orders-0" in sentence for sentence in reported)
     whole = three().replica(1, end=3).replica(2, end=3).replica(3, end=3).check().figures.not_judged
     assert not any("were not compared" in sentence for sentence in whole)

@@ -53,14 +53,14 @@ def test_the_story_has_the_isr_of_the_nearest_samples() -> None:
 
 
 def test_missing_data_of_a_history_is_reported_as_not_judged() -> None:
-    told = sample(sampled(unclean=False), 3, 2, 3).final((0, 1), (1, 2)).check().figures.not_judged
-    assert any("sampled and without eligible leader replicas" in each for each in told)
-    assert any("replicas were not compared" in each for each in told)
-    assert not any("final reads" in each for each in told)
+    reported = sample(sampled(unclean=False), 3, 2, 3).final((0, 1), (1, 2)).check().figures.not_judged
+    assert any("sampled and without eligible leader replicas" in each for each in reported)
+    assert any("replicas were not compared" in each for each in reported)
+    assert not any("final reads" in each for each in reported)
 
-    told = sample(sampled(unclean=False), -1, 2, elr=(1,)).check().figures.not_judged
-    assert any("sampled: the ISR" in each for each in told)
-    assert any("There were no final reads" in each for each in told)
+    reported = sample(sampled(unclean=False), -1, 2, elr=(1,)).check().figures.not_judged
+    assert any("sampled: the ISR" in each for each in reported)
+    assert any("There were no final reads" in each for each in reported)
 
     assert any("The metadata log was not read" in each for each in History().send(1, 0).check().figures.not_judged)
 

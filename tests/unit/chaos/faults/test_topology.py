@@ -59,11 +59,11 @@ def test_a_broken_address_for_roles_is_refused(text: str) -> None:
 def test_brokers_advertise_proxies_to_clients_and_themselves_to_each_other() -> None:
     plan = plan_of_lab(THREE)
     settings = settings_of(plan, "node-2")
-    told = {each.listener_name: f"{each.host}:{each.port}" for each in advertised_listeners(settings)}
-    assert told["INTERNAL"] == plan.direct["node-2/broker"]
-    assert told["CLIENTS"] == plan.reached["clients"]["node-2"]
-    assert told["CLIENTS_B"] == plan.reached["clients-b"]["node-2"]
-    assert told["CLIENTS"].endswith(f":{plan.topology.proxies[Way('clients', 'node-2/broker')].listen_port}")
+    reported = {each.listener_name: f"{each.host}:{each.port}" for each in advertised_listeners(settings)}
+    assert reported["INTERNAL"] == plan.direct["node-2/broker"]
+    assert reported["CLIENTS"] == plan.reached["clients"]["node-2"]
+    assert reported["CLIENTS_B"] == plan.reached["clients-b"]["node-2"]
+    assert reported["CLIENTS"].endswith(f":{plan.topology.proxies[Way('clients', 'node-2/broker')].listen_port}")
     assert inter_broker_listener_name(settings) == "INTERNAL"
     direct = {number: plan.direct[f"node-{number}/controller"] for number in (1, 2, 3)}
     assert {number: f"{host}:{port}" for number, (host, port) in voters(settings).items()} == direct
@@ -146,13 +146,13 @@ def test_around_a_node_are_the_others_and_around_a_process_not_its_own_node() ->
 
 
 @pytest.mark.parametrize(
-    ("shape", "told"),
+    ("shape", "reported"),
     [
         (LabShape(node_configs={"node-7": {}}), "node-7: configs for an unknown node; known: node-1, node-2, node-3"),
         (LabShape(configs={"min.isr": "2"}), "min.isr is not a config"),
         (LabShape(configs={"log.retention.mss": "2"}), "did you mean log.retention.ms"),
     ],
 )
-def test_configs_of_unknown_entities_are_refused(shape: LabShape, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_configs_of_unknown_entities_are_refused(shape: LabShape, reported: str) -> None:
+    with pytest.raises(ValueError, match=reported):
         plan_of_lab(shape)

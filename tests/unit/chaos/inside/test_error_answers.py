@@ -63,8 +63,8 @@ def test_fetch_is_refused_partition_by_partition_or_at_its_top(version: int) -> 
 
 
 def test_the_kindred_names_of_other_requests_are_known() -> None:
-    asked = offset_for_leader_epoch.OffsetForLeaderPartition(partition=2, leader_epoch=1)
-    topics = [offset_for_leader_epoch.OffsetForLeaderTopic(topic="orders", partitions=[asked])]
+    requested = offset_for_leader_epoch.OffsetForLeaderPartition(partition=2, leader_epoch=1)
+    topics = [offset_for_leader_epoch.OffsetForLeaderTopic(topic="orders", partitions=[requested])]
     (topic,) = answered(offset_for_leader_epoch.OffsetForLeaderEpochRequest(topics=topics), 4).topics
     assert (topic.topic, topic.partitions[0].partition, topic.partitions[0].error_code) == ("orders", 2, CODE)
 

@@ -39,13 +39,13 @@ def test_a_history_without_its_end_is_an_error_for_ci(tmp_path: Path) -> None:
     assert error is not None and "no finish event" in (error.get("message") or "")
 
 
-@pytest.mark.parametrize(("lost", "told"), [(0, "held"), (3, "violated")])
-def test_the_command_writes_both_and_reports_the_outcome(lost: int, told: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("lost", "reported"), [(0, "held"), (3, "violated")])
+def test_the_command_writes_both_and_reports_the_outcome(lost: int, reported: str, tmp_path: Path) -> None:
     path = history(tmp_path, made(Plan(lost=lost)))
     page, junit = tmp_path / "out.html", tmp_path / "junit.xml"
     result = CliRunner().invoke(chaos, ["report", str(path), "-o", str(page), "--junit", str(junit)])
     assert result.exit_code == 0, result.output
-    assert result.output == f"{page}: {told}\n"
+    assert result.output == f"{page}: {reported}\n"
     assert page.read_text().startswith("<!doctype html>")
     assert len(ElementTree.parse(junit).getroot().findall(".//failure")) == (lost > 0)
 

@@ -329,8 +329,8 @@ def test_a_gap_is_reported_with_its_first_fault_and_later_events(tmp_path: Path)
         FaultFigures(id=number, fault=kind, targets=list(targets), begin=begin, end=begin + length)
         for number, (kind, targets, begin, length) in enumerate(faults)
     ]
-    told = _in_force(verdict.figures, 19.9, 27.0)
-    assert told == ", with kill of node-2, then pause of node-3 and 1 more fault in force"
+    reported = _in_force(verdict.figures, 19.9, 27.0)
+    assert reported == ", with kill of node-2, then pause of node-3 and 1 more fault in force"
     assert _in_force(verdict.figures, 24.0, 24.5) == ", with pause of node-3 in force"
     assert _in_force(verdict.figures, 1.0, 2.0) == ""
 

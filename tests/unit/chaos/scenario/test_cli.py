@@ -26,7 +26,7 @@ def test_every_shipped_scenario_is_listed_with_its_title() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "reported"),
     [
         (["run"], "give a scenario"),
         (["run", "frozen-leder"], "did you mean frozen-leader"),
@@ -36,9 +36,9 @@ def test_every_shipped_scenario_is_listed_with_its_title() -> None:
         (["run", "load", "--bootstrap", "nonsense"], "'nonsense' is not HOST:PORT"),
     ],
 )
-def test_an_invalid_scenario_has_exit_code_2(words: list[str], told: str) -> None:
+def test_an_invalid_scenario_has_exit_code_2(words: list[str], reported: str) -> None:
     code, output = run(*words)
-    assert code == 2 and told in output
+    assert code == 2 and reported in output
 
 
 def test_an_unreachable_cluster_is_one_line_before_the_run(tmp_path: Path) -> None:

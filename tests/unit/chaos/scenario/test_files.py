@@ -103,7 +103,7 @@ matrix:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         (WHOLE + "durration: 3", r"durration: unknown key; did you mean duration\?"),
         (WHOLE + "duration: long", r"duration: .*valid number"),
@@ -120,8 +120,8 @@ matrix:
         (WHOLE + "matrix: {a: 1}", "a list of cells, each with a name"),
     ],
 )
-def test_an_error_is_reported_with_its_position_and_a_suggestion(tmp_path: Path, text: str, told: str) -> None:
-    with pytest.raises(ScenarioError, match=told) as raised:
+def test_an_error_is_reported_with_its_position_and_a_suggestion(tmp_path: Path, text: str, reported: str) -> None:
+    with pytest.raises(ScenarioError, match=reported) as raised:
         load(written(tmp_path, text))
     assert "mine.yaml" in str(raised.value)
 

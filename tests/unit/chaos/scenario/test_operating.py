@@ -92,7 +92,7 @@ class Three:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+def requested(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """What would have been asked of the cluster."""
     found: list[object] = []
     monkeypatch.setattr(operating, "reassign", lambda bootstrap, name, ids: found.append((name, ids)))
@@ -101,32 +101,32 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     return found
 
 
-def steps(told: list[OperationValue]) -> OperatorSteps:
+def steps(reported: list[OperationValue]) -> OperatorSteps:
     cluster = Three()
     targets = Targets(cast(Seen, cluster), Random(1), lambda: [], ())
 
     def record(value: OperationValue, work: operator_steps.Callable[[], object]) -> None:
-        told.append(value)
+        reported.append(value)
         work()
 
     return OperatorSteps(cluster, targets, record)
 
 
-def test_replicas_are_targets_in_their_order(asked: list[object]) -> None:
-    told: list[OperationValue] = []
+def test_replicas_are_targets_in_their_order(requested: list[object]) -> None:
+    reported: list[OperationValue] = []
     wanted = ("not in-sync orders-0", "leader orders-0")
-    steps(told).do(Step(do="reassign", partition="orders-0", replicas=wanted), [])
-    steps(told).do(Step(do="cancel-reassignment", partition="orders-0"), [])
-    steps(told).do(Step(do="features", levels={"group.version": 0}), [])
-    assert asked == [("orders-0", [3, 1]), ("orders-0", None), {"group.version": 0}]
-    assert told == [
+    steps(reported).do(Step(do="reassign", partition="orders-0", replicas=wanted), [])
+    steps(reported).do(Step(do="cancel-reassignment", partition="orders-0"), [])
+    steps(reported).do(Step(do="features", levels={"group.version": 0}), [])
+    assert requested == [("orders-0", [3, 1]), ("orders-0", None), {"group.version": 0}]
+    assert reported == [
         ["reassign", "orders-0", "node-3", "node-1"],
         ["cancel-reassignment", "orders-0"],
         ["features", "group.version=0"],
     ]
 
 
-def test_the_unmet_condition_is_reported(asked: list[object]) -> None:
+def test_the_unmet_condition_is_reported(requested: list[object]) -> None:
     found = steps([])
     assert found.missing(Condition(reassigned=("orders-1",), empty="node-3")) == ""
     assert found.missing(Condition(reassigned=("orders-0",))) == "orders-0 not being reassigned"
@@ -144,7 +144,7 @@ def test_an_operator_breaks_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("step", "told"),
+    ("step", "reported"),
     [
         ("{do: reassign, partition: orders-0}", "reassign needs replicas"),
         ("{do: reassign, partition: orders-0, replicas: [leader orders-3]}", "partition orders-3 does not exist"),
@@ -154,8 +154,8 @@ def test_an_operator_breaks_nothing() -> None:
         ("{do: wait, until: {reassigned: [orders-1]}}", "partition orders-1 does not exist"),
     ],
 )
-def test_slips_are_reported_before_the_run(tmp_path: Path, step: str, told: str) -> None:
+def test_slips_are_reported_before_the_run(tmp_path: Path, step: str, reported: str) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(SPECIAL + f"steps: [{step}]")
-    with pytest.raises(ScenarioError, match=told):
+    with pytest.raises(ScenarioError, match=reported):
         load(path)

@@ -37,7 +37,7 @@ def lines(found: Verdict, windows: list[Window] | None = None, **expect: object)
 
 
 @pytest.mark.parametrize(
-    ("expect", "lost", "told"),
+    ("expect", "lost", "reported"),
     [
         ({}, 0, None),
         ({"loss": "none"}, 3, "a: 3 acknowledged records are lost"),
@@ -61,9 +61,9 @@ def lines(found: Verdict, windows: list[Window] | None = None, **expect: object)
         ({"anomalies": ("unseen",)}, 0, "no legal anomaly unseen was found"),
     ],
 )
-def test_expectations(expect: dict[str, object], lost: int, told: str | None) -> None:
+def test_expectations(expect: dict[str, object], lost: int, reported: str | None) -> None:
     found = lines(verdict(lost), **expect)
-    assert (not found) if told is None else (len(found) == 1 and told in found[0]), found
+    assert (not found) if reported is None else (len(found) == 1 and reported in found[0]), found
 
 
 def window(begin: float, end: float, acked: str) -> Window:
@@ -72,7 +72,7 @@ def window(begin: float, end: float, acked: str) -> Window:
 
 
 @pytest.mark.parametrize(
-    ("begin", "end", "acked", "told"),
+    ("begin", "end", "acked", "reported"),
     [
         (5.5, 7.5, '"some"', None),
         (5.5, 7.5, '"none"', "2 sends were acknowledged"),
@@ -84,9 +84,9 @@ def window(begin: float, end: float, acked: str) -> Window:
         (5, 6, '"any"', None),
     ],
 )
-def test_windows(begin: float, end: float, acked: str, told: str | None) -> None:
+def test_windows(begin: float, end: float, acked: str, reported: str | None) -> None:
     found = lines(verdict(), [window(begin, end, acked)])
-    assert (not found) if told is None else (len(found) == 1 and told in found[0]), found
+    assert (not found) if reported is None else (len(found) == 1 and reported in found[0]), found
 
 
 def test_a_schedule_that_injected_nothing_is_reported() -> None:

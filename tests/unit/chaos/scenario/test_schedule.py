@@ -72,7 +72,7 @@ class Stories(Cluster):
     """A cluster that keeps the stories of what is done to it."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.reported: list[str] = []
 
     def kill(self, name: str, *roles: str, story: str = "") -> Injected:
         return self._begin("kill", name, story)
@@ -81,7 +81,7 @@ class Stories(Cluster):
         return self._begin("pause", name, story)
 
     def _begin(self, kind: str, name: str, story: str) -> Injected:
-        self.told.append(story)
+        self.reported.append(story)
         return FaultRegister().begin(kind, [name], story, undo=nothing)
 
 
@@ -103,7 +103,7 @@ def test_the_story_of_a_fault_names_the_active_controller(do: str, target: str, 
     targets = Targets(cluster, Random(1), lambda: ["node-1", "node-3"], ("clients",))
     verbs = Verbs(cast(Breakable, cluster), targets, Recorder(HistoryWriter()), lambda: False)
     verbs.do(Step.model_validate_json(json.dumps({"do": do, "target": target})))
-    assert cluster.told == [story]
+    assert cluster.reported == [story]
 
 
 @pytest.fixture

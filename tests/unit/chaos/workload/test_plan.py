@@ -82,9 +82,11 @@ def test_every_kind_of_client_is_made_as_often_as_wanted() -> None:
         TransactionClients(kind="txn"),
         TransactionClients(kind="bank"),
     ]
-    asked: list[str] = []
-    load = Load(plans, {"orders": 1}, lambda group: asked.append(group) or "h:1", Recorder(HistoryWriter()), Random(1))
-    assert len(asked) == 14 and len(load.admins) == 1
+    requested: list[str] = []
+    load = Load(
+        plans, {"orders": 1}, lambda group: requested.append(group) or "h:1", Recorder(HistoryWriter()), Random(1)
+    )
+    assert len(requested) == 14 and len(load.admins) == 1
 
 
 def test_final_checks_depend_on_the_clients() -> None:

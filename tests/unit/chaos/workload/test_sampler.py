@@ -67,7 +67,7 @@ class Broker:
     """A channel to a broker that answers from here: in two pages, or by Metadata alone."""
 
     knows_elr = True
-    asked: threading.Event
+    requested: threading.Event
 
     def __init__(self, *address: object, **settings: object) -> None:
         pass
@@ -77,7 +77,7 @@ class Broker:
 
     async def ask(self, request: Message, response: type[Message], timeout_ms: int) -> Message:
         await asyncio.sleep(0)
-        Broker.asked.set()
+        Broker.requested.set()
         if response is MetadataResponse:
             row = MetadataResponsePartition(partition_index=0, leader_id=1, leader_epoch=7, replica_nodes=[1, 2])
             return MetadataResponse(topics=[MetadataResponseTopic(name="orders", partitions=[row])])
@@ -100,7 +100,7 @@ def test_the_request_to_a_broker_matches_its_supported_versions(
     monkeypatch: pytest.MonkeyPatch, knows_elr: bool, partitions: list[int], elr: list[int] | None
 ) -> None:
     monkeypatch.setattr(module, "Channel", Broker)
-    Broker.knows_elr, Broker.asked = knows_elr, threading.Event()
+    Broker.knows_elr, Broker.requested = knows_elr, threading.Event()
     writer = HistoryWriter()
     sampler = MetadataSampler({1: ("nowhere", 1)}, {"orders"}, Recorder(writer))
     sampler.start()

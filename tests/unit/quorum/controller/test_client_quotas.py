@@ -35,8 +35,8 @@ def entry(entity: list[tuple[str, str | None]], **ops: float | None) -> RequestE
 def alter(world: World, *entries: RequestEntryData, validate_only: bool = False, unresolved: Any = ()) -> list[int]:
     """Return the codes, in the order of the entities."""
     request = AlterClientQuotasRequest(entries=list(entries), validate_only=validate_only)
-    asked = QuotaAlterations(request=request, unresolved=frozenset(unresolved))
-    rows = world.do(alter_client_quotas, asked).entries
+    requested = QuotaAlterations(request=request, unresolved=frozenset(unresolved))
+    rows = world.do(alter_client_quotas, requested).entries
     assert all((row.error_message is None) == (row.error_code == 0) for row in rows)
     return [row.error_code for row in rows]
 
@@ -122,8 +122,8 @@ def test_duplicate_entities_and_keys_are_refused() -> None:
 
 def test_a_request_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_quotas, "RECORDS_MAX", 1)
-    asked = AlterClientQuotasRequest(entries=[entry(ANN, producer_byte_rate=1, consumer_byte_rate=1)])
-    assert World().refused(alter_client_quotas, QuotaAlterations(request=asked)) is ErrorCode.POLICY_VIOLATION
+    requested = AlterClientQuotasRequest(entries=[entry(ANN, producer_byte_rate=1, consumer_byte_rate=1)])
+    assert World().refused(alter_client_quotas, QuotaAlterations(request=requested)) is ErrorCode.POLICY_VIOLATION
 
 
 class Allowance:

@@ -65,7 +65,7 @@ class Broker:
     """The directories that this life began with and that have not failed since."""
     lies_in: Directory | None = None
     """Where this life has its log, though it may have failed."""
-    said: list[Uuid] = field(default_factory=list)
+    message: list[Uuid] = field(default_factory=list)
     """What it has to tell the controller of its replica's directory, in order."""
     last: int = 0
     """The slot in which its log lay last."""
@@ -98,7 +98,7 @@ class DirectoryHistories(RuleBasedStateMachine):
         for number, broker in self.brokers.items():
             broker.lies_in = broker.working[0]
             broker.lies_in.log = 0
-            broker.said.append(broker.lies_in.id)
+            broker.message.append(broker.lies_in.id)
             if assigned:
                 self.tell(number)
 
@@ -175,7 +175,7 @@ class DirectoryHistories(RuleBasedStateMachine):
     @rule(number=BROKERS)
     def kill(self, number: int) -> None:
         broker = self.brokers[number]
-        broker.is_up, broker.said, broker.working, broker.lies_in = False, [], [], None
+        broker.is_up, broker.message, broker.working, broker.lies_in = False, [], [], None
 
     @rule(number=BROKERS)
     def stop(self, number: int) -> None:
@@ -227,7 +227,7 @@ class DirectoryHistories(RuleBasedStateMachine):
         marks = {NO_EPOCH if each.is_broken else each.mark for each in broker.configured}
         for each in broker_working:
             each.mark = NO_EPOCH
-        broker.is_up, broker.working, broker.said = True, broker_working, []
+        broker.is_up, broker.working, broker.message = True, broker_working, []
         previous = marks.pop() if len(marks) == 1 else NO_EPOCH
         self.world.register(number, log_dirs=[each.id for each in broker.working], previous_broker_epoch=previous)
         self.open_log(number)
@@ -250,7 +250,7 @@ class DirectoryHistories(RuleBasedStateMachine):
         if broker.lies_in is not None:
             broker.last = broker.slots.index(broker.lies_in)
         if broker.lies_in is not None and broker.lies_in.id != named and not self.is_on_its_way(broker, named):
-            broker.said.append(broker.lies_in.id)
+            broker.message.append(broker.lies_in.id)
 
     def is_on_its_way(self, broker: Broker, named: Uuid) -> bool:
         return any(each.id == named and each.copy is not None for each in broker.working)
@@ -299,9 +299,9 @@ class DirectoryHistories(RuleBasedStateMachine):
     def tell(self, number: int) -> None:
         """What it has to say of its directory is heard."""
         broker = self.brokers[number]
-        if self.is_registered_now(number) and broker.said:
-            directory = broker.said.pop(0)
-            broker.said = broker.said[-1:]
+        if self.is_registered_now(number) and broker.message:
+            directory = broker.message.pop(0)
+            broker.message = broker.message[-1:]
             self.world.assign("t", number, directory)
 
     # Directories.
@@ -316,7 +316,7 @@ class DirectoryHistories(RuleBasedStateMachine):
         directory.is_broken = True
         broker.working = others
         if broker.is_up and broker.lies_in is directory and self.partition.directory(number) != directory.id:
-            broker.said.append(directory.id)
+            broker.message.append(directory.id)
 
     @rule(number=BROKERS, slot=SLOTS)
     def mend(self, number: int, slot: int) -> None:
@@ -363,7 +363,7 @@ class DirectoryHistories(RuleBasedStateMachine):
         copies = [each for each in broker.working if each.copy is not None]
         if broker.log is not None and copies:
             copies[0].copy = broker.log.log
-            broker.said.append(copies[0].id)
+            broker.message.append(copies[0].id)
 
     @rule(number=BROKERS)
     def end_move(self, number: int) -> None:

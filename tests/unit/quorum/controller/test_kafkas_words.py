@@ -88,8 +88,8 @@ def test_a_feature_level_that_cannot_be_by_the_first_reason(name: str, level: in
 def test_an_address_combined_with_a_user() -> None:
     entity = [RequestEntityData(entity_type=kind, entity_name="10.0.0.1") for kind in ("ip", "user")]
     entry = RequestEntryData(entity=entity, ops=[OpData(key="connection_creation_rate", value=1.0)])
-    asked = QuotaAlterations(request=AlterClientQuotasRequest(entries=[entry]), unresolved=frozenset())
-    (row,) = World().do(alter_client_quotas, asked).entries
+    requested = QuotaAlterations(request=AlterClientQuotasRequest(entries=[entry]), unresolved=frozenset())
+    (row,) = World().do(alter_client_quotas, requested).entries
     assert row.error_message == (
         "Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId"
     )

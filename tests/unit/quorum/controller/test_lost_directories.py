@@ -103,13 +103,13 @@ def test_a_clean_stop_keeps_a_replica_eligible_whose_directory_exists() -> None:
     assert of.state("t") == (3, (3,), (2,), ()), "B was taken out, and is no matter of this replica's"
 
 
-@pytest.mark.parametrize("told", [False, True], ids=["not told", "told by a heartbeat"])
+@pytest.mark.parametrize("reported", [False, True], ids=["not told", "told by a heartbeat"])
 @pytest.mark.parametrize("directories", [(FRESH, B), (B,)], ids=["replaced", "taken out"])
-def test_the_last_leader_is_not_elected_with_another_log(told: bool, directories: tuple[Uuid, ...]) -> None:
+def test_the_last_leader_is_not_elected_with_another_log(reported: bool, directories: tuple[Uuid, ...]) -> None:
     of = world(min_isr=1)
     die(of, 1, 2)
     assert of.state("t") == (3, (3,), (), ())
-    if told:
+    if reported:
         of.beat(3, offline_log_dirs=[A])
     die(of, 3)
     come_back(of, *directories)
@@ -118,11 +118,11 @@ def test_the_last_leader_is_not_elected_with_another_log(told: bool, directories
     assert of.state("t") == (-1, (), (), ()), "1 and 2 would cut their logs to nothing"
 
 
-@pytest.mark.parametrize("told", [False, True], ids=["not told", "told by a heartbeat"])
-def test_the_last_leader_is_waited_for_until_its_directory_is_back(told: bool) -> None:
+@pytest.mark.parametrize("reported", [False, True], ids=["not told", "told by a heartbeat"])
+def test_the_last_leader_is_waited_for_until_its_directory_is_back(reported: bool) -> None:
     of = world(min_isr=1)
     die(of, 1, 2)
-    if told:
+    if reported:
         of.beat(3, offline_log_dirs=[A])
     die(of, 3)
     come_back(of, B)
@@ -132,12 +132,12 @@ def test_the_last_leader_is_waited_for_until_its_directory_is_back(told: bool) -
     assert of.state("t") == (3, (3,), (), ())
 
 
-@pytest.mark.parametrize("told", [False, True], ids=["not told", "told by a heartbeat"])
-def test_the_loss_of_one_directory_costs_nothing_of_the_others(told: bool) -> None:
+@pytest.mark.parametrize("reported", [False, True], ids=["not told", "told by a heartbeat"])
+def test_the_loss_of_one_directory_costs_nothing_of_the_others(reported: bool) -> None:
     of = world(min_isr=1)
     assign(of, B)
     die(of, 1, 2)
-    if told:
+    if reported:
         of.beat(3, offline_log_dirs=[A])
     die(of, 3)
     come_back(of, FRESH, B)
@@ -230,11 +230,11 @@ def test_a_directory_that_is_reported_for_the_first_time_costs_nothing() -> None
 
 
 @pytest.mark.parametrize("clean", [False, True])
-@pytest.mark.parametrize("told", [False, True], ids=["not told", "told by a heartbeat"])
-def test_a_replica_in_an_unknown_directory_may_have_been_in_any(told: bool, clean: bool) -> None:
+@pytest.mark.parametrize("reported", [False, True], ids=["not told", "told by a heartbeat"])
+def test_a_replica_in_an_unknown_directory_may_have_been_in_any(reported: bool, clean: bool) -> None:
     of = unassigned()
     die(of, 1, 2)
-    if told:
+    if reported:
         of.beat(3, offline_log_dirs=[A])
     epoch = of.epoch_of(3)
     if clean:

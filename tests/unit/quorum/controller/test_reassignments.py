@@ -72,8 +72,8 @@ def in_sync(world: World, *isr: int) -> int:
     return world.do(alter_partition, request).topics[0].partitions[0].error_code
 
 
-def listed(world: World, *asked: ListPartitionReassignmentsTopics) -> dict[tuple[str, int], tuple[list[int], ...]]:
-    request = ListPartitionReassignmentsRequest(topics=list(asked) or None)
+def listed(world: World, *requested: ListPartitionReassignmentsTopics) -> dict[tuple[str, int], tuple[list[int], ...]]:
+    request = ListPartitionReassignmentsRequest(topics=list(requested) or None)
     answer = world.do(list_partition_reassignments, request)
     return {
         (topic.name, row.partition_index): (row.replicas, row.adding_replicas, row.removing_replicas)
@@ -297,6 +297,6 @@ def test_named_ones_are_listed_and_missing_ones_omitted(world: World) -> None:
     world.topic("b", (1,), (2,))
     begin(world, 3)
     names = [("a", [0, 9]), ("b", [0, 1]), ("nothing", [0])]
-    asked = [ListPartitionReassignmentsTopics(name=name, partition_indexes=numbers) for name, numbers in names]
-    assert listed(world, *asked) == {("a", 0): ([3, 1, 2], [3], [1, 2])}
-    assert listed(world, asked[1]) == {}
+    requested = [ListPartitionReassignmentsTopics(name=name, partition_indexes=numbers) for name, numbers in names]
+    assert listed(world, *requested) == {("a", 0): ([3, 1, 2], [3], [1, 2])}
+    assert listed(world, requested[1]) == {}

@@ -30,9 +30,9 @@ def test_a_snapshot_is_written_if_the_last_one_is_old_and_there_are_new_entries(
     first = written(made)
     assert [len(each) for each in first] == [1] * voters, "each voter writes its own"
     assert leader.log is not None and leader.log.log_start_offset == 1
-    told = leader.log.node.snapshotting
-    assert told.written_bytes == len(leader.disk.read(f"{PATH}/snapshots/{names(leader)[0]}"))
-    assert 0 < made.do(leader, lambda _: told.age_s) < INTERVAL_S * 0.4
+    reported = leader.log.node.snapshotting
+    assert reported.written_bytes == len(leader.disk.read(f"{PATH}/snapshots/{names(leader)[0]}"))
+    assert 0 < made.do(leader, lambda _: reported.age_s) < INTERVAL_S * 0.4
 
     made.loop.run_for(INTERVAL_S * 5)
     assert written(made) == first, "nothing has come since"
@@ -73,14 +73,14 @@ def test_a_snapshot_on_demand_is_reported_with_its_size_and_only_one_is_written_
     appended(made, leader, 3)
     log = leader.log
     assert log is not None
-    asked = made.do(leader, lambda log: made.loop.create_task(log.snapshot_now()))
+    requested = made.do(leader, lambda log: made.loop.create_task(log.snapshot_now()))
     again = made.do(leader, lambda log: made.loop.create_task(log.snapshot_now()))
-    settle(made, lambda: asked.done() and again.done())
+    settle(made, lambda: requested.done() and again.done())
     assert isinstance(again.exception(), SnapshotBusy)
     (name,) = names(leader)
     size = len(leader.disk.read(f"{PATH}/snapshots/{name}"))
     there = SnapshotId(end_offset=3, epoch=log.epoch)
-    assert asked.result() == SnapshotTaken(snapshot_id=there, size=size, written=True)
+    assert requested.result() == SnapshotTaken(snapshot_id=there, size=size, written=True)
     unchanged = made.do(leader, lambda log: made.loop.create_task(log.snapshot_now()))
     settle(made, unchanged.done)
     assert unchanged.result() == SnapshotTaken(snapshot_id=there, size=size, written=False)

@@ -85,10 +85,10 @@ class Doors:
 
     def __init__(self) -> None:
         self.refusing = False
-        self.asked: list[Address] = []
+        self.requested: list[Address] = []
 
     async def refuses(self, address: Address) -> bool:
-        self.asked.append(address)
+        self.requested.append(address)
         return self.refusing
 
 

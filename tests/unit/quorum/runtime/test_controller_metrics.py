@@ -25,8 +25,8 @@ def value(world: World, name: str) -> float:
 
 def test_the_gauges_follow_the_metadata(world: World) -> None:
     assert value(world, names.ACTIVE_CONTROLLER_COUNT) == 0
-    told = world.metrics.render().decode().splitlines()
-    assert not [line for line in told if line.startswith((names.BROKERS, names.RAFT_OBSERVERS))], "the active one's"
+    reported = world.metrics.render().decode().splitlines()
+    assert not [line for line in reported if line.startswith((names.BROKERS, names.RAFT_OBSERVERS))], "the active one's"
     world.elect()
 
     async def go() -> None:

@@ -92,7 +92,7 @@ def test_a_broker_whose_address_refuses_is_fenced_at_once(world: World) -> None:
     world.advance(ATTEMPT_GAP_MS + 5)
     assert is_fenced(world, 11)
     assert not is_fenced(world, 12)
-    assert world.doors.asked == [("127.0.0.1", 9011)] * 2
+    assert world.doors.requested == [("127.0.0.1", 9011)] * 2
 
 
 def test_a_broker_whose_address_answers_stays(world: World) -> None:
@@ -100,15 +100,15 @@ def test_a_broker_whose_address_answers_stays(world: World) -> None:
     world.act(lambda: world.server.on_connection_closed("broker-11"))
     world.advance(LATER_ATTEMPT_GAP_MS)
     assert not is_fenced(world, 11)
-    asked = len(world.doors.asked)
-    assert asked == CONNECTS_MAX + 1, "after these it is asked less often"
+    requested = len(world.doors.requested)
+    assert requested == CONNECTS_MAX + 1, "after these it is asked less often"
     world.advance(2 * LATER_ATTEMPT_GAP_MS)
-    assert not is_fenced(world, 11) and len(world.doors.asked) == asked + 2
+    assert not is_fenced(world, 11) and len(world.doors.requested) == requested + 2
     broker = world.image.cluster.broker(11)
     assert broker is not None
     world.run(world.beat(11, broker.broker_epoch))
     world.advance(2 * LATER_ATTEMPT_GAP_MS)
-    assert len(world.doors.asked) == asked + 2, "it has come back"
+    assert len(world.doors.requested) == requested + 2, "it has come back"
 
 
 def test_a_broker_whose_listener_closes_late_is_fenced(world: World) -> None:
@@ -120,9 +120,9 @@ def test_a_broker_whose_listener_closes_late_is_fenced(world: World) -> None:
     world.doors.refusing = True
     world.advance(LATER_ATTEMPT_GAP_MS + ATTEMPT_GAP_MS + 5)
     assert is_fenced(world, 11)
-    asked = len(world.doors.asked)
+    requested = len(world.doors.requested)
     world.advance(1000)
-    assert len(world.doors.asked) == asked, "who is fenced is asked no more"
+    assert len(world.doors.requested) == requested, "who is fenced is asked no more"
 
 
 def test_a_broker_that_connects_again_between_the_attempts_stays(world: World) -> None:
@@ -139,7 +139,7 @@ def test_a_broker_that_connects_again_between_the_attempts_stays(world: World) -
 
     world.run(go())
     assert not is_fenced(world, 11)
-    assert len(world.doors.asked) == 1
+    assert len(world.doors.requested) == 1
 
 
 def test_an_inactive_controller_sends_no_requests(world: World) -> None:
@@ -148,7 +148,7 @@ def test_an_inactive_controller_sends_no_requests(world: World) -> None:
     world.act(lambda: world.log.depose(leader_id=2))
     world.act(lambda: world.server.on_connection_closed("broker-11"))
     world.advance(100)
-    assert world.doors.asked == []
+    assert world.doors.requested == []
 
 
 def test_fast_fencing_can_be_switched_off() -> None:
@@ -167,7 +167,7 @@ def took_over(world: World) -> None:
     world.act(lambda: world.log.depose(leader_id=2))
     for broker_id in (11, 12):
         world.act(lambda: world.server.on_connection_closed(f"broker-{broker_id}"))  # noqa: B023
-    assert world.doors.asked == []
+    assert world.doors.requested == []
     world.elect()
 
 
@@ -178,19 +178,19 @@ def test_a_broker_that_died_with_the_last_controller_is_fenced_soon_after_the_el
     assert broker is not None
     world.run(world.beat(12, broker.broker_epoch))
     world.advance(ACTIVATION_GAP_MS - 5)
-    assert world.doors.asked == []
+    assert world.doors.requested == []
     world.advance(ATTEMPT_GAP_MS + 10)
     assert is_fenced(world, 11)
     assert not is_fenced(world, 12), "it has come to the new controller"
-    assert world.doors.asked == [("127.0.0.1", 9011)] * 2
+    assert world.doors.requested == [("127.0.0.1", 9011)] * 2
 
 
 def test_a_broker_that_responds_stays_unfenced_without_a_heartbeat_to_the_new_controller(world: World) -> None:
     took_over(world)
     world.advance(ACTIVATION_GAP_MS + LATER_ATTEMPT_GAP_MS)
     assert not is_fenced(world, 11) and not is_fenced(world, 12)
-    assert set(world.doors.asked) == {("127.0.0.1", 9011), ("127.0.0.1", 9012)}
-    assert len(world.doors.asked) == 2 * (CONNECTS_MAX + 1), "then less often"
+    assert set(world.doors.requested) == {("127.0.0.1", 9011), ("127.0.0.1", 9012)}
+    assert len(world.doors.requested) == 2 * (CONNECTS_MAX + 1), "then less often"
 
 
 def test_a_controller_deposed_before_the_request_sends_none(world: World) -> None:
@@ -199,7 +199,7 @@ def test_a_controller_deposed_before_the_request_sends_none(world: World) -> Non
     world.advance(ACTIVATION_GAP_MS // 2)
     world.act(lambda: world.log.depose(leader_id=2))
     world.advance(1000)
-    assert world.doors.asked == []
+    assert world.doors.requested == []
 
 
 def test_a_fenced_broker_gets_no_requests(world: World) -> None:
@@ -209,7 +209,7 @@ def test_a_fenced_broker_gets_no_requests(world: World) -> None:
     world.run(world.beat(11, broker.broker_epoch, want_fence=True))
     world.act(lambda: world.server.on_connection_closed("broker-11"))
     world.advance(1000)
-    assert set(world.doors.asked) == {("127.0.0.1", 9012)}
+    assert set(world.doors.requested) == {("127.0.0.1", 9012)}
 
 
 def test_all_of_a_large_cluster_are_queried_so_many_at_a_time() -> None:

@@ -56,12 +56,12 @@ class Watching:
     version = 0
 
     def __init__(self) -> None:
-        self.asked: list[tuple[Principal, str, Operation, str]] = []
+        self.requested: list[tuple[Principal, str, Operation, str]] = []
 
     def authorize(
         self, ctx: RequestContext, operation: Operation, resource_type: ResourceType, resource_name: str
     ) -> bool:
-        self.asked.append((ctx.principal, ctx.client_address, operation, resource_name))
+        self.requested.append((ctx.principal, ctx.client_address, operation, resource_name))
         if resource_type is ResourceType.CLUSTER:
             return operation is Operation.CLUSTER_ACTION
         return not resource_name.startswith("secret")
@@ -110,8 +110,8 @@ def test_a_forwarded_request_is_the_clients_own(tmp_path: Path, version: int) ->
             "good": ErrorCode.INVALID_REPLICATION_FACTOR,  # no broker is there: it was judged, not refused
             "secret-plan": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
         }
-        assert (ALICE, "10.1.2.3", Operation.CREATE, "good") in watching.asked
-        assert {who for who, _, operation, _ in watching.asked if operation is Operation.CREATE} == {ALICE}
+        assert (ALICE, "10.1.2.3", Operation.CREATE, "good") in watching.requested
+        assert {who for who, _, operation, _ in watching.requested if operation is Operation.CREATE} == {ALICE}
 
     within_limit(go())
 
@@ -415,14 +415,14 @@ def test_addresses_survive_the_way(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sent", "told"),
+    ("sent", "reported"),
     [
         (ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_CONTROLLER),
         (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_SERVER_ERROR),
         (ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_an_envelopes_own_error_becomes_the_clients(sent: ErrorCode, told: ErrorCode) -> None:
+def test_an_envelopes_own_error_becomes_the_clients(sent: ErrorCode, reported: ErrorCode) -> None:
     with pytest.raises(KafkaError) as caught:
         unwrap(client(7), topics("a"), EnvelopeResponse(error_code=sent))
-    assert caught.value.code is told
+    assert caught.value.code is reported

@@ -46,7 +46,7 @@ def alter(world: World, kind: int, name: str, key: str, value: str) -> None:
     assert row.error_code == ErrorCode.NONE, row.error_message
 
 
-def told(result: Any) -> dict[str, tuple[str | None, int]]:
+def reported(result: Any) -> dict[str, tuple[str | None, int]]:
     assert result.error_code == ErrorCode.NONE, result.error_message
     return {each.name: (each.value, each.config_source) for each in result.configs}
 
@@ -60,9 +60,9 @@ def test_a_controller_that_does_not_lead_describes_itself() -> None:
     assert not world.server.services.is_serving()
     found = describe(world, Kind.BROKER, "1", include_synonyms=True, include_documentation=True)
     configs = {each.name: each for each in found.configs}
-    assert told(found)["node.id"] == ("1", ConfigSource.STATIC_BROKER_CONFIG)
-    assert told(found)["log.retention.hours"] == ("3", ConfigSource.STATIC_BROKER_CONFIG)
-    assert told(found)["num.partitions"] == ("1", ConfigSource.DEFAULT_CONFIG)
+    assert reported(found)["node.id"] == ("1", ConfigSource.STATIC_BROKER_CONFIG)
+    assert reported(found)["log.retention.hours"] == ("3", ConfigSource.STATIC_BROKER_CONFIG)
+    assert reported(found)["num.partitions"] == ("1", ConfigSource.DEFAULT_CONFIG)
     secret = configs[TRUSTSTORE]
     assert (secret.value, secret.is_sensitive) == (None, True)
     assert {each.value for each in secret.synonyms} == {None}
@@ -98,7 +98,7 @@ def test_topics_and_their_absence(world: World) -> None:
     world.run(world.join(1, 2))
     world.run(world.create_topic("orders"))
     alter(world, Kind.TOPIC, "orders", "retention.ms", "5")
-    orders = told(describe(world, Kind.TOPIC, "orders"))
+    orders = reported(describe(world, Kind.TOPIC, "orders"))
     assert orders["retention.ms"] == ("5", ConfigSource.DYNAMIC_TOPIC_CONFIG)
     assert orders["segment.bytes"] == ("1073741824", ConfigSource.DEFAULT_CONFIG)
     assert describe(world, Kind.TOPIC, "nothere").error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -109,18 +109,18 @@ def test_dynamic_configs_of_all_brokers_and_of_itself(world: World) -> None:
     world.elect()
     alter(world, Kind.BROKER, "", "log.retention.ms", "7")
     default = {"log.retention.ms": ("7", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)}
-    assert told(describe(world, Kind.BROKER, "")).items() > default.items()
-    assert told(describe(world, Kind.BROKER, "", ["log.retention.ms"])) == default
-    assert told(describe(world, Kind.BROKER, "1", ["log.retention.ms"])) == default
+    assert reported(describe(world, Kind.BROKER, "")).items() > default.items()
+    assert reported(describe(world, Kind.BROKER, "", ["log.retention.ms"])) == default
+    assert reported(describe(world, Kind.BROKER, "1", ["log.retention.ms"])) == default
     alter(world, Kind.BROKER, "1", "log.retention.ms", "9")
     own = describe(world, Kind.BROKER, "1", ["log.retention.ms"], include_synonyms=True)
-    assert told(own) == {"log.retention.ms": ("9", ConfigSource.DYNAMIC_BROKER_CONFIG)}
+    assert reported(own) == {"log.retention.ms": ("9", ConfigSource.DYNAMIC_BROKER_CONFIG)}
     assert [(each.value, each.source) for each in own.configs[0].synonyms] == [
         ("9", ConfigSource.DYNAMIC_BROKER_CONFIG),
         ("7", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
         ("168", ConfigSource.DEFAULT_CONFIG),
     ]
-    state = told(describe(world, Kind.BROKER, "2", ["kvorum.broker.state"]))
+    state = reported(describe(world, Kind.BROKER, "2", ["kvorum.broker.state"]))
     assert state == {"kvorum.broker.state": ("active", ConfigSource.DEFAULT_CONFIG)}, "the metadata alone know it"
 
 
@@ -128,18 +128,18 @@ def test_groups_and_subscriptions_to_clients_metrics(world: World) -> None:
     world.elect()
     alter(world, Kind.GROUP, "pay", "consumer.session.timeout.ms", "50000")
     alter(world, Kind.CLIENT_METRICS, "sub", "interval.ms", "1000")
-    pay = told(describe(world, Kind.GROUP, "pay"))
+    pay = reported(describe(world, Kind.GROUP, "pay"))
     assert pay["consumer.session.timeout.ms"] == ("50000", ConfigSource.DYNAMIC_GROUP_CONFIG)
-    sub = told(describe(world, Kind.CLIENT_METRICS, "sub", ["interval.ms"]))
+    sub = reported(describe(world, Kind.CLIENT_METRICS, "sub", ["interval.ms"]))
     assert sub == {"interval.ms": ("1000", ConfigSource.CLIENT_METRICS_CONFIG)}
 
 
 def test_loggers_are_this_process_s(world: World) -> None:
-    found = told(describe(world, Kind.BROKER_LOGGER, "1"))
+    found = reported(describe(world, Kind.BROKER_LOGGER, "1"))
     assert {value for _, value in found.values()} == {ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG}
     assert found["root"][0] == kafka_name(logs.get_level())
     assert {"quorum", "network"} <= found.keys()
-    assert list(told(describe(world, Kind.BROKER_LOGGER, "1", ["quorum"]))) == ["quorum"]
+    assert list(reported(describe(world, Kind.BROKER_LOGGER, "1", ["quorum"]))) == ["quorum"]
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def fetch(world: World, broker_id: int) -> None:
     world.run(world.ask(request))
 
 
-def asked(world: World, request: Any) -> "asyncio.Task[Any]":
+def requested(world: World, request: Any) -> "asyncio.Task[Any]":
     """Send a request whose answer may take its time."""
     task = world.loop.create_task(world.ask(request))
     world.advance(5)
@@ -53,7 +53,7 @@ def creation(timeout: int = 60_000, validate_only: bool = False) -> CreateTopics
 
 
 def test_a_new_topic_is_answered_when_all_brokers_have_published_it(world: World, epochs: dict[int, int]) -> None:
-    answer = asked(world, creation())
+    answer = requested(world, creation())
     assert names(world.image) == ["orders"], "it is committed"
     for broker_id in BROKERS:
         assert not answer.done()
@@ -62,12 +62,12 @@ def test_a_new_topic_is_answered_when_all_brokers_have_published_it(world: World
 
 
 def test_so_are_new_partitions(world: World, epochs: dict[int, int]) -> None:
-    created = asked(world, creation())
+    created = requested(world, creation())
     for broker_id in BROKERS:
         fetch(world, broker_id)
     world.run(created)
     topic = CreatePartitionsTopic(name="orders", count=3, assignments=None)
-    answer = asked(world, CreatePartitionsRequest(topics=[topic], timeout=60_000))
+    answer = requested(world, CreatePartitionsRequest(topics=[topic], timeout=60_000))
     assert len(world.image.topics.topic("orders").partitions) == 3 and not answer.done()
     for broker_id in BROKERS:
         fetch(world, broker_id)
@@ -89,7 +89,7 @@ def test_a_broker_is_informed_that_it_is_unfenced_when_the_others_list_it(world:
 
 
 def test_a_broker_is_waited_for_until_the_limit(world: World, epochs: dict[int, int]) -> None:
-    answer = asked(world, creation())
+    answer = requested(world, creation())
     fetch(world, 11)
     world.advance(900)
     assert not answer.done()
@@ -100,7 +100,7 @@ def test_a_broker_is_waited_for_until_the_limit(world: World, epochs: dict[int, 
 def test_a_broker_without_heartbeats_is_waited_for_no_longer() -> None:
     world = World(kvorum_metadata_read_your_writes_max_ms=60_000)
     epochs = joined(world)
-    answer = asked(world, creation())
+    answer = requested(world, creation())
     fetch(world, 11)
     world.advance(ALIVE_MS - 500)
     world.run(world.beat(12, epochs[12], current_metadata_offset=0))
@@ -114,7 +114,7 @@ def test_a_broker_without_heartbeats_is_waited_for_no_longer() -> None:
 def test_a_limit_of_0_turns_the_wait_off() -> None:
     world = World(kvorum_metadata_read_your_writes_max_ms=0)
     joined(world)
-    assert asked(world, creation()).result().topics[0].error_code == ErrorCode.NONE
+    assert requested(world, creation()).result().topics[0].error_code == ErrorCode.NONE
     world.end()
 
 
@@ -122,18 +122,18 @@ def test_a_limit_of_0_turns_the_wait_off() -> None:
 def test_nothing_is_waited_for_without_a_timeout_or_a_change(
     world: World, epochs: dict[int, int], request_: CreateTopicsRequest
 ) -> None:
-    assert asked(world, request_).done()
+    assert requested(world, request_).done()
 
 
 def test_a_refused_topic_is_answered_at_once(world: World, epochs: dict[int, int]) -> None:
     request = creation()
     request.topics[0].replication_factor = 5
-    answer = asked(world, request)
+    answer = requested(world, request)
     assert answer.done() and answer.result().topics[0].error_code == ErrorCode.INVALID_REPLICATION_FACTOR
 
 
 def test_the_wait_ends_with_the_term(world: World, epochs: dict[int, int]) -> None:
-    answer = asked(world, creation())
+    answer = requested(world, creation())
     assert not answer.done()
     world.act(world.log.elect)
     world.advance(300)

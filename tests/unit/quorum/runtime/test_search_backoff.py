@@ -58,13 +58,13 @@ class Deaf(ControllerChannel):
     def __init__(self, known: ControllerNodes, answers_from: float = float("inf")) -> None:
         super().__init__(known, settings(), client_id="test", chance=random.Random(7))
         self.tries: list[float] = []
-        self.asked: list[int] = []
+        self.requested: list[int] = []
         self.answers_from = answers_from
 
     async def send_to(self, node_id: int, message: Message, *, timeout_ms: int) -> Message:
         now = asyncio.get_running_loop().time()
         self.tries.append(now)
-        self.asked.append(node_id)
+        self.requested.append(node_id)
         if now < self.answers_from:
             raise ChannelError("nobody is there")
         return AllocateProducerIdsResponse()
@@ -82,7 +82,7 @@ def test_tries_to_find_the_controller_grow_apart_up_to_a_limit(loop: SimLoop, se
     last_ms = SEARCH_BACKOFF_MS_MAX if searching else RETRY_BACKOFF_MS_MAX
     assert len(channel.tries) > 5_000 / last_ms / LONGEST
     assert_doubles(channel.tries, last_ms)
-    assert {*channel.asked[:3]} == {*channel.asked[3:6]} == {1, 2, 3}, "each in turn"
+    assert {*channel.requested[:3]} == {*channel.requested[3:6]} == {1, 2, 3}, "each in turn"
 
 
 def test_each_request_begins_with_a_short_wait_again(loop: SimLoop) -> None:
@@ -106,7 +106,7 @@ def test_a_controller_that_becomes_known_is_queried_at_once(loop: SimLoop) -> No
         channel.answers_from = loop.time()
         known.learn(3, 7)
         await waiting
-        assert channel.asked[-1] == 3 and channel.tries[-1] == channel.answers_from
+        assert channel.requested[-1] == 3 and channel.tries[-1] == channel.answers_from
 
     loop.run_until_complete(go())
 

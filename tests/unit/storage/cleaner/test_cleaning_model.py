@@ -310,13 +310,13 @@ class CleaningMachine(RuleBasedStateMachine):
                 )
 
     def aborted_records_are_told_of_and_no_others(self, offsets: set[int]) -> None:
-        told = self.broker.log.cleaning.collect_aborted(0, self.end_offset)
+        reported = self.broker.log.cleaning.collect_aborted(0, self.end_offset)
         for each in self.written:
             if each.record.offset in offsets and each.producer_id is not None:
                 is_told = any(
                     entry.producer_id == each.producer_id
                     and entry.first_offset <= each.record.offset <= entry.last_offset
-                    for entry in told
+                    for entry in reported
                 )
                 assert is_told == (self.outcome(each) is False)
         unstable = max(min(self.open.values(), default=self.end_offset), self.broker.log.log_start_offset)

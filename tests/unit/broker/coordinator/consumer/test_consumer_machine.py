@@ -148,8 +148,8 @@ def classic_subscription(topics: tuple[str, ...], owned: set[Key], generation: i
         for topic in sorted({name for name, _ in owned})
     ]
     out = bytearray(b"\0\2")
-    said = Subscription(topics=list(topics), owned_partitions=rows, generation_id=generation)
-    encoder(Subscription, 2, False)(said, out, [])
+    message = Subscription(topics=list(topics), owned_partitions=rows, generation_id=generation)
+    encoder(Subscription, 2, False)(message, out, [])
     return bytes(out)
 
 

@@ -23,12 +23,12 @@ async def world_of(**changes: object) -> ConsumerWorld:
     return world
 
 
-def told(partitions: set[int], user_data: bytes | None = None) -> bytes:
+def reported(partitions: set[int], user_data: bytes | None = None) -> bytes:
     """What a leader assigns."""
     out = bytearray(b"\0\1")
     rows = [TopicPartitions(topic="t", partitions=sorted(partitions))]
-    said = EmbeddedAssignment(assigned_partitions=rows, user_data=user_data)
-    encoder(EmbeddedAssignment, 1, False)(said, out, [])
+    message = EmbeddedAssignment(assigned_partitions=rows, user_data=user_data)
+    encoder(EmbeddedAssignment, 1, False)(message, out, [])
     return bytes(out)
 
 
@@ -42,7 +42,7 @@ async def classic_group(world: ConsumerWorld, *names: str, user_data: bytes | No
     joined = await asyncio.gather(*(each.join() for each in members))
     share = 4 // len(names)
     plan = {
-        each.member_id: told(set(range(index * share, (index + 1) * share)), user_data)
+        each.member_id: reported(set(range(index * share, (index + 1) * share)), user_data)
         for index, each in enumerate(members)
     }
     leader = joined[0].leader
@@ -258,14 +258,14 @@ def test_a_join_that_was_waited_for_before_the_group_was_classic_is_not_waited_f
         await world.lead()
         old = Member(world, "old", protocols=RANGE, rebalance_ms=30_000, session_ms=10_000)
         await old.join()
-        await old.ask_sync({old.member_id: told({0, 1, 2, 3})})
+        await old.ask_sync({old.member_id: reported({0, 1, 2, 3})})
         new = Consumer(world, "new")
         await new.join()
         assert await old.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS, "30 seconds to join, from now on"
         await asyncio.sleep(5)
         await new.leave()
         assert (await old.join()).error_code == ErrorCode.NONE
-        await old.ask_sync({old.member_id: told({0, 1, 2, 3})})
+        await old.ask_sync({old.member_id: reported({0, 1, 2, 3})})
         late = Consumer(world, "late")
         await late.join()
         for _ in range(10):

@@ -100,19 +100,19 @@ def test_names_are_matched_off_the_loop(run: Run, loop: SimLoop, monkeypatch: py
 
 def test_one_thing_is_done_aside_at_a_time_and_in_order(run: Run) -> None:
     async def scenario() -> None:
-        aside, told = Aside(), []
+        aside, reported = Aside(), []
 
         def work(number: int) -> Callable[[], int]:
             def job() -> int:
-                told.append(f"begun {number}")
+                reported.append(f"begun {number}")
                 return number
 
             return job
 
         for number in range(3):
-            aside.do(work(number), lambda result: told.append(f"done {result}"))
+            aside.do(work(number), lambda result: reported.append(f"done {result}"))
         await asyncio.sleep(1)
-        assert told == ["begun 0", "done 0", "begun 1", "done 1", "begun 2", "done 2"]
+        assert reported == ["begun 0", "done 0", "begun 1", "done 1", "begun 2", "done 2"]
 
     run(scenario())
 

@@ -32,14 +32,14 @@ def test_without_the_topic_this_broker_coordinates_nothing_as_kafka_has_it(run: 
             transactional_id="t", producer=producer, partitions=frozenset({A0}), client_transaction_version=0
         )
         ending = EndTransaction(transactional_id="t", producer=producer, is_commit=True, client_transaction_version=0)
-        for asked in (
+        for requested in (
             door.init_producer_id(InitProducer(transactional_id="t", timeout_ms=TIMEOUT_MS)),
             door.add_partitions(adding),
             door.verify_partitions(adding),
             door.end_transaction(ending),
         ):
             with pytest.raises(KafkaError) as error:
-                await asked
+                await requested
             assert error.value.code is ErrorCode.NOT_COORDINATOR
         assert door.describe("t").error_code == ErrorCode.NOT_COORDINATOR
 

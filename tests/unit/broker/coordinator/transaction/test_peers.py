@@ -27,12 +27,12 @@ class Connection:
 
     def __init__(self, broker_id: int) -> None:
         self.broker_id = broker_id
-        self.asked: list[Message] = []
+        self.requested: list[Message] = []
         self.answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.closed = False
 
     async def ask(self, request: Message, response: type[Message], *, timeout_ms: int) -> Message:
-        self.asked.append(request)
+        self.requested.append(request)
         assert timeout_ms == 30_000
         await asyncio.shield(self.answer)
         self.answer = asyncio.get_running_loop().create_future()
@@ -40,7 +40,7 @@ class Connection:
 
     async def close(self) -> None:
         self.closed = True
-        if self.asked and not self.answer.done():
+        if self.requested and not self.answer.done():
             self.answer.add_done_callback(asyncio.Future.exception)
             self.answer.set_exception(ConnectionLost("closed", maybe_sent=True))
 
@@ -49,14 +49,14 @@ class Local:
     """This broker."""
 
     def __init__(self) -> None:
-        self.asked: list[Message] = []
+        self.requested: list[Message] = []
 
     async def write_txn_markers(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-        self.asked.append(request)
+        self.requested.append(request)
         return WriteTxnMarkersResponse()
 
     async def add_partitions_to_txn(self, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
-        self.asked.append(request)
+        self.requested.append(request)
         return AddPartitionsToTxnResponse()
 
 
@@ -94,7 +94,7 @@ def image_of(*made: Any) -> MetadataImage:
     return delta.apply(1, 1)
 
 
-def told(story: Callable[[World], Coroutine[Any, Any, None]]) -> None:
+def reported(story: Callable[[World], Coroutine[Any, Any, None]]) -> None:
     async def run() -> None:
         world = World()
         await story(world)
@@ -113,9 +113,9 @@ def test_this_broker_is_queried_without_a_connection() -> None:
     async def story(world: World) -> None:
         await world.peers.write_txn_markers(HERE, WriteTxnMarkersRequest())
         await world.peers.add_partitions_to_txn(HERE, AddPartitionsToTxnRequest())
-        assert len(world.local.asked) == 2 and world.opened == []
+        assert len(world.local.requested) == 2 and world.opened == []
 
-    told(story)
+    reported(story)
 
 
 def test_requests_under_way_do_not_wait_for_each_other_and_connections_are_kept() -> None:
@@ -127,36 +127,36 @@ def test_requests_under_way_do_not_wait_for_each_other_and_connections_are_kept(
         await quick
         third = world.ask()
         await turns()
-        assert [len(each.asked) for each in world.opened] == [1, 2], "the connection that is free"
+        assert [len(each.requested) for each in world.opened] == [1, 2], "the connection that is free"
         for each in world.opened:
             each.answer.set_result(None)
         await asyncio.gather(slow, third)
 
-    told(story)
+    reported(story)
 
 
 @pytest.mark.parametrize("error", [ConnectionLost("lost", maybe_sent=True), RequestTimedOut("late", maybe_sent=True)])
 def test_no_answer_is_an_error_that_callers_know(error: Exception) -> None:
     async def story(world: World) -> None:
-        asked = world.ask()
+        requested = world.ask()
         await turns()
         world.opened[0].answer.set_exception(error)
         with pytest.raises(KafkaError) as caught:
-            await asked
+            await requested
         assert caught.value.code is ErrorCode.NETWORK_EXCEPTION
 
-    told(story)
+    reported(story)
 
 
 def test_a_broker_that_is_fenced_is_waited_for_no_longer() -> None:
     """Its connections are new ones when it is back."""
 
     async def story(world: World) -> None:
-        asked, of_another = world.ask(), world.ask(3)
+        requested, of_another = world.ask(), world.ask(3)
         await turns()
         world.fence(OTHER)
         with pytest.raises(KafkaError):
-            await asked
+            await requested
         assert [each.closed for each in world.opened] == [True, False]
         again = world.ask()
         await turns()
@@ -165,7 +165,7 @@ def test_a_broker_that_is_fenced_is_waited_for_no_longer() -> None:
             each.answer.set_result(None)
         await asyncio.gather(again, of_another)
 
-    told(story)
+    reported(story)
 
 
 def test_leaders_and_coordinators_are_those_of_the_newest_metadata() -> None:

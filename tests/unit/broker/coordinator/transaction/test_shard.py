@@ -406,9 +406,9 @@ def test_a_decision_lost_with_its_leader_has_no_effect(run: Run) -> None:
         await settle(0.01)
         at = await at.fail_over(keeps_uncommitted=False)
         at.log.commits_at_once = True
-        with pytest.raises(KafkaError) as told:
+        with pytest.raises(KafkaError) as reported:
             await end
-        assert told.value.code is ErrorCode.NOT_COORDINATOR
+        assert reported.value.code is ErrorCode.NOT_COORDINATOR
         assert at.state() is State.ONGOING
         assert (await at.end(producer, is_commit=False)).code is OK
         await settle()
@@ -430,9 +430,9 @@ def test_a_deposed_coordinator_sends_and_writes_nothing_more(run: Run) -> None:
         at.brokers.cut = set()
         await settle(120)
         assert not at.brokers.written and at.log.end == end
-        with pytest.raises(KafkaError) as told:
+        with pytest.raises(KafkaError) as reported:
             await at.init()
-        assert told.value.code is ErrorCode.NOT_COORDINATOR
+        assert reported.value.code is ErrorCode.NOT_COORDINATOR
 
     run(story())
 

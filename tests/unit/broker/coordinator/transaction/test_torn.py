@@ -53,7 +53,7 @@ class Life:
                 self.at.log.commit()
         await asyncio.sleep(self.chance.choice([0, 0.001, 0.05, 0.3]))
 
-    async def asked(self, question: Coroutine[None, None, T]) -> T | ErrorCode:
+    async def requested(self, question: Coroutine[None, None, T]) -> T | ErrorCode:
         """Ask while things happen; the answer may get lost on its way."""
         answer = asyncio.ensure_future(question)
         while not answer.done():
@@ -66,7 +66,7 @@ class Life:
 
     async def begun(self) -> Producer:
         while True:
-            answer = await self.asked(self.at.init())
+            answer = await self.requested(self.at.init())
             if not isinstance(answer, ErrorCode) and answer.code is ErrorCode.NONE:
                 producer = Producer(answer.producer_id, answer.producer_epoch)
                 assert producer > self.highest, "each producer has its own epoch"
@@ -77,14 +77,14 @@ class Life:
     async def transaction(self, producer: Producer) -> Producer | None:
         """Live one transaction; return the producer of the next one, None if it has to begin anew."""
         for key in self.chance.sample(KEYS, self.chance.randint(1, 3)):
-            code = await self.asked(self.at.add(producer, key))
+            code = await self.requested(self.at.add(producer, key))
             if code is ErrorCode.NONE:
                 self.added[producer].add(key)
             elif code not in (*RETRIED, LOST):
                 return None
         is_commit = self.chance.random() < 0.5
         while self.chance.random() < 0.6:
-            answer = await self.asked(self.at.end(producer, is_commit=is_commit))
+            answer = await self.requested(self.at.end(producer, is_commit=is_commit))
             if isinstance(answer, ErrorCode):
                 assert answer in (*RETRIED, LOST)
             elif answer.code is ErrorCode.NONE:
@@ -100,7 +100,7 @@ class Life:
         """A request of an earlier transaction arrives, perhaps for the second time, perhaps not as the first did."""
         producer = self.chance.choice(list(self.added))
         is_commit = self.chance.random() < 0.5
-        answer = await self.asked(self.at.end(producer, is_commit=is_commit))
+        answer = await self.requested(self.at.end(producer, is_commit=is_commit))
         if not isinstance(answer, ErrorCode) and answer.code is ErrorCode.NONE:
             self.ends[producer].add(is_commit)
             self.highest = max(self.highest, Producer(answer.producer_id, answer.producer_epoch))

@@ -92,7 +92,7 @@ class World:
             await asyncio.sleep(0)
 
 
-def told(story: Callable[[World], Coroutine[Any, Any, None]]) -> World:
+def reported(story: Callable[[World], Coroutine[Any, Any, None]]) -> World:
     async def run() -> World:
         world = World()
         await story(world)
@@ -109,7 +109,7 @@ def test_calls_of_one_loop_iteration_are_one_request_per_broker() -> None:
         world.ask("u1", A1, B0, support=Support.ADD_PARTITION)
         world.ask("v2", B0)
 
-    world = told(story)
+    world = reported(story)
     assert world.coordinators.requests == [(1, {"t1": True, "u1": False}), (2, {"v2": True})]
     assert world.answers == [("t1@0", {}), ("u1@0", {}), ("v2@0", {})]
 
@@ -119,7 +119,7 @@ def test_each_partition_that_is_refused_is_reported_with_its_code() -> None:
         world.coordinators.refused = {A1: ErrorCode.TRANSACTION_ABORTABLE}
         world.ask("t1", A0, A1)
 
-    world = told(story)
+    world = reported(story)
     assert world.answers == [("t1@0", {A1: ErrorCode.TRANSACTION_ABORTABLE})]
     assert world.figures.refused_count == 1
 
@@ -138,7 +138,7 @@ def test_without_an_answer_nothing_is_verified(change: dict[str, Any], code: Err
             setattr(world.coordinators, name, value)
         world.ask("t1", A0, A1)
 
-    assert told(story).answers == [("t1@0", {A0: code, A1: code})]
+    assert reported(story).answers == [("t1@0", {A0: code, A1: code})]
 
 
 def test_without_a_coordinator_no_request_is_sent() -> None:
@@ -146,7 +146,7 @@ def test_without_a_coordinator_no_request_is_sent() -> None:
         world.ask("tx", A0)
         assert world.answers == [("tx@0", {A0: ErrorCode.COORDINATOR_NOT_AVAILABLE})], "told at once"
 
-    assert told(story).coordinators.requests == []
+    assert reported(story).coordinators.requests == []
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_one_question_a_transactional_id_waits(epoch: int, ended: str, code: Err
         world.ask("t1", A0, epoch=epoch)
         assert world.answers == [(ended, {A0: code})]
 
-    world = told(story)
+    world = reported(story)
     assert len(world.answers) == 2 and world.answers[1][1] == {}
     assert world.coordinators.requests == [(1, {"t1": True})]
 
@@ -179,7 +179,7 @@ def test_calls_are_collected_while_requests_are_in_flight() -> None:
         assert len(world.coordinators.requests) == REQUESTS_PER_BROKER_MAX
         assert world.answers == []
 
-    world = told(story)
+    world = reported(story)
     assert len(world.coordinators.requests) == REQUESTS_PER_BROKER_MAX + 1
     assert len(world.coordinators.requests[-1][1]) == 3
     assert len(world.answers) == REQUESTS_PER_BROKER_MAX + 3
