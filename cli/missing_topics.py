@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 NAMED: Final = re.compile(
     r"(?:(?:The )?topic )?(?P<quote>'?)(?P<name>[a-zA-Z0-9._-]+?)(?P=quote)(?: does not exist\.?)?"
 )
-"""What brokers and the client call a missing topic."""
+"""Messages of brokers and of the client about a missing topic."""
 
 
 def no_topic(name: str, known: Iterable[str]) -> str:

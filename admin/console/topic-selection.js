@@ -91,7 +91,9 @@ function deleteTopics(names, done) {
       if (Number(data.get("number")) !== names.length) throw new Error(`${plural(names.length, "topic")} would be deleted: enter ${names.length}.`);
     },
     async apply() {
-      finish(names, await each(names, (name) => remove(url(["v1", "topics", name]))), done, "Deleted");
+      // A topic that was deleted by an earlier attempt is no failure.
+      const gone = (error) => (error.status === 404 ? null : Promise.reject(error));
+      finish(names, await each(names, (name) => remove(url(["v1", "topics", name])).catch(gone)), done, "Deleted");
     },
   });
 }
