@@ -49,7 +49,7 @@ def elect_another_log(patches: Patches) -> None:
     """The last known leader is elected with any log, in another directory than the lost one."""
 
     def forgetful(**fields: object) -> PartitionChangeBuilder:
-        return PartitionChangeBuilder(**{**fields, "lost": NOBODY})  # type: ignore[arg-type]  # type: ignore[arg-type]  # with its original signature
+        return PartitionChangeBuilder(**{**fields, "lost": NOBODY})  # type: ignore[arg-type]  # with its original signature
 
     patches.replace(assign_directories, "PartitionChangeBuilder", forgetful)
 

@@ -148,7 +148,7 @@ class SimLoop(asyncio.BaseEventLoop):
         """See asyncio."""
         return asyncio.Future(loop=self)
 
-    def create_task(  # type: ignore[override]  # type: ignore[override]  # exactly asyncio's parameters
+    def create_task(  # type: ignore[override]  # exactly asyncio's parameters
         self,
         coro: Generator[Any, None, T] | Coroutine[Any, Any, T],
         *,
