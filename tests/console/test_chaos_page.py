@@ -110,7 +110,7 @@ def test_a_fault_is_injected_by_its_form_and_ended(lab: Console) -> None:
     expect(dialog.get_by_role("alert")).to_contain_text("NO_SUCH_API")
     dialog.get_by_label("api").fill("METADATA")
     dialog.get_by_role("button", name="Inject").click()
-    page.get_by_role("button", name="End: node-2/broker answers every METADATA 300 ms late").click()
+    page.get_by_role("button", name="End: node-2/broker delays every METADATA by 300 ms").click()
     expect(page.get_by_text("No faults in force.")).to_be_visible()
 
 

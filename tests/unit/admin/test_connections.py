@@ -125,7 +125,7 @@ def test_there_are_only_so_many_connections_and_few_are_kept(closed: list[Channe
             request = ProduceRequest(acks=-1, timeout=1, topic_data=[])
             writing = [asyncio.create_task(cluster.ask(request, ProduceResponse)) for _ in range(OWN_MAX)]
             await broker.until(lambda: broker.count(ProduceRequest) == OWN_MAX)
-            with pytest.raises(Unreachable, match=f"{OWN_MAX} requests wait"):
+            with pytest.raises(Unreachable, match=f"{OWN_MAX} requests are already waiting"):
                 await cluster.ask(request, ProduceResponse, timeout_ms=50)
             writing.append(asyncio.create_task(cluster.ask(request, ProduceResponse)))
             parked.go_on.set()

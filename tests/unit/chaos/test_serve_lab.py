@@ -106,7 +106,7 @@ def test_enough_followers_stop_to_shrink_the_isr_below_its_minimum(tmp_path: Pat
     async def story(api: Api, paper: Paper, client: Any) -> None:
         status, found = await api("POST", "/faults", {"fault": "isr_below_min", "targets": ["orders-0"]})
         assert status == 201 and sorted(paper.done) == ["pause node-1 broker", "pause node-3 broker"]
-        assert "below min.insync.replicas 2" in found["story"] and "node-2 no more" in found["story"]
+        assert "below min.insync.replicas 2" in found["story"] and "stop following node-2" in found["story"]
         await api("DELETE", f"/faults/{found['id']}")
         assert sorted(paper.done[2:]) == ["resume node-1 broker", "resume node-3 broker"]
         Seen.min_isr = 3

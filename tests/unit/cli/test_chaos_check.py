@@ -33,7 +33,7 @@ def test_a_violation_is_reported_and_is_exit_code_1(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["chaos", "check", history(tmp_path / "h.jsonl", *SOUND, DUPLICATE)])
     assert result.exit_code == 1
     assert "VIOLATION duplicate in orders-0" in result.output
-    assert "value 12 stands at 2 offsets: 0, 7" in result.output
+    assert "value 12 is at 2 offsets: 0, 7" in result.output
     assert "Verdict: 1 violation;" in result.output
 
 

@@ -17,7 +17,7 @@ def test_two_polls_that_see_different_values_at_one_offset() -> None:
     history.poll((0, 1), (1, 2), process=8).poll((0, 1), (1, 3), process=9)
     verdict = history.check()
     assert [v.anomaly for v in verdict.violations] == ["inconsistent-offsets"]
-    assert verdict.violations[0].partition == P and "offset 1 holds 2 values: 2, 3" in verdict.violations[0].reason
+    assert verdict.violations[0].partition == P and "offset 1 has 2 values: 2, 3" in verdict.violations[0].reason
 
 
 def test_a_failed_poll_counts_as_evidence_too() -> None:
