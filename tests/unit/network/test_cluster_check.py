@@ -63,7 +63,7 @@ def test_a_peer_that_does_not_return_its_cluster_id_is_sent_nothing(handler: Han
     async def main() -> None:
         listener = listener_of(handler)
         channel = channel_to(await listener.start(), check=ClusterCheck("ours", EndpointType.CONTROLLER))
-        with pytest.raises(ConnectionLost, match="is no controller") as caught:
+        with pytest.raises(ConnectionLost, match="is not a controller") as caught:
             await channel.request(MetadataRequest(topics=None))
         assert not caught.value.maybe_sent
         await channel.close()

@@ -186,7 +186,7 @@ def test_valid_combinations_are_accepted(base: dict[str, object], change: dict[s
 @pytest.mark.parametrize(
     ("base", "change", "message"),
     [
-        (COMBINED, {"controller.quorum.voters": "1@127.0.0.1:19191,2@127.0.0.1:2"}, "2 controllers survive"),
+        (COMBINED, {"controller.quorum.voters": "1@127.0.0.1:19191,2@127.0.0.1:2"}, "2 controllers tolerate"),
         (CONTROLLER, {"admin.listeners": "http://127.0.0.1:18080"}, "only a controller"),
         (COMBINED, {"kvorum.peer.addresses": "2=127.0.0.1:5"}, "for tests"),
     ],

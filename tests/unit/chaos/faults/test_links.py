@@ -191,7 +191,7 @@ def test_toxics_that_the_server_lost_are_detected(link: Link) -> None:
     ("kind", "attributes"), [("nonsense", {}), ("latency", {"latency": -1}), ("freeze", {"latency": 1})]
 )
 def test_invalid_faults_are_refused(kind: str, attributes: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match=r"is not a link fault|takes"):
+    with pytest.raises(ValueError, match=r"is not a link fault|needs"):
         toxics_of(kind, 1, BOTH, attributes, 1.0)
 
 
