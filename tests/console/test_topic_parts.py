@@ -312,15 +312,15 @@ def test_selected_topics_get_a_config_and_are_deleted_after_a_preview(scene: Sce
     dialog.get_by_label("New value").fill("x")
     dialog.get_by_role("button", name="Preview").click()
     expect(dialog.get_by_role("alert")).to_have_text("Invalid value x (1 topic). Nothing was changed.")
-    assert [each.query for each in stage.asked if each.method == "PATCH"] == [{"validate_only": "true"}] * 2
+    assert [each.query for each in stage.requested if each.method == "PATCH"] == [{"validate_only": "true"}] * 2
     stage.says("/v1/topics/b/configs", Answer(status=204), "PATCH")
     dialog.get_by_label("New value").fill("60000")
     dialog.get_by_role("button", name="Preview").click()
     expect(dialog.get_by_role("row", name="a 1000 60000")).to_be_visible()
-    assert all(each.query for each in stage.asked if each.method == "PATCH"), "nothing is changed by a preview"
+    assert all(each.query for each in stage.requested if each.method == "PATCH"), "nothing is changed by a preview"
     dialog.get_by_role("button", name="Apply").click()
     expect(dialog).to_have_count(0)
-    changed = [(each.path, each.body) for each in stage.asked if each.method == "PATCH" and not each.query]
+    changed = [(each.path, each.body) for each in stage.requested if each.method == "PATCH" and not each.query]
     assert changed == [(f"/v1/topics/{name}/configs", {"set": {"retention.ms": "60000"}}) for name in ("a", "b")]
 
     for name in names[1:]:
@@ -341,7 +341,7 @@ def test_selected_topics_get_a_config_and_are_deleted_after_a_preview(scene: Sce
     dialog.get_by_role("button", name="Cancel").click()
     expect(page.get_by_text("1 topic selected")).to_be_visible()
     expect(page.get_by_label("Select c", exact=True)).to_be_checked()
-    assert [each.path for each in stage.asked if each.method == "DELETE"] == ["/v1/topics/b", "/v1/topics/c"]
+    assert [each.path for each in stage.requested if each.method == "DELETE"] == ["/v1/topics/b", "/v1/topics/c"]
 
 
 def test_names_of_topics_are_completed_where_they_are_typed(scene: Scene) -> None:

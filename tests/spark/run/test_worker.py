@@ -237,18 +237,6 @@ def test_the_first_pipeline_of_the_docs_prints_its_ten_records(
     assert capfd.readouterr().out.count('"greeting":"hello"') == 10
 
 
-def test_the_shipped_metrics_come_into_their_topic(
-    spark: SparkSession, bootstrap: str, make_topic: TopicFactory, tmp_path: Path
-) -> None:
-    topic = make_topic()
-    file = tmp_path / "metrics.yaml"
-    file.write_text((SHIPPED / "metrics.yaml").read_text().replace("topic: metrics", f"topic: {topic}"))
-    with running(spark, load(file, environment={"BOOTSTRAP": bootstrap}), tmp_path) as folder:
-        until(folder, lambda status: status.progress.get("records_in", 0) > 0)
-        assert control.ask(tmp_path, "metrics", "stop")["state"] == "STOPPED"
-    assert "load" in "".join(values(consume(bootstrap, topic, 1)))
-
-
 def test_a_failure_that_passes_is_tried_again_and_one_that_lasts_is_not(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
