@@ -9,8 +9,8 @@ schedule:
     throttled_replicas  of the topic, both sides: `detail` is `*`, PARTITION:BROKER,... or REMOVED
     departure_rate      kvorum.decommission.throttle of the broker `target`: `detail` is bytes per second
 
-It is before a decommission, after it, or in the same request (the `amount` of a `duty`). Throttled replicas move when
-the rate is removed, at the latest when all faults end; replicas in sync are never throttled.
+The rate is set before a decommission, after it, or in the same request (`amount` of the change `duty`). Throttled
+replicas move when the rate is removed, at the latest when all faults end; replicas in sync are never throttled.
 """
 
 from collections.abc import Iterator

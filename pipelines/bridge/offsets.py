@@ -112,7 +112,7 @@ def lost(start: Offsets, end: Offsets) -> str | None:
     back = [where for where in sorted(end) if end[where] < start.get(where, 0)]
     if back:
         moved = ", ".join(f"{w.topic}-{w.partition}: {start[w]} -> {end[w]}" for w in back[:5])
-        return f"offsets went back (created anew, or truncated?): {moved}"
+        return f"offsets went back (topic created again, or truncated?): {moved}"
     return None
 
 

@@ -285,11 +285,11 @@ class CopiedTable(msgspec.Struct, frozen=True, kw_only=True):
     base_types: dict[int, int]
 
     def primary_key(self, relation_oid: int) -> Sequence[str]:
-        """See Catalog."""
+        """Return the names of the key's columns."""
         return self.key
 
     def base_type(self, type_oid: int) -> int:
-        """See Catalog."""
+        """Return the base type of a domain, or the type itself."""
         return self.base_types.get(type_oid, type_oid)
 
 

@@ -2,12 +2,12 @@
 
 A folder holds what outlives the process, each file replaced at once and synced:
 
-    intent.json              a slot is being made, or its tables are being copied: whatever there is of both is ours
-    manifest.json            slot and copies are whole; from here on they are never made again
+    intent.json              the slot is being created, or tables are being copied: both belong to this snapshot
+    manifest.json            slot and copies are complete and never created again
     <generation>/*.copy      chunks: rows of a table as COPY writes them
 
-kill -9 before the manifest is there: nothing was emitted; the next start drops slot and copies and begins anew. After
-it: rows are read from the files, as often as a batch is tried, and no row is read from the tables again.
+After kill -9 before the manifest exists, nothing was emitted: the next start drops slot and copies and creates them
+again. Later, rows are read from the files in each attempt of a batch, never from the tables.
 """
 
 import os
@@ -78,7 +78,7 @@ def prepare(connection: Connection, options: Options, folder: Path) -> Manifest:
         return manifest
     intent = folder / INTENT
     if intent.exists():
-        _begin_anew(connection, options, folder)
+        _discard(connection, options, folder)
     elif slot is not None:
         if options.snapshot_mode == "no_data":
             database.ensure_publication(connection, options, create=False)
@@ -112,7 +112,7 @@ def _make(connection: Connection, options: Options, folder: Path, generation: st
                         _check_wanted(parent)
         _check_wanted(parent)
     except Exception:
-        _begin_anew(connection, options, folder)  # a slot that nobody will read keeps the log from being removed
+        _discard(connection, options, folder)  # an unread slot would keep PostgreSQL from removing its log
         raise
     durable.sync_folder(folder / generation)
     manifest = Manifest(slot=options.slot_name, generation=generation, lsn=lsn, taken_us=taken_us, chunks=chunks)
@@ -174,7 +174,7 @@ def _check_unused(manifest: Manifest, slot: database.Slot | None, options: Optio
         )
 
 
-def _begin_anew(connection: Connection, options: Options, folder: Path) -> None:
+def _discard(connection: Connection, options: Options, folder: Path) -> None:
     """Undo what a start left that did not come to the manifest: the slot, then the copies, then the intent."""
     intent = msgspec.json.decode((folder / INTENT).read_bytes(), type=Intent)
     if intent.slot != options.slot_name:

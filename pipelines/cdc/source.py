@@ -200,7 +200,7 @@ class PostgresqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         return []
 
     def commit(self, end: Offset) -> None:
-        """Let go of what the checkpoint has: chunks are removed, the slot moves."""
+        """Delete the chunks that the checkpoint has, and advance the slot."""
         position = Position.of_json(end)
         manifest = snapshot.load(self.folder)
         for chunk in (manifest.chunks if manifest else [])[: position.chunk]:
@@ -242,7 +242,7 @@ class PostgresqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         return time.monotonic() - self._moved_at >= self.options.heartbeat_interval_ms / 1000
 
     def _news(self, position: Position, end: int) -> bool:
-        """Return whether something of ours may have been committed from the position on."""
+        """Return whether a captured table may have been changed from the position on."""
         self._check(position)
         data = database.first_change(self._session(), self.options, end)
         if data is None:
@@ -254,18 +254,18 @@ class PostgresqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         """Raise CaptureError unless the log can be read from the position on."""
         slot = database.find_slot(self._session(), self.options.slot_name)
         what = f"Changes from {format_lsn(position.lsn)} on"
-        anew = f"remove the checkpoint and {self.folder}, drop the slot if it exists, and begin with a new snapshot"
+        remedy = f"remove the checkpoint and {self.folder}, drop the slot if it exists, and start with a new snapshot"
         if slot is None:
-            raise CaptureError(f"{what} are lost: slot {self.options.slot_name} does not exist. To continue, {anew}")
+            raise CaptureError(f"{what} are lost: slot {self.options.slot_name} does not exist. To continue, {remedy}")
         if slot.lost:
             raise CaptureError(
                 f"{what} are lost: slot {self.options.slot_name} was left behind for so long that PostgreSQL removed "
-                f"its log (max_slot_wal_keep_size). To continue, {anew}"
+                f"its log (max_slot_wal_keep_size). To continue, {remedy}"
             )
         if slot.confirmed_lsn > position.lsn:
             raise CaptureError(
                 f"{what} are lost: slot {self.options.slot_name} is at {format_lsn(slot.confirmed_lsn)}: another "
-                f"client moved it, or the checkpoint is an old copy. To continue, {anew}"
+                f"client moved it, or the checkpoint is an old copy. To continue, {remedy}"
             )
 
     def _chunk_tasks(self, first: Position, last: Position) -> Iterator[ChunkTask]:

@@ -20,10 +20,10 @@ TOPIC, PARTITION, OFFSET = "kafka_topic", "kafka_partition", "kafka_offset"
 FILENAME, POSITION = "filename", "position"
 
 
-def of_answer(told: Mapping[str, Any], name: str) -> list[tuple[Json, Json]]:
+def of_answer(answer: Mapping[str, Any], name: str) -> list[tuple[Json, Json]]:
     """Return the positions in a worker's answer: {"sources": [offset...]}."""
     found: list[tuple[Json, Json]] = []
-    for number, source in enumerate(told.get("sources") or ()):
+    for number, source in enumerate(answer.get("sources") or ()):
         by_partition = topic_offsets(source) if source else None
         if by_partition:
             for (topic, partition), position in sorted(by_partition.items(), key=_place):

@@ -95,7 +95,7 @@ class Manager:
     """Unique per process."""
     worker_id: str
     checkpoints: str
-    """Where checkpoints are that no configuration names: --checkpoints, or the id of its state folder."""
+    """Location of the checkpoints that configurations do not name: --checkpoints, or the id of its state folder."""
 
 
 def compact(value: object) -> str:

@@ -11,7 +11,7 @@ from kvorum.pipelines.connect.records import Condition, Json, Manager, Record, S
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """Where a connector starts.
+    """Start position of a connector.
 
     A checkpoint is never edited: each reset or change of offsets is a new run with its own checkpoint. `offsets` are
     for a run that has no checkpoint yet.

@@ -30,6 +30,7 @@ from pyspark.sql.types import (
     StringType,
     TimestampType,
 )
+from typing_extensions import override
 
 from kvorum.pipelines.cdc import values
 from kvorum.pipelines.databases.dialect import (
@@ -113,7 +114,7 @@ CONVERTERS = dict(TYPES.values())
 
 @dataclass(frozen=True)
 class Postgresql(Dialect):
-    """See Dialect."""
+    """PostgreSQL, through psycopg."""
 
     settings: Mapping[str, str]
     """Of libpq."""
@@ -142,8 +143,8 @@ class Postgresql(Dialect):
         " WHERE table_schema NOT IN ('pg_catalog', 'information_schema') ORDER BY 1"
     )
 
+    @override
     def connect(self, *, create: bool = False) -> Connection:
-        """See Dialect."""
         options: dict[str, Any] = {"connect_timeout": CONNECT_SECONDS, **self.settings, "client_encoding": "utf8"}
         options["options"] = f"{self.settings.get('options', '')} {SESSION}"  # of two with one name the last counts
         try:
@@ -152,8 +153,8 @@ class Postgresql(Dialect):
             where = f"{self.settings.get('host', 'the local socket')}/{self.settings.get('dbname', '')}"
             raise DatabaseError(f"{where}: {str(error).strip()}") from error
 
+    @override
     def columns(self, connection: Connection, relation: str) -> list[tuple[str, DataType]]:
-        """See Dialect."""
         try:
             with closing(connection.cursor()) as cursor:
                 cursor.execute(f"SELECT * FROM {relation} LIMIT 0")
@@ -164,8 +165,9 @@ class Postgresql(Dialect):
         finally:
             connection.rollback()
 
+    @override
     def rows(self, connection: Connection, statement: Statement, count: int) -> Cursor:
-        """See Dialect. A cursor with a name stays at the server, which sends `count` rows at a time. Values are bytes.
+        """A cursor with a name stays at the server, which sends `count` rows at a time. Values are bytes.
 
         The bytes are PostgreSQL's text of the value.
         """
@@ -179,30 +181,34 @@ class Postgresql(Dialect):
         cursor.execute(*statement)
         return cursor
 
+    @override
     def converter(self, kind: DataType) -> Convert:
-        """See Dialect."""
         exact = partial(exact_decimal, kind=kind) if isinstance(kind, DecimalType) else None
         convert: Callable[[str], object] = exact or CONVERTERS.get(kind, str)
         return lambda value: convert(value.decode())
 
+    @override
     def shown(self, value: Any) -> str | int | float:
-        """See Dialect."""
         return str(value.decode(errors="backslashreplace"))
 
+    @override
     def as_offset(self, expression: str) -> str:
-        """See Dialect. Text has the microseconds that JSON's numbers would lose."""
+        """Text has the microseconds that JSON's numbers would lose."""
         return f"({expression})::text"
 
+    @override
     def from_offset(self) -> str:
-        """See Dialect. In a session in UTC, and in either type of timestamp, this reads what as_offset wrote."""
+        """In a session in UTC, and in either type of timestamp, this reads what as_offset wrote."""
         return f"{self.marker}::timestamptz"
 
+    @override
     def past(self, expression: str, delay_ms: int) -> str:
-        """See Dialect. The statement's time, not the transaction's."""
+        """The statement's time, not the transaction's."""
         return f"{expression} <= statement_timestamp() - interval '{delay_ms} milliseconds'"
 
+    @override
     def passing(self, error: BaseException) -> bool:
-        """See Dialect. An error without a state is of the connection itself."""
+        """An error without a state is of the connection itself."""
         if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
             return error.sqlstate is None or error.sqlstate.startswith(PASSING)
         return isinstance(error, psycopg.Error) and (error.sqlstate or "").startswith(PASSING)

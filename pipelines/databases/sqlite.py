@@ -29,6 +29,7 @@ from pyspark.sql.types import (
     StringType,
     TimestampType,
 )
+from typing_extensions import override
 
 from kvorum.pipelines.databases.dialect import (
     DAY_US,
@@ -163,7 +164,7 @@ CONVERTERS: Mapping[DataType, Convert] = {
 
 @dataclass(frozen=True)
 class Sqlite(Dialect):
-    """See Dialect."""
+    """SQLite, through Python's sqlite3."""
 
     path: str
 
@@ -181,8 +182,8 @@ class Sqlite(Dialect):
     }
     tables_query = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name"
 
+    @override
     def connect(self, *, create: bool = False) -> Connection:
-        """See Dialect."""
         mode = "rwc" if create else "rw"
         try:
             where = f"{Path(self.path).resolve().as_uri()}?mode={mode}"
@@ -190,8 +191,9 @@ class Sqlite(Dialect):
         except sqlite3.Error as error:
             raise DatabaseError(f"{self.path}: {error}") from error
 
+    @override
     def columns(self, connection: Connection, relation: str) -> list[tuple[str, DataType]]:
-        """See Dialect. A view of the connection's own shows the declared types through a query."""
+        """A view of the connection's own shows the declared types through a query."""
         try:
             with closing(connection.cursor()) as cursor:
                 cursor.execute("DROP VIEW IF EXISTS temp.kvorum_look")
@@ -203,17 +205,19 @@ class Sqlite(Dialect):
         finally:
             connection.rollback()
 
+    @override
     def rows(self, connection: Connection, statement: Statement, count: int) -> Cursor:
-        """See Dialect. SQLite computes rows as they are fetched."""
+        """SQLite computes rows as they are fetched."""
         connection.text_factory = text_of
         return connection.execute(*statement)
 
+    @override
     def converter(self, kind: DataType) -> Convert:
-        """See Dialect."""
         return partial(number, kind=kind) if isinstance(kind, DecimalType) else CONVERTERS[kind]
 
+    @override
     def shown(self, value: Any) -> str | int | float:
-        """See Dialect. A blob is written as SQLite's literal."""
+        """A blob is written as SQLite's literal."""
         match value:
             case InvalidText():
                 return value.decode(errors="backslashreplace")
@@ -226,8 +230,8 @@ class Sqlite(Dialect):
             case _:
                 raise AssertionError(f"SQLite has no {type(value)}")
 
+    @override
     def to_database(self, value: Any) -> Any:
-        """See Dialect."""
         match value:
             case datetime.datetime():
                 utc = value.astimezone(datetime.UTC).replace(tzinfo=None) if value.tzinfo else value
@@ -241,19 +245,20 @@ class Sqlite(Dialect):
             case _:
                 return value
 
+    @override
     def past(self, expression: str, delay_ms: int) -> str:
-        """See Dialect."""
         seconds = f"CASE typeof({expression}) WHEN 'text' THEN (julianday({expression}) - 2440587.5) * 86400.0"
         now = "(julianday('now') - 2440587.5) * 86400.0"
         return f"{seconds} ELSE {expression} / 1000.0 END <= {now} - {delay_ms / 1000.0!r}"
 
+    @override
     def type_name(self, kind: DataType) -> str:
-        """See Dialect. Affinity NUMERIC would make a double of a long decimal; TEXT keeps every digit."""
+        """Affinity NUMERIC would make a double of a long decimal; TEXT keeps every digit."""
         is_long = isinstance(kind, DecimalType) and kind.precision > DOUBLE_DIGITS
         return ("TEXT " if is_long else "") + super().type_name(kind)
 
+    @override
     def passing(self, error: BaseException) -> bool:
-        """See Dialect."""
         return isinstance(error, sqlite3.OperationalError) and ("locked" in str(error) or "busy" in str(error))
 
 

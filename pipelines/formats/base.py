@@ -1,7 +1,7 @@
 """Common interface of formats: bytes to a value or a failure, and back.
 
 A format decides for one column; what it cannot read or write becomes the row's `_failure`, with the value null, and the
-row goes on. Null bytes are null whatever the format (a tombstone), and null is null bytes.
+row stays in the stream. Null bytes are null whatever the format (a tombstone), and null is null bytes.
 """
 
 from collections.abc import Mapping

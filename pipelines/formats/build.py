@@ -40,7 +40,7 @@ def models() -> dict[str, type[BaseModel]]:
 def converter(name: str, options: Mapping[str, Any] | None = None) -> plugins.Converter:
     """Return a format's converter; one that is none of ours is looked for among the plugins.
 
-    Raises FormatError for options that are not right, PluginError for a name that nobody has.
+    Raises FormatError for options that are not right, PluginError for an unknown name.
     """
     if name not in FORMATS:
         return plugins.converter(name)(options or {})

@@ -64,7 +64,7 @@ class JsonOptions(FormatOptions):
 
     @property
     def connect(self) -> bool:
-        """Tell whether times and decimals are Connect's."""
+        """Return whether times and decimals are Connect's."""
         return self.dialect == "connect" or (self.dialect is None and self.envelope)
 
     def spark_options(self) -> dict[str, str]:

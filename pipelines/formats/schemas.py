@@ -185,7 +185,7 @@ def checked(given: str | dict[str, Any], *, columns: bool = False) -> str | dict
 
 
 Schema = Annotated[str | dict[str, Any], AfterValidator(checked)]
-"""A schema in an option's model: wrong ones are told of before anything is started."""
+"""A schema in an option's model: an invalid one is reported before the start."""
 Columns = Annotated[str | dict[str, Any], AfterValidator(partial(checked, columns=True))]
 """The same, for what has columns."""
 

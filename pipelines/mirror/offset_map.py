@@ -2,7 +2,7 @@
 
 A mark (source, target) of a partition says: all records below `source` that were mirrored lie below `target`, and all
 others will lie at or beyond it. It is taken when a batch has been committed and before the next one is written, so the
-target's end is the place. Whoever stands at `source` goes on at `target` and neither misses nor repeats a record. From
+target's end is the place. A group at `source` continues at `target` and neither misses nor repeats a record. From
 an offset between two marks the lower one is safe: it repeats some and misses none.
 
 Marks are records of the compacted map topic. A partition has a few hundred slots at most: the first mark, the newest
@@ -113,7 +113,8 @@ class OffsetMap:
     def next_mark(self, place: TopicPartition, source: int, target: int) -> Mark | None:
         """Return the mark to write, None where nothing new is said.
 
-        Offsets that were mirrored before (a mirror that was begun anew) make no marks: their first copies count.
+        Offsets that were mirrored before (a mirror that was started again without its
+        checkpoint) make no marks: their first copies count.
         """
         last = self.last(place)
         if last is not None and (source <= last.source or target < last.target):

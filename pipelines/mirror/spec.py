@@ -23,7 +23,7 @@ CONFIGS_EXCLUDED: Final = (
     r"unclean\.leader\.election\.enable",
     r"min\.insync\.replicas",
 )
-"""What MirrorMaker leaves alone, too: matters of one cluster, and what would change records' timestamps."""
+"""Configs that are not copied, as in MirrorMaker: those of one cluster, and those that would change timestamps."""
 
 GROUPS_EXCLUDED: Final = (r"console-consumer-.*", r"connect-.*", r"__.*", r"spark-.*", r"kvorum-sink-.*")
 """MirrorMaker's, and groups that Spark's readers and the exactly-once sink use."""
@@ -67,7 +67,7 @@ class Sync(Model):
     """Topic configs, except configs_exclude."""
     configs_exclude: Sequence[Pattern] = CONFIGS_EXCLUDED
     groups: bool = True
-    """Translate group offsets into the checkpoints topic, and into groups that nobody uses on the target."""
+    """Translate group offsets into the checkpoints topic, and into groups without members on the target."""
     commit: bool = True
     """False: only the checkpoints topic."""
     refine_max: int = Field(default=200_000, ge=0, le=10_000_000)
@@ -102,7 +102,7 @@ class MirrorSpec(Model):
     checkpoint: str
     sync: Sync = Sync()
     metrics: str | None = Field(default=None, pattern=r"^[^:]+:\d+$")
-    """HOST:PORT where the lag is told in Prometheus' text format."""
+    """HOST:PORT that exposes the lag in Prometheus' text format."""
 
     @model_validator(mode="after")
     def _two_clusters(self) -> Self:

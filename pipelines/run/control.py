@@ -1,6 +1,6 @@
 """A line of JSON each way to a pipeline's process: {"command": "pause"} -> {"state": "PAUSED", ...}.
 
-Commands: status, pause, resume, stop, offsets. The socket lies in the pipeline's folder, and is reached through the
+Commands: status, pause, resume, stop, offsets. The socket is in the pipeline's folder, and is opened through the
 folder's descriptor: a socket's address holds 108 bytes, and paths are longer.
 """
 

@@ -42,7 +42,7 @@ OURS = (SpecError, PluginError, ConnectorError, MachineError, TransformError, Va
 PAUSE_SECONDS = 1.0
 PAUSE_SECONDS_MAX = 60.0
 WELL_SECONDS = 120.0
-"""After so long without a failure the count begins anew."""
+"""After this time without a failure the count starts at 0."""
 
 
 def passing(error: BaseException) -> bool:

@@ -5,8 +5,8 @@
     no command for IDLE_SECONDS and no pipeline, or Spark's context has ended      the process ends
 
 A pipeline has its own session (temporary views, SQL settings), its own FAIR scheduler pool and its own log. One that
-fails or restarts leaves the others alone. What ends the process interrupts all of them; each goes on from its
-checkpoint.
+fails or restarts leaves the others alone. The end of the process interrupts all of them; each continues
+from its checkpoint.
 """
 
 import argparse
@@ -105,7 +105,7 @@ class Host:
             with contextlib.suppress(queue.Full):  # answered: it had started
                 request.answer.put_nowait({"error": str(error)})
         finally:
-            with contextlib.suppress(Exception):  # the JVM may have ended: it has no thread of ours then
+            with contextlib.suppress(Exception):  # the JVM may have ended
                 InheritableThread._clean_py4j_conn_for_current_thread()  # type: ignore[attr-defined]
 
     def session(self, pipeline: Pipeline) -> Session:
@@ -119,12 +119,12 @@ class Host:
         return Session(spark=spark, choice=self._shared.choice)
 
     def is_broken(self) -> bool:
-        """Tell whether Spark's context has ended, with its JVM or without: nothing can run here any more."""
+        """Return whether Spark's context has ended, with its JVM or without: no pipeline can run in this process."""
         if self._shared is None:
             return False
         try:
             return bool(self._shared.spark.sparkContext._jsc.sc().isStopped())
-        except Exception as error:  # whatever py4j raises where the JVM does not answer
+        except Exception as error:  # py4j raises several types if the JVM does not respond
             logger.error("Spark does not respond: %s", error)
             return True
 
@@ -143,7 +143,7 @@ class Host:
 
 @contextlib.contextmanager
 def log_of(folder: Folder) -> Iterator[None]:
-    """Write what this thread logs to the pipeline's own log, too."""
+    """Write this thread's log lines to the pipeline's own log as well."""
     thread = threading.current_thread().name
     handler = logging.FileHandler(folder.log, encoding="utf-8")
     handler.setFormatter(logging.Formatter(LOG_FORMAT))
@@ -159,8 +159,10 @@ def log_of(folder: Folder) -> Iterator[None]:
 def watch_manager(requests: "queue.Queue[control.Request]") -> None:
     """Stop the host when the process that started it has ended."""
     os.read(sys.stdin.fileno(), 1)  # nothing is ever written to it
-    requests.put(STOP)
-    time.sleep(STOP_SECONDS)
+    deadline = time.monotonic() + STOP_SECONDS
+    with contextlib.suppress(queue.Full):  # the host reads no commands any more: it is killed
+        requests.put(STOP, timeout=STOP_SECONDS)
+    time.sleep(max(0.0, deadline - time.monotonic()))
     os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
@@ -181,8 +183,10 @@ def main(arguments: list[str] | None = None) -> int:
     folder = Folder(found.state, found.folder)
     host = Host(folder.root, Launch.read(folder.launch))
     try:
-        with folder.held(), control.listening(folder, host.status, COMMANDS) as requests:
-            (folder.path / PID).write_text(str(os.getpid()), encoding="ascii")
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(folder.held())
+            (folder.path / PID).write_text(str(os.getpid()), encoding="ascii")  # first: a manager may kill the holder
+            requests = stack.enter_context(control.listening(folder, host.status, COMMANDS))
             threading.Thread(target=watch_manager, args=(requests,), daemon=True).start()
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, raise_stop)

@@ -68,7 +68,7 @@ def check(pipeline: Pipeline, ends: Ends, pause: Pause, *, is_java: bool = False
         try:
             reach(cluster, pause)
         except OptionError:
-            return  # settings of Java's client alone: whoever uses them says what is wrong
+            return  # settings of Java's client alone: that client reports what is wrong
         except Refused as error:
             if not is_java:
                 raise
@@ -166,7 +166,7 @@ def failed(cluster: Cluster, said: Mapping[str, KafkaError]) -> Unreachable:
 
 
 def refuses(error: KafkaError) -> bool:
-    """Tell whether a server rejects the connection; OpenSSL sometimes reports the code of another error."""
+    """Return whether a server rejects the connection; OpenSSL sometimes reports the code of another error."""
     return error.code() in REFUSED or "SSL" in error.str()
 
 

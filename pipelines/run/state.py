@@ -29,7 +29,7 @@ PID = "pid"
 
 
 class State(StrEnum):
-    """Where a pipeline stands."""
+    """State of a pipeline."""
 
     STARTING = "STARTING"
     RUNNING = "RUNNING"

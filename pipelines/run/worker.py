@@ -4,7 +4,7 @@
     RUNNING -> PAUSED -> STARTING               the session stays, the query does not
     STARTING, RUNNING -> STARTING (restarts + 1)    a failure that passes, after a pause
     any -> FAILED                               a failure that does not, or one too many; exit code 1
-    any -> STOPPED                              told to: `stop`, SIGTERM, Ctrl-C
+    any -> STOPPED                              on request: `stop`, SIGTERM, Ctrl-C
 
 One thread decides: it looks at the queries and at the queue of commands, and writes the status. What the query did
 last is in its checkpoint, so a kill at any point is a pause.
@@ -241,7 +241,7 @@ def worker_in(
 ) -> Iterator[Worker]:
     """Give a worker that holds the pipeline's folder and listens. Raises StateError if another one does.
 
-    A session from `open_session` shares its context, which goes on; otherwise the worker starts a context and stops it.
+    A session from `open_session` shares its context, which stays; otherwise the worker starts a context and stops it.
     """
     with folder.held():
         folder.write(folder.spec, pipeline.as_data())

@@ -23,7 +23,7 @@ class GeneratorOptions(Options):
     rate: int = Field(default=1, ge=1)
     """Records a second; with `per_batch`, a batch."""
     count: int | None = Field(default=None, ge=1)
-    """Ids from 0 up to here; later ones are left out, and the pipeline goes on without work."""
+    """Ids from 0 up to here; the pipeline then runs without records."""
     per_batch: bool = False
     """Each micro-batch has `rate` records, however long it takes: the same ids and texts in every run."""
     size: int = Field(default=16, ge=0, le=TEXT_BYTES_MAX)

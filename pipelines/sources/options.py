@@ -52,7 +52,7 @@ def supported(url: str) -> str:
 
 
 class DatabaseOptions(ConnectOptions):
-    """Where a database is."""
+    """Location of a database."""
 
     SHORT: ClassVar[Mapping[str, str]] = {
         "url": "connection.url",

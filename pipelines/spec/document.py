@@ -17,7 +17,7 @@ import yaml
 from kvorum.pipelines.spec.problems import Place, Places, Problem, SpecError
 
 FILE_BYTES_MAX: Final = 1 << 20
-"""A thousand times a long pipeline; whoever gives more gave the wrong file."""
+"""A thousand times a long pipeline; a longer file is the wrong one."""
 
 Loc = tuple[str | int, ...]
 

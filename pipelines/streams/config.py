@@ -19,7 +19,7 @@ class StreamsConfig:
     """Names its queries, transactions, internal topics and folder of state; the only one of this name on a cluster."""
     bootstrap_servers: str
     state_dir: Path | str
-    """Where checkpoints and state are kept: a folder of each query, in a folder of the application."""
+    """Location of checkpoints and state: a folder per query, in a folder per application."""
     delivery: Delivery = "exactly_once"
     """exactly_once is Kafka Streams' exactly_once_v2."""
     trigger: Trigger = field(default_factory=Trigger)

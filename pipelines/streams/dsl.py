@@ -189,7 +189,7 @@ class KStream(_Built):
         return KStream(self._graph, node)
 
     def repartition(self, *, named: str | None = None, partitions: int | None = None) -> "KStream":
-        """Send the records through a topic of the application's own, and go on in another query."""
+        """Send the records through a topic of the application's own, and continue in another query."""
         suffix = named or self._graph.name("KSTREAM-REPARTITION")
         operation = Repartition(suffix=suffix, partitions=partitions)
         return KStream(self._graph, self._add(operation, "", named=f"{suffix}-repartition"))

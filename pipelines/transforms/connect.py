@@ -427,7 +427,7 @@ JavaPattern = Annotated[str, AfterValidator(_java_pattern)]
 
 
 def matches(column: Column, pattern: str) -> Column:
-    """Tell whether a pattern matches from the first letter to the last."""
+    """Return whether a pattern matches from the first letter to the last."""
     return column.rlike(rf"\A(?:{pattern})\z")
 
 
@@ -503,18 +503,18 @@ def _headers(column: Column) -> dict[str, Value]:
 
 
 def topic_name_matches(*, pattern: JavaPattern) -> Column:
-    """Tell whether the topic's name matches from start to end."""
+    """Return whether the topic's name matches from start to end."""
     return F.coalesce(matches(F.col("topic"), pattern), F.lit(False))
 
 
 def has_header_key(*, name: Name) -> Column:
-    """Tell whether there is a header of that name."""
+    """Return whether there is a header of that name."""
     names = F.transform(F.col("headers"), lambda header: header["key"])
     return F.coalesce(F.array_contains(names, name), F.lit(False))
 
 
 def record_is_tombstone() -> Column:
-    """Tell whether the value is null."""
+    """Return whether the value is null."""
     return F.col("value").isNull()
 
 

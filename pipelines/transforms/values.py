@@ -3,7 +3,7 @@
 Connect tells records with a schema from records without one. Here any type but VARIANT has a schema: what is in it is
 known when the plan is made. What is in a VARIANT is known row by row; it stays one whatever is done to it.
 
-What a schema says beyond types lies in the metadata of columns and struct fields, under the names of METADATA.
+Metadata of columns and struct fields, under the names of METADATA, hold the parts of a schema that are not types.
 """
 
 import json
@@ -45,7 +45,7 @@ class Value:
 
     @property
     def schemaless(self) -> bool:
-        """Tell whether what is in it is known row by row only."""
+        """Return whether the type is only known per row."""
         return isinstance(self.type, VariantType)
 
     @property

@@ -2,6 +2,7 @@
 
 import contextlib
 import queue
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -129,3 +130,15 @@ def test_a_pipeline_is_not_started_in_a_context_that_has_ended(start_host: Calla
     fixture.host._shared = SimpleNamespace(spark=None)  # type: ignore[assignment]  # whatever is asked of it raises
     assert fixture.ask("start", "a") == {"error": "the Spark context has ended, and so does its process"}
     assert fixture.is_over()
+
+
+def test_a_host_that_reads_no_commands_is_killed_after_its_manager_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    killed: list[int] = []
+    monkeypatch.setattr(module, "STOP_SECONDS", 0.02)
+    monkeypatch.setattr(module.os, "read", lambda descriptor, count: b"")
+    monkeypatch.setattr(module.os, "killpg", lambda group, number: killed.append(number))
+    monkeypatch.setattr(module.sys, "stdin", SimpleNamespace(fileno=lambda: 0))
+    full: queue.Queue[Request] = queue.Queue(1)
+    full.put(STOP)
+    module.watch_manager(full)
+    assert killed == [signal.SIGKILL]
