@@ -36,6 +36,8 @@ from kvorum.pipelines.bridge.producer import DeliveryFailed, Writer
 
 PATIENCE_SECONDS = 120.0  # a coordinator is elected and loaded in seconds, on a slow machine in tens
 STEP_SECONDS = 20.0  # one call's share of that
+MEMBERS_MAX = 64
+"""Clients for marks per process, one per group: each has threads and connections. The least recently used one ends."""
 PAUSE_SECONDS = 0.1
 RIVAL_SECONDS = 120.0  # an attempt that has taken over has all of the rows yet to write, as this one had
 TRANSACTION_TIMEOUT_MS = 120_000  # how long an abandoned transaction holds read_committed readers up, at worst
@@ -164,7 +166,7 @@ class Member:
             return self.consumer.consumer_group_metadata()
 
 
-@functools.cache
+@functools.lru_cache(MEMBERS_MAX)
 def member(settings: tuple[tuple[str, str], ...]) -> Member:
     """Return this process's member of a group of marks."""
     return Member(dict(settings))

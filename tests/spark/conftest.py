@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kvorum.cluster.local import LocalCluster
+from kvorum.pipelines.bridge.transaction import member
 from kvorum.pipelines.session.connector import VARIABLE, look_into
 from tests.cluster.conftest import clusters_in
 from tests.cluster.nodes import addresses
@@ -28,7 +29,7 @@ JARS = os.environ.pop(VARIABLE, None) or None
 def spark(tmp_path_factory: pytest.TempPathFactory, kvorum_cluster: LocalCluster) -> Iterator["SparkSession"]:
     """Return a local session of two cores. Skips with its reason where Java is not on the machine.
 
-    It ends before the cluster: its Python workers keep consumers, which report every lost connection on stderr.
+    It ends before the cluster, and so do this process's clients for marks: they report every lost connection on stderr.
     """
     if shutil.which("java") is None:
         pytest.skip("missing tool: java (17 or 21)")
@@ -55,6 +56,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, kvorum_cluster: LocalCluster
     )
     session.sparkContext.setLogLevel("ERROR")
     yield session
+    member.cache_clear()
     session.stop()
 
 
