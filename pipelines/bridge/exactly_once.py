@@ -28,7 +28,7 @@ from kvorum.pipelines.bridge import counted
 from kvorum.pipelines.bridge.columns import WRITTEN
 from kvorum.pipelines.bridge.keeper import Keeper, is_active, query_of, refresh_seconds
 from kvorum.pipelines.bridge.layout import layout_of
-from kvorum.pipelines.bridge.ledger import Folder, Ledger, Manifest
+from kvorum.pipelines.bridge.ledger import FOLDER, Folder, Ledger, Manifest
 from kvorum.pipelines.bridge.lookup import Lookup, TopicMissing
 from kvorum.pipelines.bridge.marks import (
     MARKS_TOPIC,
@@ -68,11 +68,12 @@ def written_columns(frame: DataFrame, options: WriteOptions) -> DataFrame:
 class ExactlyOnce:
     """Writes the micro-batches of one query. States: new; started by the first micro-batch."""
 
-    def __init__(self, options: WriteOptions, *, query: str, checkpoint: str) -> None:
+    def __init__(self, options: WriteOptions, *, query: str, checkpoint: str, folder: str = FOLDER) -> None:
         """Keep the options. Raises OptionError for a name that is not unique enough."""
         self.options = options
         self.query = query
         self.checkpoint = checkpoint
+        self.folder = folder
         self.lock = threading.Lock()  # a micro-batch, and the keeper's refreshing, one at a time
         self.ledger: Ledger | None = None
         self.places: Places | None = None
@@ -82,7 +83,7 @@ class ExactlyOnce:
 
     def check(self, spark: SparkSession) -> None:
         """Raise MarkError if the marks do not belong to the checkpoint. Nothing is written or fenced."""
-        folder = Folder(spark, self.checkpoint)
+        folder = Folder(spark, self.checkpoint, self.folder)
         if folder.read("lineage") is not None:
             ledger = Ledger(folder)
             tasks, span = ledger.prepared()
@@ -115,7 +116,7 @@ class ExactlyOnce:
     def started(self, spark: SparkSession, batch_id: int) -> tuple[Ledger, Places]:
         """Return the ledger and the location of the marks; at the first micro-batch check and refresh the marks."""
         if self.ledger is None or self.places is None:
-            ledger = Ledger(Folder(spark, self.checkpoint))
+            ledger = Ledger(Folder(spark, self.checkpoint, self.folder))
             tasks, span = ledger.prepared()
             if tasks:
                 places = Places(query=self.query, span=span)
@@ -190,7 +191,7 @@ class ExactlyOnce:
         if MarkReader(self.options.settings, places).read([0])[0] is not None:
             raise MarkError(
                 f"query {self.query}: marks exist, but checkpoint {self.checkpoint} does not know of them. Restore its"
-                " folder kvorum-sink, or use a new checkpoint; option marksMissing=renew skips this check."
+                f" folder {self.folder}, or use a new checkpoint; option marksMissing=renew skips this check."
             )
 
     def planned(self, frame: DataFrame, batch_id: int, ledger: Ledger) -> Manifest:

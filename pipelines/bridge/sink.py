@@ -15,6 +15,7 @@ from kvorum.pipelines.bridge import counted, options, producer
 from kvorum.pipelines.bridge.client import OptionError
 from kvorum.pipelines.bridge.columns import check_written
 from kvorum.pipelines.bridge.exactly_once import ExactlyOnce, written_columns
+from kvorum.pipelines.bridge.ledger import FOLDER
 from kvorum.pipelines.bridge.options import WriteOptions
 
 
@@ -52,11 +53,13 @@ def batch_writer(
     delivery: Delivery,
     query: str,
     checkpoint: str,
+    folder: str = FOLDER,
     arrange: Callable[[DataFrame], DataFrame] | None = None,
 ) -> Callable[[DataFrame, int], None]:
     """Return the function that writes the micro-batches of a stream; arguments and errors as of stream_writer.
 
-    A stream may write other frames as well by calling it from its own foreachBatch, with the stream's checkpoint.
+    A stream may write several frames by calling such functions from its own foreachBatch, with the stream's checkpoint:
+    each has its own query name and its own folder in the checkpoint.
     """
     write_options = checked(frame, sink_options)
     write: Callable[[DataFrame, int], None]
@@ -65,7 +68,7 @@ def batch_writer(
         def write(rows: DataFrame, _: int) -> None:
             counted.add(query, write_at_least_once(rows, write_options))
     else:
-        sink = ExactlyOnce(write_options, query=query, checkpoint=checkpoint)
+        sink = ExactlyOnce(write_options, query=query, checkpoint=checkpoint, folder=folder)
         sink.check(frame.sparkSession)
         write = sink.write
     return write if arrange is None else lambda rows, batch_id: write(arrange(rows), batch_id)

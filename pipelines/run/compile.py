@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +15,14 @@ from kvorum.pipelines import formats, frames, plugins, transforms
 from kvorum.pipelines.bridge.ledger import Folder
 from kvorum.pipelines.plugins import Connector, Context, Kind, Part, PluginError, Trigger
 from kvorum.pipelines.run import errors
-from kvorum.pipelines.run.dead_letters import into_files
-from kvorum.pipelines.sinks.files import FilesSinkOptions
 from kvorum.pipelines.sinks.topics import TopicsSink, TopicsSinkOptions
+from kvorum.pipelines.sinks.writing import BatchSink
 from kvorum.pipelines.spec import Endpoint, Format, Parts, Pipeline, Problem, SpecError, draft
 from kvorum.pipelines.spec.problems import Places
 
 logger = logging.getLogger(__name__)
 
 PARTS: Sequence[Part] = ("key", "value")
-DEAD_LETTERS = "dead-letters"
 CONNECTOR_FOLDER = "kvorum-source"
 """In the checkpoint: which connector wrote the offsets."""
 BYTES = (BinaryType, StringType)
@@ -138,15 +135,15 @@ def as_bytes(frame: DataFrame) -> DataFrame:
 
 
 def start(spark: SparkSession, pipeline: Pipeline, ends: Ends, context: Context) -> list[StreamingQuery]:
-    """Start the pipeline's queries: one, or two where dead letters go elsewhere than the sink writes to."""
+    """Start the pipeline's queries: one, or two for a sink of a package with dead letters."""
     if pipeline.source.type == "topics":
         context = replace(context, connector=connector_of(spark, pipeline, context))
     frame = frame_of(spark, pipeline, ends, context)
     match pipeline.errors.tolerance:
         case "fail":
-            return running(ends.sink.write(frames.first_failed(frame), ends.sink_options, context))
+            return [ends.sink.write(frames.first_failed(frame), ends.sink_options, context)]
         case "skip":
-            return running(ends.sink.write(frames.well(frame), ends.sink_options, context))
+            return [ends.sink.write(frames.well(frame), ends.sink_options, context)]
         case "dead-letter":
             return with_dead_letters(frame, pipeline, ends, context)
 
@@ -171,24 +168,22 @@ def connector_of(spark: SparkSession, pipeline: Pipeline, context: Context) -> C
 
 
 def with_dead_letters(frame: DataFrame, pipeline: Pipeline, ends: Ends, context: Context) -> list[StreamingQuery]:
-    """Start the pipeline so that failed records go to the dead-letter topic."""
+    """Start the pipeline so that failed records go to the dead-letter topic: by the sink's query, if Kvorum has it.
+
+    A checkpoint that two queries began is continued by two.
+    """
+    sink, options = ends.sink, ends.sink_options
     if frames.FAILURE not in frame.columns:
-        return running(ends.sink.write(frame, ends.sink_options, context))
-    bootstrap, options = errors.bootstrap_of(pipeline), ends.sink_options
+        return [sink.write(frame, options, context)]
+    bootstrap = errors.bootstrap_of(pipeline)
     if isinstance(options, TopicsSinkOptions) and options.bootstrap == bootstrap:
         merged = errors.routed(frame, pipeline, options.topic)
-        return running(ends.sink.write(merged, options.model_copy(update={"topic": None}), context))
+        return [sink.write(merged, options.model_copy(update={"topic": None}), context)]
     letters = TopicsSinkOptions(bootstrap=bootstrap, topic=pipeline.errors.topic, options=dict(pipeline.errors.options))
-    beside = replace(context, name=f"{context.name}-{DEAD_LETTERS}", checkpoint=f"{context.checkpoint}/{DEAD_LETTERS}")
-    has_two_queries = bool(Folder(frame.sparkSession, context.checkpoint).listed(f"{beside.checkpoint}/offsets"))
-    if isinstance(options, FilesSinkOptions) and frame.isStreaming and not has_two_queries:
-        letters_of = partial(errors.dead_letters, pipeline=pipeline)
-        return [into_files(frame, letters_of, options, letters, context, beside.name)]
-    first = ends.sink.write(frames.well(frame), options, context)
-    second = TopicsSink().write(errors.dead_letters(frame, pipeline), letters, beside)
-    return running(first, second)
-
-
-def running(*queries: StreamingQuery | None) -> list[StreamingQuery]:
-    """Return those that run; a frame that does not stream is written already."""
-    return [query for query in queries if query is not None]
+    own = f"{context.checkpoint}/dead-letters"
+    has_two_queries = bool(Folder(frame.sparkSession, context.checkpoint).listed(f"{own}/offsets"))
+    if isinstance(sink, BatchSink) and not has_two_queries:
+        return [errors.written_beside(frame, pipeline, sink, options, letters, context)]
+    beside = replace(context, name=context.name + errors.NAME, checkpoint=own)
+    first = sink.write(frames.well(frame), options, context)
+    return [first, TopicsSink().write(errors.dead_letters(frame, pipeline), letters, beside)]

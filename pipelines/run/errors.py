@@ -1,16 +1,54 @@
 """Records that failed: the pipeline fails, leaves them out, or writes them to a dead-letter topic, as Connect does.
 
 A dead letter has the key and the value that came, its own headers, and what went wrong in headers of Connect's names.
+It is written by the query of the sink, so that the source is read once (docs/decisions/0033).
 """
+
+from dataclasses import replace
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.storagelevel import StorageLevel
 
 from kvorum.pipelines import frames
-from kvorum.pipelines.plugins import PluginError
+from kvorum.pipelines.plugins import Context, PluginError
+from kvorum.pipelines.sinks.topics import TopicsSink, TopicsSinkOptions
+from kvorum.pipelines.sinks.writing import BatchSink, started
 from kvorum.pipelines.spec import Pipeline
 
 PREFIX = "__connect.errors."
+FOLDER = "kvorum-dead-letters"
+"""In the checkpoint: what the exactly-once sink of the dead letters records."""
+NAME = "-dead-letters"
+"""What follows the pipeline's name in the name of the dead letters' query, group and transactions."""
+
+
+def written_beside(
+    frame: DataFrame, pipeline: Pipeline, sink: BatchSink, options: Any, letters: TopicsSinkOptions, context: Context
+) -> StreamingQuery:
+    """Start a query that writes the good records to a sink and the failed ones to the dead-letter topic.
+
+    Each micro-batch is kept while it is written, first the dead letters. Both steps have no effect when a micro-batch
+    is repeated, so a crash between them loses and duplicates nothing.
+    """
+    beside = replace(context, name=context.name + NAME)
+    write_letters = TopicsSink().writer(dead_letters(frame, pipeline), letters, beside, FOLDER)
+    write_good = sink.writer(frames.well(frame), options, context)
+    used = {*sink.used(options), frames.FAILURE}
+    bad = F.col(frames.FAILURE).isNotNull()
+    needed = [name if name in used else F.when(bad, F.col(name)).alias(name) for name in frame.columns]
+
+    def write(batch: DataFrame, batch_id: int) -> None:
+        kept = batch.select(*needed).persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            write_letters(dead_letters(kept, pipeline), batch_id)
+            write_good(frames.well(kept), batch_id)
+        finally:
+            kept.unpersist()
+
+    return started(frame.writeStream.foreachBatch(write), context)
 
 
 def dead_letters(frame: DataFrame, pipeline: Pipeline) -> DataFrame:

@@ -8,8 +8,8 @@ from typing import Any
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kvorum.pipelines.bridge import counted
+from kvorum.pipelines.run import errors
 
-DEAD_LETTERS = "-dead-letters"
 NO_ROWS = -1
 """What Spark reports of a sink that does not count."""
 
@@ -44,13 +44,13 @@ class Progress:
             for report in query.recentProgress:
                 data = json.loads(report.json)
                 if data["batchId"] > self._seen.get(run, -1):
-                    self._take(data, first=query.name is None or not query.name.endswith(DEAD_LETTERS))
+                    self._take(data, first=query.name is None or not query.name.endswith(errors.NAME))
                     if data["numInputRows"] > 0 or data["durationMs"].get("addBatch"):
                         self._seen[run] = data["batchId"]
 
     def _count(self, name: str | None) -> None:
         """Take what Kvorum's own sink counts."""
-        rows = None if name is None or name.endswith(DEAD_LETTERS) else counted.rows(name)
+        rows = None if name is None or name.endswith(errors.NAME) else counted.rows(name)
         if rows is not None:
             self.records_out = rows
 

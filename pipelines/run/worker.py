@@ -125,8 +125,6 @@ class Worker:
                 self.become(State.STARTING)
                 self.reach(ends)
             self.queries = compiling.start(self.session.spark, self.pipeline, ends, context)
-            if not self.queries:
-                return
             self.become(State.RUNNING)
             # `pause` stops the queries, and `resume` may follow before the next look.
             while self.queries and self.wanted is State.RUNNING:

@@ -5,11 +5,10 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, Field
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import BinaryType
 
 from kvorum.pipelines.plugins import Context
-from kvorum.pipelines.sinks.writing import started
+from kvorum.pipelines.sinks.writing import BatchSink, WriteBatch
 from kvorum.pipelines.sources.options import Options
 
 SHOWN = ("topic", "partition", "offset", "timestamp", "key", "value")
@@ -22,22 +21,22 @@ class ConsoleOptions(Options):
     """Of each micro-batch at most; a line says if there were more."""
 
 
-class ConsoleSink:
+class ConsoleSink(BatchSink):
     """Sink that prints records."""
 
     Options: ClassVar[type[BaseModel]] = ConsoleOptions
 
-    def write(self, frame: DataFrame, options: Any, context: Context) -> StreamingQuery:
-        """Start to print; bytes are printed as text."""
+    def writer(self, frame: DataFrame, options: Any, context: Context) -> WriteBatch:
+        """Return the function that prints; bytes are printed as text."""
         is_bytes = {name for name in SHOWN if isinstance(frame.schema[name].dataType, BinaryType)}
-        shown = (F.col(name).cast("string").alias(name) if name in is_bytes else F.col(name) for name in SHOWN)
-        lines = frame.select(F.to_json(F.struct(*shown)).alias("line"))
+        shown = [F.col(name).cast("string").alias(name) if name in is_bytes else F.col(name) for name in SHOWN]
+        line = F.to_json(F.struct(*shown)).alias("line")
 
         def show(batch: DataFrame, batch_id: int) -> None:
-            found = batch.limit(options.rows + 1).collect()
+            found = batch.select(line).limit(options.rows + 1).collect()
             for row in found[: options.rows]:
                 print(row.line, flush=True)
             if len(found) > options.rows:
                 print(f"... batch {batch_id} has more than {options.rows} records", flush=True)
 
-        return started(lines.writeStream.foreachBatch(show), context)
+        return show

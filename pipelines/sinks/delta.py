@@ -4,15 +4,14 @@ Delta stores the number of the last batch of each writer with the table (txnAppI
 one. Needs delta-spark's jars: in the folder of jars, or by `spark: {spark.jars.packages: ...}`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, Field
 from pyspark.sql import DataFrame
-from pyspark.sql.streaming.query import StreamingQuery
 
 from kvorum.pipelines.plugins import Context, PluginError
-from kvorum.pipelines.sinks.writing import flat, query_name, started
+from kvorum.pipelines.sinks.writing import BatchSink, WriteBatch, flat, query_name
 from kvorum.pipelines.sources.options import Options, as_texts
 
 EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
@@ -29,24 +28,29 @@ class DeltaOptions(Options):
     options: Mapping[str, Any] = Field(default_factory=dict)
 
 
-class DeltaSink:
+class DeltaSink(BatchSink):
     """Sink into a Delta table."""
 
     Options: ClassVar[type[BaseModel]] = DeltaOptions
 
-    def write(self, frame: DataFrame, options: Any, context: Context) -> StreamingQuery:
-        """Start to write. Raises PluginError without Delta's jars."""
+    def used(self, options: Any) -> Collection[str]:
+        """Return the columns of a record that are written."""
+        return ("value", *options.include)
+
+    def writer(self, frame: DataFrame, options: Any, context: Context) -> WriteBatch:
+        """Return the function that appends. Raises PluginError without Delta's jars, ValueError for `include`."""
         jvm: Any = frame.sparkSession.sparkContext._jvm
         if not jvm.org.apache.spark.util.Utils.classIsLoadable(EXTENSION):
             raise PluginError(
                 "sink delta: delta-spark's jars were not found; put delta-spark_2.13 and delta-storage into the folder "
                 "of jars ($KVORUM_SPARK_JARS), or set spark.jars.packages under `spark:`"
             )
+        flat(frame, options.include)
         given = as_texts({**options.options, "mergeSchema": options.merge_schema})
 
         def save(batch: DataFrame, batch_id: int) -> None:
             once = {"txnAppId": query_name(batch.sparkSession, context), "txnVersion": str(batch_id)}
-            writer = batch.write.format("delta").mode("append").options(**given, **once)
+            writer = flat(batch, options.include).write.format("delta").mode("append").options(**given, **once)
             writer.partitionBy(*options.partition_by).save(options.path)
 
-        return started(flat(frame, options.include).writeStream.foreachBatch(save), context)
+        return save

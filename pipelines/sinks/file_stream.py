@@ -15,7 +15,7 @@ neither its bytes nor ours are removed, and the error names both files.
 import fcntl
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,11 +23,10 @@ from typing import Any, ClassVar, Final
 
 from pydantic import BaseModel, Field
 from pyspark.sql import DataFrame
-from pyspark.sql.streaming.query import StreamingQuery
 
 from kvorum.pipelines import durable, formats
 from kvorum.pipelines.plugins import Context
-from kvorum.pipelines.sinks.writing import started
+from kvorum.pipelines.sinks.writing import BatchSink, WriteBatch
 from kvorum.pipelines.sources.options import ConnectOptions
 
 CHUNK_BYTES: Final = 1 << 20
@@ -41,13 +40,19 @@ class FileStreamSinkOptions(ConnectOptions):
     """The file, created if it does not exist. Kafka Connect writes to standard output without it."""
 
 
-class FileStreamSink:
+class FileStreamSink(BatchSink):
     """Sink into the lines of a file."""
 
     Options: ClassVar[type[BaseModel]] = FileStreamSinkOptions
 
-    def write(self, frame: DataFrame, options: Any, context: Context) -> StreamingQuery:
-        """Start to write. Raises OSError if the file cannot be opened, ValueError for a checkpoint elsewhere."""
+    def used(self, options: Any) -> Collection[str]:
+        """Return the columns of a record that are written."""
+        return ("value",)
+
+    def writer(self, frame: DataFrame, options: Any, context: Context) -> WriteBatch:
+        """Return the function that appends. Raises OSError if the file cannot be opened, ValueError for a checkpoint
+        that is not on this machine.
+        """
         path = Path(options.file).absolute()
         checkpoint = context.checkpoint.removeprefix("file://")
         if "://" in checkpoint:
@@ -59,11 +64,11 @@ class FileStreamSink:
         file = AppendedFile(path, Path(checkpoint) / FOLDER)
 
         def append(batch: DataFrame, batch_id: int) -> None:
-            values = (row.value for row in batch.toLocalIterator())
+            rows = formats.converter("string", {}).encode(batch, "value").select("value")
+            values = (row.value for row in rows.toLocalIterator())
             file.append(batch_id, (b"null\n" if value is None else bytes(value) + b"\n" for value in values))
 
-        rows = formats.converter("string", {}).encode(frame, "value").select("value")
-        return started(rows.writeStream.foreachBatch(append), context)
+        return append
 
 
 class OutputChanged(ValueError):

@@ -4,18 +4,18 @@ Spark records in `_spark_metadata` beside them which files count: another reader
 the middle of a micro-batch, files that Spark would not read.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kvorum.pipelines import formats
 from kvorum.pipelines.formats.base import EXACT_TIMES
 from kvorum.pipelines.plugins import Context
-from kvorum.pipelines.sinks.writing import flat, started
+from kvorum.pipelines.sinks.writing import BatchSink, WriteBatch, flat, started
 from kvorum.pipelines.sources.options import Options, as_texts
 
 
@@ -32,20 +32,51 @@ class FilesSinkOptions(Options):
     """Spark's own options of the format: compression, header..."""
 
 
-class FilesSink:
+class FilesSink(BatchSink):
     """Sink into files."""
 
     Options: ClassVar[type[BaseModel]] = FilesSinkOptions
 
+    def used(self, options: Any) -> Collection[str]:
+        """Return the columns of a record that are written."""
+        return ("value", *options.include)
+
+    def writer(self, frame: DataFrame, options: Any, context: Context) -> WriteBatch:
+        """Return Spark's file sink as a function: it skips a micro-batch that its log has."""
+        columns(frame, options)
+        sink = file_sink(frame.sparkSession, options)
+        return lambda batch, batch_id: sink.addBatch(batch_id, columns(batch, options)._jdf)
+
     def write(self, frame: DataFrame, options: Any, context: Context) -> StreamingQuery:
         """Start to write."""
-        rows = text_lines(frame) if options.file_format == "text" else flat(frame, options.include)
         given = EXACT_TIMES | as_texts(options.options)
-        writer = rows.writeStream.format(options.file_format).options(**given).option("path", options.path)
+        writer = columns(frame, options).writeStream.format(options.file_format)
+        writer = writer.options(**given, path=options.path)
         return started(writer.partitionBy(*options.partition_by) if options.partition_by else writer, context)
 
 
-def text_lines(frame: DataFrame) -> DataFrame:
-    """Return one column of text: the value as it is, or as JSON if it has fields."""
+def columns(frame: DataFrame, options: FilesSinkOptions) -> DataFrame:
+    """Return the columns of the files; of text one: the value as it is, or as JSON if it has fields."""
+    if options.file_format != "text":
+        return flat(frame, options.include)
     texts = formats.converter("string").encode(frame.where(F.col("value").isNotNull()), "value")
     return texts.select(F.col("value").cast("string").alias("value"))
+
+
+def file_sink(spark: SparkSession, options: FilesSinkOptions) -> Any:
+    """Return Spark's file sink, as a stream's writer makes it."""
+    jvm: Any = spark._jvm
+    given = EXACT_TIMES | as_texts(options.options) | {"path": options.path}
+    none, seq = jvm.scala.Option.empty(), jvm.org.apache.spark.api.python.PythonUtils.toSeq
+    source = jvm.org.apache.spark.sql.execution.datasources.DataSource(
+        spark._jsparkSession,
+        options.file_format,
+        seq([]),
+        none,
+        seq(list(options.partition_by)),
+        none,
+        jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(given),
+        none,
+        none,
+    )
+    return source.createSink(jvm.org.apache.spark.sql.streaming.OutputMode.Append())

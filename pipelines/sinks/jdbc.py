@@ -18,14 +18,13 @@ import pyarrow as pa
 from pydantic import BaseModel, Field, model_validator
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from kvorum.pipelines.bridge.whole import whole_input
 from kvorum.pipelines.databases import dialect as databases
 from kvorum.pipelines.databases.dialect import Connection, Cursor, DatabaseError, Dialect
 from kvorum.pipelines.plugins import Context
-from kvorum.pipelines.sinks.writing import query_name, started, value_columns
+from kvorum.pipelines.sinks.writing import BatchSink, WriteBatch, query_name, value_columns
 from kvorum.pipelines.sources.options import DatabaseOptions, Names
 
 KAFKA_COLUMNS = ("topic", "partition", "offset")
@@ -72,17 +71,16 @@ class JdbcSinkOptions(DatabaseOptions):
         return self
 
 
-class JdbcSink:
+class JdbcSink(BatchSink):
     """Sink into a database table."""
 
     Options: ClassVar[type[BaseModel]] = JdbcSinkOptions
 
-    def write(self, frame: DataFrame, options: Any, context: Context) -> StreamingQuery:
-        """Start to write. Raises DatabaseError, ValueError."""
+    def writer(self, frame: DataFrame, options: Any, context: Context) -> WriteBatch:
+        """Return the function that writes rows. Raises DatabaseError, ValueError."""
         dialect = options.dialect()
         keys = key_columns(frame, options)
-        rows = table_rows(frame, options, keys)
-        fields = [field for field in rows.schema if field.name != DELETED]
+        fields = [field for field in table_rows(frame, options, keys).schema if field.name != DELETED]
         once = options.insert_mode == "insert" and context.delivery == "exactly_once"
         if options.auto_create:
             create_table(dialect, options.table_name_format, StructType(fields), tuple(keys))
@@ -97,9 +95,10 @@ class JdbcSink:
         def save(batch: DataFrame, batch_id: int) -> None:
             mark = (query_name(batch.sparkSession, context), batch_id) if once else None
             task = whole_input(write_rows(dialect, table, mark))
-            (batch.coalesce(1) if once or dialect.single_writer else batch).mapInArrow(task, WRITTEN).collect()
+            rows = table_rows(batch, options, keys)
+            (rows.coalesce(1) if once or dialect.single_writer else rows).mapInArrow(task, WRITTEN).collect()
 
-        return started(rows.writeStream.foreachBatch(save), context)
+        return save
 
 
 def key_columns(frame: DataFrame, options: Any) -> dict[str, Column]:

@@ -12,9 +12,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from kvorum.pipelines.bridge.sink import Delivery, stream_writer
+from kvorum.pipelines.bridge.ledger import FOLDER
+from kvorum.pipelines.bridge.sink import Delivery, batch_writer
 from kvorum.pipelines.plugins import Context
-from kvorum.pipelines.sinks.writing import started
+from kvorum.pipelines.sinks.writing import BatchSink, WriteBatch, started
 from kvorum.pipelines.sources.options import TopicOptions
 
 logger = logging.getLogger(__name__)
@@ -30,28 +31,32 @@ class TopicsSinkOptions(TopicOptions):
     """Write a micro-batch in the order of the records' offsets: for a source (files) that has them in another one."""
 
 
-class TopicsSink:
+class TopicsSink(BatchSink):
     """Sink into topics."""
 
     Options: ClassVar[type[BaseModel]] = TopicsSinkOptions
 
     def write(self, frame: DataFrame, options: Any, context: Context) -> StreamingQuery:
         """Start to write; key and value are bytes or text by now."""
-        rows = columns(frame, options)
-        given = options.merged({})
         if context.connector == "spark" and context.delivery == "at_least_once" and not options.ordered:
             logger.info("sink: Spark's connector, at least once")
-            return started(rows.drop("timestamp").writeStream.format("kafka").options(**given), context)
+            rows = columns(frame, options).drop("timestamp")
+            return started(rows.writeStream.format("kafka").options(**options.merged({})), context)
+        return super().write(frame, options, context)
+
+    def writer(self, frame: DataFrame, options: Any, context: Context, folder: str = FOLDER) -> WriteBatch:
+        """Return the function that writes. `folder`, in the checkpoint, is for what an exactly-once sink records."""
         logger.info("sink: Kvorum's, %s", context.delivery.replace("_", " "))
-        stream = stream_writer(
-            rows,
-            given,
+        write = batch_writer(
+            columns(frame, options),
+            options.merged({}),
             delivery=Delivery(context.delivery),
             query=context.name,
             checkpoint=context.checkpoint,
+            folder=folder,
             arrange=in_order if options.ordered else None,
         )
-        return started(stream, context)
+        return lambda batch, batch_id: write(columns(batch, options), batch_id)
 
 
 def columns(frame: DataFrame, options: TopicsSinkOptions) -> DataFrame:

@@ -1,7 +1,8 @@
 """Parts that several sinks share: the value's fields as columns, and the start of a query."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -9,9 +10,29 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import StructType
 
+from kvorum.pipelines import frames
 from kvorum.pipelines.plugins import Context
 
 RECORD_COLUMNS = ("key", "topic", "partition", "offset", "timestamp", "headers")
+
+WriteBatch = Callable[[DataFrame, int], None]
+"""Writes a micro-batch, by its number. A repeated call has no effect where the sink delivers exactly once."""
+
+
+class BatchSink:
+    """A sink that writes micro-batch by micro-batch, so that its query can write dead letters as well."""
+
+    def used(self, options: Any) -> Collection[str]:
+        """Return the columns of a record that are written."""
+        return frames.COLUMNS
+
+    def writer(self, frame: DataFrame, options: Any, context: Context) -> WriteBatch:
+        """Return the function that writes the micro-batches of a stream of good records."""
+        raise NotImplementedError
+
+    def write(self, frame: DataFrame, options: Any, context: Context) -> StreamingQuery:
+        """Start to write; errors as of `writer`."""
+        return started(frame.writeStream.foreachBatch(self.writer(frame, options, context)), context)
 
 
 def value_columns(frame: DataFrame) -> list[Column]:

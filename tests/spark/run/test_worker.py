@@ -11,16 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from kvorum.pipelines.plugins import PluginError
+from kvorum.pipelines import plugins
+from kvorum.pipelines.plugins import Context, PluginError
 from kvorum.pipelines.run import compile as compiling
-from kvorum.pipelines.run import control, dead_letters, failures
+from kvorum.pipelines.run import control, failures
 from kvorum.pipelines.run.launch import Launch
 from kvorum.pipelines.run.state import Folder, State, Status
 from kvorum.pipelines.run.worker import worker_in
 from kvorum.pipelines.session.build import Session
 from kvorum.pipelines.session.connector import choose
+from kvorum.pipelines.sinks.writing import BatchSink, WriteBatch
 from kvorum.pipelines.spec import Pipeline, from_data, load
 from tests.spark.conftest import TopicFactory
 from tests.unit.pipelines.run.topics import consume, produce, values
@@ -114,31 +116,45 @@ def test_bad_records_go_to_the_dead_letter_topic_with_the_failure_in_headers(
     }
 
 
-def test_dead_letters_of_a_pipeline_into_files_are_written_by_the_same_query(
-    spark: SparkSession, bootstrap: str, make_topic: TopicFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("kind", ["files", "file-stream", "jdbc", "topics"])
+def test_dead_letters_are_written_by_the_query_of_the_sink(
+    spark: SparkSession,
+    bootstrap: str,
+    make_topic: TopicFactory,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
 ) -> None:
     """Each record is read once. A failure between the two sinks repeats the micro-batch, and writes nothing twice."""
-    source, dead = make_topic(), make_topic()
+    source, dead, target = make_topic(), make_topic(), make_topic()
     produce(bootstrap, source, *GOOD, BAD)
-    sink = {"type": "files", "path": str(tmp_path / "out"), "format": "parquet", "partition_by": ["by"]}
-    errors = {"tolerance": "dead-letter", "topic": dead, "headers": False}
-    data = topic_to_topic(bootstrap, source, "", sink=sink, errors=errors)
-    file_sink, failing = dead_letters.file_sink, [True]
+    out = tmp_path / "out"
+    sinks: Mapping[str, Mapping[str, Any]] = {
+        "files": {"path": str(out), "format": "parquet", "partition_by": ["by"]},
+        "file-stream": {"file": str(out)},
+        "jdbc": {"url": f"sqlite:///{out}", "table": "t", "insert.mode": "insert", "pk.mode": "none"},
+        "topics": {"topic": target, "bootstrap": f"{bootstrap},{bootstrap}", "value": "json"},  # as another cluster
+    }
+    options = {"auto.create": True} if kind == "jdbc" else {}
+    errors = {"tolerance": "dead-letter", "topic": dead, "headers": False, "bootstrap": bootstrap}
+    data = topic_to_topic(bootstrap, source, "", sink={"type": kind, **sinks[kind], **options}, errors=errors)
+    sink_class: Any = type(plugins.sink(kind))
+    writer, failing = sink_class.writer, [True]
 
-    class FileSink:
-        """Fails before the first micro-batch is written, and after the second."""
+    def failing_writer(self: BatchSink, frame: DataFrame, options: Any, context: Context, *folder: str) -> WriteBatch:
+        write: WriteBatch = writer(self, frame, options, context, *folder)
 
-        def __init__(self, *arguments: Any) -> None:
-            self.sink = file_sink(*arguments)
-
-        def addBatch(self, batch_id: int, frame: Any) -> None:
+        def write_or_fail(batch: DataFrame, batch_id: int) -> None:
+            """Fail before the first micro-batch is written, and after the second."""
             if batch_id or not failing:
-                self.sink.addBatch(batch_id, frame)
+                write(batch, batch_id)
             if failing:
                 failing.pop()
                 raise RuntimeError("_ALL_BROKERS_DOWN")
 
-    monkeypatch.setattr(dead_letters, "file_sink", FileSink)
+        return write if context.name.endswith("-dead-letters") else write_or_fail
+
+    monkeypatch.setattr(sink_class, "writer", failing_writer)
     monkeypatch.setattr(failures, "PAUSE_SECONDS", 0.01)
     status = run(spark, data, tmp_path)
     assert (status.state, status.restarts, status.progress["records_in"]) == (State.FINISHED, 1, 6), status.trace
@@ -146,8 +162,19 @@ def test_dead_letters_of_a_pipeline_into_files_are_written_by_the_same_query(
     produce(bootstrap, source, ("k5", json.dumps({"id": 5, "name": "n5"})), BAD)
     status = run(spark, data, tmp_path)
     assert (status.state, status.restarts, status.progress["records_in"]) == (State.FINISHED, 1, 2), status.trace
-    found = spark.read.parquet(str(tmp_path / "out")).collect()
-    assert sorted((row.id, row.name, row.by) for row in found) == [(n, f"n{n}", "kvorum") for n in range(6)]
+    match kind:
+        case "files":
+            found = [row.asDict() for row in spark.read.parquet(str(out)).collect()]
+        case "file-stream":
+            found = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+        case "jdbc":
+            with closing(sqlite3.connect(out)) as connection:
+                rows = connection.execute('SELECT "id", "name", "by" FROM "t"').fetchall()
+            found = [dict(zip(("id", "name", "by"), row, strict=True)) for row in rows]
+        case _:
+            found = [json.loads(value) for value in values(consume(bootstrap, target, 6))]
+    wanted = [{"id": n, "name": f"n{n}", "by": "kvorum"} for n in range(6)]
+    assert sorted(found, key=lambda row: row["id"]) == wanted
     letters = consume(bootstrap, dead, 2)
     assert [(letter.value(), letter.headers()) for letter in letters] == [(b"{not json", None)] * 2
 
