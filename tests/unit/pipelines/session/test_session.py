@@ -10,7 +10,7 @@ import pyspark
 import pytest
 
 from kvorum.pipelines.session import doctor, shipping
-from kvorum.pipelines.session.build import SessionSettings, spark_settings
+from kvorum.pipelines.session.build import SessionSettings, spark_settings, unpacked_home
 from kvorum.pipelines.session.connector import ConnectorError, choose, folder_of_jars
 from kvorum.pipelines.session.machine import MachineError, available_mib, check_memory, find_java, mebibytes
 
@@ -169,3 +169,13 @@ def test_the_doctor_says_what_is_there_and_what_is_missing(tmp_path: Path, jars:
     assert found["connector"]["found"] == "kvorum" and f"{jars} lacks kafka-clients" in found["connector"]["hint"]
     (nowhere,) = (row for row in doctor.examine("1g", str(tmp_path / "no"), {}) if row["what"] == "connector")
     assert nowhere["state"] == "missing" and "cannot be read: No such file or directory" in nowhere["hint"]
+
+
+def test_workers_import_pyspark_compiled_and_not_from_its_archive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark puts $SPARK_HOME/python/lib/pyspark.zip first on the path of its Python workers."""
+    home = unpacked_home(Path(pyspark.__path__[0]))
+    command = "import pyspark; print(pyspark.__file__, pyspark.__cached__)"
+    path = f"{home}/python/lib/pyspark.zip:{next(Path(home, 'python', 'lib').glob('py4j-*.zip'))}"
+    found = subprocess.run([sys.executable, "-c", command], env={"PYTHONPATH": path}, capture_output=True, text=True)
+    assert found.stdout.startswith(f"{path.partition(':')[0]}/pyspark/__init__.py "), found.stderr
+    assert (Path(home) / "bin" / "spark-submit").is_file() and any(Path(home, "jars").glob("spark-core_*.jar"))
