@@ -14,7 +14,7 @@ from kvorum.cli.pipelines_options import answered, counted, refuse_unstarted, re
 from kvorum.cli.shipped import ConfigFile
 
 if TYPE_CHECKING:
-    from kvorum.pipelines.run.launch import Launch
+    from kvorum.pipelines.run.process import Launch
     from kvorum.pipelines.run.state import Folder
     from kvorum.pipelines.spec import Pipeline
 
@@ -37,7 +37,7 @@ def session_options(command: F) -> F:
 
 def launch(master: str | None, memory: str, jars: str | None, confs: tuple[str, ...], **more: object) -> "Launch":
     """Return the options as one value."""
-    from kvorum.pipelines.run.launch import Launch
+    from kvorum.pipelines.run.process import Launch
 
     folder = os.path.abspath(jars) if jars else None
     given: dict[str, object] = {"master": master, "memory": memory, "jars": folder, **more}

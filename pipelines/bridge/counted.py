@@ -10,6 +10,6 @@ def add(query: str, rows: int) -> None:
     _rows[query] += rows
 
 
-def rows(query: str) -> int | None:
+def rows(query: str | None) -> int | None:
     """Return how many there were since the process began; None for a query that never counted."""
-    return _rows.get(query)
+    return None if query is None else _rows.get(query)

@@ -60,7 +60,7 @@ def connect(
 
     from kvorum.pipelines.connect.errors import RunnerError, Superseded
     from kvorum.pipelines.connect.manager import serve
-    from kvorum.pipelines.run.launch import RETRIES_OF_CONNECTORS, Launch
+    from kvorum.pipelines.run.process import RETRIES_OF_CONNECTORS, Launch
     from kvorum.pipelines.run.state import StateError
     from kvorum.pipelines.spec import SpecError
 

@@ -21,7 +21,7 @@ from kvorum.pipelines.connect.rest import is_local
 from kvorum.pipelines.connect.routes import application
 from kvorum.pipelines.connect.runner import Runner, hold
 from kvorum.pipelines.connect.store import Store
-from kvorum.pipelines.run.launch import Launch
+from kvorum.pipelines.run.process import Launch
 from kvorum.pipelines.spec.problems import Places
 from kvorum.pipelines.spec.resolve import resolve
 

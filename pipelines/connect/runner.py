@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from kvorum.pipelines.connect.errors import RunnerError
 from kvorum.pipelines.run import control
-from kvorum.pipelines.run.launch import Launch
+from kvorum.pipelines.run.process import Launch
 from kvorum.pipelines.run.state import HOST, PID, Folder, StateError, Status
 from kvorum.pipelines.spec import Pipeline
 

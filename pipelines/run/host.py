@@ -27,7 +27,7 @@ from typing import Any, Final
 from pyspark import InheritableThread
 
 from kvorum.pipelines.run import control
-from kvorum.pipelines.run.launch import Launch
+from kvorum.pipelines.run.process import Launch
 from kvorum.pipelines.run.state import PID, Folder, StateError
 from kvorum.pipelines.run.worker import Worker, worker_in
 from kvorum.pipelines.session.build import Session, build

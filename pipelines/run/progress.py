@@ -1,14 +1,13 @@
 """Progress of a pipeline: records, rates, lag and offsets, from Spark's reports of its micro-batches."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kvorum.pipelines.bridge import counted
-from kvorum.pipelines.run import errors
 
 NO_ROWS = -1
 """What Spark reports of a sink that does not count."""
@@ -16,7 +15,7 @@ NO_ROWS = -1
 
 @dataclass(slots=True)
 class Progress:
-    """Sums since the process began. `queries` are looked at often enough that no report is missed."""
+    """Sums since the process began, of the query of the sink; looked at often enough that no report is missed."""
 
     batches: int = 0
     records_in: int = 0
@@ -32,33 +31,26 @@ class Progress:
     _stamps: dict[str, str] = field(default_factory=dict)
     """The newest report that was looked at: all of them are fetched only when there is a newer one."""
 
-    def look(self, queries: Iterable[StreamingQuery]) -> None:
+    def look(self, query: StreamingQuery) -> None:
         """Take what is new."""
-        for query in queries:
-            self._count(query.name)
-            run, last = str(query.runId), query.lastProgress
-            stamp = "" if last is None else f"{last.batchId} {last.timestamp}"
-            if self._stamps.get(run, "") == stamp:
-                continue
-            self._stamps[run] = stamp
-            for report in query.recentProgress:
-                data = json.loads(report.json)
-                if data["batchId"] > self._seen.get(run, -1):
-                    self._take(data, first=query.name is None or not query.name.endswith(errors.NAME))
-                    if data["numInputRows"] > 0 or data["durationMs"].get("addBatch"):
-                        self._seen[run] = data["batchId"]
-
-    def _count(self, name: str | None) -> None:
-        """Take what Kvorum's own sink counts."""
-        rows = None if name is None or name.endswith(errors.NAME) else counted.rows(name)
+        rows = counted.rows(query.name)  # what Kvorum's own sink to topics counts
         if rows is not None:
             self.records_out = rows
-
-    def _take(self, data: Mapping[str, Any], *, first: bool) -> None:
-        """Take one report; of the dead letters' query only what it wrote counts: it reads what the other one reads."""
-        written = data["sink"].get("numOutputRows", NO_ROWS)
-        if not first:
+        run, last = str(query.runId), query.lastProgress
+        stamp = "" if last is None else f"{last.batchId} {last.timestamp}"
+        if self._stamps.get(run, "") == stamp:
             return
+        self._stamps[run] = stamp
+        for report in query.recentProgress:
+            data = json.loads(report.json)
+            if data["batchId"] > self._seen.get(run, -1):
+                self._take(data)
+                if data["numInputRows"] > 0 or data["durationMs"].get("addBatch"):
+                    self._seen[run] = data["batchId"]
+
+    def _take(self, data: Mapping[str, Any]) -> None:
+        """Take one report."""
+        written = data["sink"].get("numOutputRows", NO_ROWS)
         self.batches += bool(data["durationMs"].get("addBatch"))
         self.records_in += data["numInputRows"]
         if written != NO_ROWS:

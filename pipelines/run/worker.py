@@ -26,9 +26,9 @@ from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from kvorum.pipelines.run import checkpoint, control, failures, reach, reasons
+from kvorum.pipelines.run import checkpoint, control, failures, reach
 from kvorum.pipelines.run import compile as compiling
-from kvorum.pipelines.run.launch import Launch
+from kvorum.pipelines.run.process import Launch
 from kvorum.pipelines.run.progress import Progress
 from kvorum.pipelines.run.state import Folder, State, StateError, Status, now_ms
 from kvorum.pipelines.session.build import Session, build
@@ -87,10 +87,10 @@ class Worker:
                 self.stop_queries()
                 pause = backoff.next(time.monotonic()) if failures.passing(error) else None
                 unwritable = checkpoint.problem(self.checkpoint)
-                reason = reasons.reason(error, self.pipeline)
+                reason = failures.reason(error, self.pipeline)
                 if unwritable is not None and not reason.startswith("checkpoint "):
                     reason = checkpoint.reason(self.checkpoint, unwritable)
-                trace = reasons.trace(error, reason)
+                trace = failures.trace(error, reason)
                 if pause is None:
                     logger.error("pipeline %s failed: %s", self.pipeline.name, reason, exc_info=error)
                     self.become(State.FAILED, trace)
@@ -132,7 +132,7 @@ class Worker:
                 are_over = all(not query.isActive for query in self.queries)
                 self.look()
                 if are_over:
-                    self.progress.look(self.queries)
+                    self.look_at_progress()
                     return
                 self.wait(LOOK_SECONDS)
             self.stop_queries()
@@ -155,11 +155,16 @@ class Worker:
                 raise error
         now = time.monotonic()
         if now - self.wrote_at >= STATUS_SECONDS:
-            self.progress.look(self.queries)
+            self.look_at_progress()
             self.write()
         if now - self.logged_at >= LOG_SECONDS:
             self.logged_at = now
             logger.info("pipeline %s: %s", self.pipeline.name, self.progress.line())
+
+    def look_at_progress(self) -> None:
+        """Take the sink's new reports; a second query, of dead letters alone, reads the same records."""
+        for query in self.queries[:1]:
+            self.progress.look(query)
 
     def wait(self, seconds: float) -> None:
         """Answer commands for so long, at least one look. Raises StopRequested."""
@@ -192,7 +197,7 @@ class Worker:
 
     def offsets(self) -> dict[str, Any]:
         """Return how far the source has been read: by the checkpoint, where it is on this machine."""
-        self.progress.look(self.queries)
+        self.look_at_progress()
         with contextlib.suppress(OSError, ValueError):
             if found := checkpoint.committed(self.checkpoint):
                 return found
@@ -204,9 +209,9 @@ class Worker:
             try:
                 query.stop()
             except Exception as error:  # the session may be gone already: there is nothing more to stop then
-                logger.warning("query %s not stopped: %s", query.name, reasons.reason(error), exc_info=error)
+                logger.warning("query %s not stopped: %s", query.name, failures.reason(error), exc_info=error)
         with contextlib.suppress(Exception):  # the same: a last look at what was done
-            self.progress.look(self.queries)
+            self.look_at_progress()
         self.queries = []
 
     def become(self, state: State, trace: str | None = None) -> None:

@@ -17,7 +17,7 @@ from kvorum.pipelines import plugins
 from kvorum.pipelines.plugins import Context, PluginError
 from kvorum.pipelines.run import compile as compiling
 from kvorum.pipelines.run import control, failures
-from kvorum.pipelines.run.launch import Launch
+from kvorum.pipelines.run.process import Launch
 from kvorum.pipelines.run.state import Folder, State, Status
 from kvorum.pipelines.run.worker import worker_in
 from kvorum.pipelines.session.build import Session

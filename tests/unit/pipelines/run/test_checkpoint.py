@@ -8,7 +8,7 @@ import pytest
 
 from kvorum.pipelines.run import checkpoint, failures
 from kvorum.pipelines.run.checkpoint import CheckpointUnusable
-from kvorum.pipelines.run.launch import Launch
+from kvorum.pipelines.run.process import Launch
 from kvorum.pipelines.run.state import Folder, State
 from kvorum.pipelines.run.worker import worker_in
 from kvorum.pipelines.spec import from_data

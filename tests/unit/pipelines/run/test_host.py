@@ -14,7 +14,7 @@ import pytest
 from kvorum.pipelines.run import host as module
 from kvorum.pipelines.run.control import Request
 from kvorum.pipelines.run.host import STOP, Host
-from kvorum.pipelines.run.launch import Launch
+from kvorum.pipelines.run.process import Launch
 from kvorum.pipelines.run.state import Folder, StateError
 from kvorum.pipelines.session.build import Session
 

@@ -16,7 +16,7 @@ from kvorum.pipelines.bridge.lookup import Lookup, TopicMissing
 from kvorum.pipelines.bridge.offsets import LATEST, TopicPartition
 from kvorum.pipelines.run import compile as compiling
 from kvorum.pipelines.run import failures, process, reach
-from kvorum.pipelines.run.launch import Launch
+from kvorum.pipelines.run.process import Launch
 from kvorum.pipelines.run.reach import Cluster, Unreachable
 from kvorum.pipelines.run.state import Folder, State, Status
 from kvorum.pipelines.run.worker import StopRequested, worker_in

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kvorum.pipelines.plugins import PluginError
-from kvorum.pipelines.run import reasons
+from kvorum.pipelines.run import failures
 from kvorum.pipelines.spec import from_data
 
 FAILURES = json.loads((Path(__file__).parent / "failures.json").read_text(encoding="utf-8"))
@@ -45,8 +45,8 @@ def test_every_recorded_failure_has_its_line() -> None:
 @pytest.mark.parametrize(("name", "line"), LINES.items())
 def test_a_failure_is_told_in_one_line(name: str, line: str) -> None:
     error = failure(name)
-    assert reasons.reason(error, PIPELINE) == line
-    trace = reasons.trace(error, line)
+    assert failures.reason(error, PIPELINE) == line
+    trace = failures.trace(error, line)
     assert trace.partition("\n")[0] == line and FAILURES[name]["text"].strip() in trace
 
 
@@ -81,11 +81,11 @@ STREAM = "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: "
         ("java.lang.OutOfMemoryError: Java heap space", "OutOfMemoryError: Java heap space"),
         ('Traceback (most recent call last):\n  File "a.py", line 1, in f\n    x\nKeyError: \'a\'', "KeyError: 'a'"),
         ("Traceback (most recent call last):\n  File cut off", "Traceback (most recent call last): File cut off"),
-        ("x" * 9_000, "x" * reasons.LINE_CHARACTERS_MAX + "..."),
+        ("x" * 9_000, "x" * failures.LINE_CHARACTERS_MAX + "..."),
     ],
 )  # fmt: skip
 def test_causes_are_looked_for_within_causes(text: str, line: str) -> None:
-    assert reasons.cause(text) == line
+    assert failures.cause(text) == line
 
 
 def raised_in(room: str, error: Exception) -> Exception:
@@ -100,24 +100,24 @@ def raised_in(room: str, error: Exception) -> Exception:
 
 def test_where_it_happened_is_told_by_the_frames_of_ours() -> None:
     """Also of what Java's part of Spark refused, when source and sink were made."""
-    assert reasons.reason(raised_in("sources/files", failure("nofolder")), PIPELINE) == (
+    assert failures.reason(raised_in("sources/files", failure("nofolder")), PIPELINE) == (
         "source jdbc: Path does not exist: file:/run/none."
     )
-    assert reasons.reason(raised_in("bridge/producer", failure("filescol")), PIPELINE).startswith("sink topics: Part")
-    assert reasons.reason(raised_in("transforms/build", failure("filescol")), PIPELINE).startswith("Partition")
-    assert reasons.reason(raised_in("sources/files", failure("nofolder"))) == "Path does not exist: file:/run/none."
+    assert failures.reason(raised_in("bridge/producer", failure("filescol")), PIPELINE).startswith("sink topics: Part")
+    assert failures.reason(raised_in("transforms/build", failure("filescol")), PIPELINE).startswith("Partition")
+    assert failures.reason(raised_in("sources/files", failure("nofolder"))) == "Path does not exist: file:/run/none."
 
 
 def test_errors_of_pythons_own_keep_their_name() -> None:
-    assert reasons.reason(ValueError("pk.fields")) == "ValueError: pk.fields"
-    assert reasons.reason(KeyError()) == "KeyError"
-    assert reasons.reason(PluginError("there is no 'x'")) == "there is no 'x'"
+    assert failures.reason(ValueError("pk.fields")) == "ValueError: pk.fields"
+    assert failures.reason(KeyError()) == "KeyError"
+    assert failures.reason(PluginError("there is no 'x'")) == "there is no 'x'"
 
 
 def test_a_trace_is_one_line_where_there_is_no_more_to_say_and_has_an_end() -> None:
-    assert reasons.trace(ValueError("x"), reasons.reason(ValueError("x"))) == "ValueError: x"
-    assert reasons.trace(PluginError("x"), "x") == "x"
-    assert len(reasons.trace(ValueError("x" * 100_000), "x")) < 21_000
+    assert failures.trace(ValueError("x"), failures.reason(ValueError("x"))) == "ValueError: x"
+    assert failures.trace(PluginError("x"), "x") == "x"
+    assert len(failures.trace(ValueError("x" * 100_000), "x")) < 21_000
 
 
 def test_a_trace_is_logged_beside_the_line() -> None:

@@ -15,7 +15,7 @@ from kvorum.pipelines.plugins import PluginError
 from kvorum.pipelines.run import checkpoint, control
 from kvorum.pipelines.run import compile as compiling
 from kvorum.pipelines.run.failures import WELL_SECONDS, Backoff, passing
-from kvorum.pipelines.run.launch import Launch
+from kvorum.pipelines.run.process import Launch
 from kvorum.pipelines.run.progress import lag
 from kvorum.pipelines.run.state import Folder, State, StateError, Status, folders, root_of
 from kvorum.pipelines.run.worker import worker_in

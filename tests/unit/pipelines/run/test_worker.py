@@ -8,7 +8,7 @@ import pytest
 
 from kvorum.pipelines.run import worker as module
 from kvorum.pipelines.run.control import Request
-from kvorum.pipelines.run.launch import Launch
+from kvorum.pipelines.run.process import Launch
 from kvorum.pipelines.run.state import Folder, State
 from kvorum.pipelines.run.worker import Worker, worker_in
 from kvorum.pipelines.session.build import Session
