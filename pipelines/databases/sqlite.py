@@ -18,17 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    LongType,
-    StringType,
-    TimestampType,
-)
+from pyspark.sql import types as T
 from typing_extensions import override
 
 from kvorum.pipelines.databases.dialect import (
@@ -118,7 +108,7 @@ def boolean(value: Any) -> bool:
     return found
 
 
-def number(value: Any, kind: DecimalType) -> decimal.Decimal:
+def number(value: Any, kind: T.DecimalType) -> decimal.Decimal:
     """Return a decimal. A REAL is its shortest text: 0.1 is not the double's 55 digits. Raises ValueError."""
     if isinstance(value, bytes) or not NUMBER.fullmatch(str(value)):
         raise wrong(value, "a number")
@@ -151,14 +141,14 @@ def date(value: Any) -> int:
     return within(days, DAYS, "a date from year 1 to 9999")
 
 
-CONVERTERS: Mapping[DataType, Convert] = {
-    LongType(): integer,
-    DoubleType(): real,
-    StringType(): text,
-    BinaryType(): blob,
-    BooleanType(): boolean,
-    DateType(): date,
-    TimestampType(): instant,
+CONVERTERS: Mapping[T.DataType, Convert] = {
+    T.LongType(): integer,
+    T.DoubleType(): real,
+    T.StringType(): text,
+    T.BinaryType(): blob,
+    T.BooleanType(): boolean,
+    T.DateType(): date,
+    T.TimestampType(): instant,
 }
 
 
@@ -192,7 +182,7 @@ class Sqlite(Dialect):
             raise DatabaseError(f"{self.path}: {error}") from error
 
     @override
-    def columns(self, connection: Connection, relation: str) -> list[tuple[str, DataType]]:
+    def columns(self, connection: Connection, relation: str) -> list[tuple[str, T.DataType]]:
         """A view of the connection's own shows the declared types through a query."""
         try:
             with closing(connection.cursor()) as cursor:
@@ -212,8 +202,8 @@ class Sqlite(Dialect):
         return connection.execute(*statement)
 
     @override
-    def converter(self, kind: DataType) -> Convert:
-        return partial(number, kind=kind) if isinstance(kind, DecimalType) else CONVERTERS[kind]
+    def converter(self, kind: T.DataType) -> Convert:
+        return partial(number, kind=kind) if isinstance(kind, T.DecimalType) else CONVERTERS[kind]
 
     @override
     def shown(self, value: Any) -> str | int | float:
@@ -252,9 +242,9 @@ class Sqlite(Dialect):
         return f"{seconds} ELSE {expression} / 1000.0 END <= {now} - {delay_ms / 1000.0!r}"
 
     @override
-    def type_name(self, kind: DataType) -> str:
+    def type_name(self, kind: T.DataType) -> str:
         """Affinity NUMERIC would make a double of a long decimal; TEXT keeps every digit."""
-        is_long = isinstance(kind, DecimalType) and kind.precision > DOUBLE_DIGITS
+        is_long = isinstance(kind, T.DecimalType) and kind.precision > DOUBLE_DIGITS
         return ("TEXT " if is_long else "") + super().type_name(kind)
 
     @override
@@ -262,24 +252,24 @@ class Sqlite(Dialect):
         return isinstance(error, sqlite3.OperationalError) and ("locked" in str(error) or "busy" in str(error))
 
 
-def spark_type(declared: str) -> DataType:
+def spark_type(declared: str) -> T.DataType:
     """Return what a declared type is read as: by name, else by SQLite's rules of affinity, in their order."""
     name = declared.upper()
     exact = DECIMAL.search(name)
     if any(name.startswith(word) for word in TIMES):
-        return TimestampType()
+        return T.TimestampType()
     if name == "DATE":
-        return DateType()
+        return T.DateType()
     if name.startswith("BOOL"):
-        return BooleanType()
+        return T.BooleanType()
     if exact and int(exact[2] or 0) <= int(exact[1]) <= DECIMAL_DIGITS_MAX and int(exact[1]):
-        return DecimalType(int(exact[1]), int(exact[2] or 0))
+        return T.DecimalType(int(exact[1]), int(exact[2] or 0))
     if "INT" in name:
-        return LongType()
+        return T.LongType()
     if any(word in name for word in ("CHAR", "CLOB", "TEXT", "JSON", "UUID")):
-        return StringType()
+        return T.StringType()
     if "BLOB" in name:
-        return BinaryType()
+        return T.BinaryType()
     if any(word in name for word in ("REAL", "FLOA", "DOUB", "DEC", "NUM")):
-        return DoubleType()
-    return StringType()  # an expression's column has no type, and text can hold whatever comes
+        return T.DoubleType()
+    return T.StringType()  # an expression's column has no type, and text can hold whatever comes

@@ -24,18 +24,8 @@ from pydantic import AfterValidator, model_validator
 from pydantic import Field as Option
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    DataType,
-    DecimalType,
-    MapType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
 
 from kvorum.pipelines.faults import Unfit, shown
 from kvorum.pipelines.formats import avro_schemas, modules, schemas
@@ -48,7 +38,7 @@ INTEGERS: Final = {"int": 32, "long": 64}
 MILLISECONDS: Final = ("timestamp-millis", "local-timestamp-millis")
 MICROSECONDS: Final = ("timestamp-micros", "local-timestamp-micros")
 Convert = Callable[[Any], Any]
-Leaf = Callable[[Mapping[str, Any], DataType], Convert]
+Leaf = Callable[[Mapping[str, Any], T.DataType], Convert]
 
 Schema = Annotated[str | dict[str, Any] | list[Any], AfterValidator(avro_schemas.checked)]
 
@@ -106,7 +96,7 @@ class AvroFormat:
         else:
             schema = avro_schemas.of_type(value.type, str(value.metadata.get(schemas.NAME, "Value")))
         encode = partial(encoded, schema, value.type)
-        coded = modules.by_rows(encode, BinaryType(), value.column, "avro")
+        coded = modules.by_rows(encode, T.BinaryType(), value.column, "avro")
         if self.options.wire == "plain":
             return coded
         if self.options.id is None:
@@ -118,7 +108,7 @@ class AvroFormat:
 # Reading, in Spark's Python workers
 
 
-def decoded(writers: Mapping[int | None, Any], reader: Any, kind: DataType, data: "pa.Array[Any]") -> "pa.Array[Any]":
+def decoded(writers: Mapping[int | None, Any], reader: Any, kind: T.DataType, data: "pa.Array[Any]") -> "pa.Array[Any]":
     """Return what bytes say, as `kind`. `writers` are by the id in Confluent's five bytes; None: there are none."""
     wanted, normal = _parsed(reader), exact(reader, kind, _read_leaf, list)
     parsed = {number: _parsed(writer) for number, writer in writers.items()}
@@ -206,14 +196,14 @@ def _decimal(value: bytes, writer: Any, *_: Any) -> Decimal:
     if not value:
         raise Unfit("no bytes are not a decimal")
     number = Decimal(int.from_bytes(value, signed=True)).scaleb(-int(writer.get("scale", 0)), EXACT)
-    return fitted(DecimalType(int(writer["precision"]), int(writer.get("scale", 0))), number)
+    return fitted(T.DecimalType(int(writer["precision"]), int(writer.get("scale", 0))), number)
 
 
-def _read_leaf(given: Mapping[str, Any], kind: DataType) -> Convert:
+def _read_leaf(given: Mapping[str, Any], kind: T.DataType) -> Convert:
     match kind:
-        case DecimalType():
+        case T.DecimalType():
             return partial(fitted, kind)
-        case StringType():
+        case T.StringType():
             return str
         case _:
             return lambda value: value
@@ -222,7 +212,7 @@ def _read_leaf(given: Mapping[str, Any], kind: DataType) -> Convert:
 # Writing
 
 
-def encoded(schema: Any, kind: DataType, data: "pa.Array[Any]") -> "pa.Array[Any]":
+def encoded(schema: Any, kind: T.DataType, data: "pa.Array[Any]") -> "pa.Array[Any]":
     """Return values as bytes."""
     parsed, prepare = _parsed(schema), exact(schema, kind, _write_leaf, dict)
 
@@ -234,7 +224,7 @@ def encoded(schema: Any, kind: DataType, data: "pa.Array[Any]") -> "pa.Array[Any
             raise _refused(made, parsed, error) from error
         return buffer.getvalue()
 
-    return by_row(data, one, to_arrow_type(BinaryType()))
+    return by_row(data, one, to_arrow_type(T.BinaryType()))
 
 
 def _refused(value: Any, schema: Any, error: Exception) -> Unfit:
@@ -248,9 +238,9 @@ def _refused(value: Any, schema: Any, error: Exception) -> Unfit:
     return Unfit(f"{type(error).__name__}: {error}")
 
 
-def _write_leaf(given: Mapping[str, Any], kind: DataType) -> Convert:
+def _write_leaf(given: Mapping[str, Any], kind: T.DataType) -> Convert:
     match kind:
-        case TimestampType() | TimestampNTZType():
+        case T.TimestampType() | T.TimestampNTZType():
             return partial(_time, given.get("logicalType"))
         case _ if given.get("type") == "float":
             return as_float
@@ -281,7 +271,7 @@ def _time(logical: str | None, value: int) -> int:
 # Both
 
 
-def exact(schema: Any, kind: DataType, leaf: Leaf, entries: Callable[[Iterable[Any]], Any]) -> Convert:
+def exact(schema: Any, kind: T.DataType, leaf: Leaf, entries: Callable[[Iterable[Any]], Any]) -> Convert:
     """Return the conversion of values that may be null. Maps are pairs in Arrow and dicts in fastavro: `entries`."""
     branches = [one for one in schema if one != "null"] if isinstance(schema, list) else [schema]
     plain = branches[0] if len(branches) == 1 else None
@@ -289,18 +279,18 @@ def exact(schema: Any, kind: DataType, leaf: Leaf, entries: Callable[[Iterable[A
         return exact(plain["type"], kind, leaf, entries)
     given: dict[str, Any] = plain if isinstance(plain, dict) else {"type": plain}
 
-    def inner(part: Any, of: DataType) -> Convert:
+    def inner(part: Any, of: T.DataType) -> Convert:
         return exact(part, of, leaf, entries)
 
     match kind:
-        case StructType():
+        case T.StructType():
             types = {one["name"]: one["type"] for one in given.get("fields", ())}
             fields = [(one.name, inner(types.get(one.name), one.dataType)) for one in kind]
             return lambda value: None if value is None else _struct(fields, value)
-        case ArrayType():
+        case T.ArrayType():
             item = inner(given.get("items"), kind.elementType)
             return lambda value: None if value is None else [item(one) for one in value]
-        case MapType():
+        case T.MapType():
             entry = inner(given.get("values"), kind.valueType)
             return lambda value: (
                 None if value is None else entries((key, entry(one)) for key, one in dict(value).items())

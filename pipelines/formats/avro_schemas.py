@@ -12,27 +12,7 @@ from typing import Any, Final, TypeVar
 
 import fastavro
 from fastavro.schema import SchemaParseException, UnknownType
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-    TimeType,
-)
+from pyspark.sql import types as T
 
 from kvorum.pipelines.faults import meant
 from kvorum.pipelines.formats.base import FormatError
@@ -40,43 +20,43 @@ from kvorum.pipelines.formats.schemas import DECIMAL_PRECISION, from_file, named
 
 G = TypeVar("G")
 
-PLAIN: Final[Mapping[str, DataType]] = {
-    "boolean": BooleanType(),
-    "int": IntegerType(),
-    "long": LongType(),
-    "float": FloatType(),
-    "double": DoubleType(),
-    "bytes": BinaryType(),
-    "string": StringType(),
-    "enum": StringType(),
-    "fixed": BinaryType(),
+PLAIN: Final[Mapping[str, T.DataType]] = {
+    "boolean": T.BooleanType(),
+    "int": T.IntegerType(),
+    "long": T.LongType(),
+    "float": T.FloatType(),
+    "double": T.DoubleType(),
+    "bytes": T.BinaryType(),
+    "string": T.StringType(),
+    "enum": T.StringType(),
+    "fixed": T.BinaryType(),
 }
 NESTED: Final = ("record", "array", "map")
-LOGICAL: Final[Mapping[tuple[str, str], DataType]] = {
-    ("int", "date"): DateType(),
-    ("long", "timestamp-millis"): TimestampType(),
-    ("long", "timestamp-micros"): TimestampType(),
-    ("long", "local-timestamp-millis"): TimestampNTZType(),
-    ("long", "local-timestamp-micros"): TimestampNTZType(),
+LOGICAL: Final[Mapping[tuple[str, str], T.DataType]] = {
+    ("int", "date"): T.DateType(),
+    ("long", "timestamp-millis"): T.TimestampType(),
+    ("long", "timestamp-micros"): T.TimestampType(),
+    ("long", "local-timestamp-millis"): T.TimestampNTZType(),
+    ("long", "local-timestamp-micros"): T.TimestampNTZType(),
 }
 WIDENED: Final[Mapping[frozenset[str], str]] = {
     frozenset({"int", "long"}): "long",
     frozenset({"float", "double"}): "double",
 }
-WRITTEN: Final[Mapping[type[DataType], str | dict[str, str]]] = {
-    BooleanType: "boolean",
-    ByteType: "int",
-    ShortType: "int",
-    IntegerType: "int",
-    LongType: "long",
-    FloatType: "float",
-    DoubleType: "double",
-    BinaryType: "bytes",
-    StringType: "string",
-    DateType: {"type": "int", "logicalType": "date"},
-    TimeType: {"type": "long", "logicalType": "time-micros"},
-    TimestampType: {"type": "long", "logicalType": "timestamp-micros"},
-    TimestampNTZType: {"type": "long", "logicalType": "local-timestamp-micros"},
+WRITTEN: Final[Mapping[type[T.DataType], str | dict[str, str]]] = {
+    T.BooleanType: "boolean",
+    T.ByteType: "int",
+    T.ShortType: "int",
+    T.IntegerType: "int",
+    T.LongType: "long",
+    T.FloatType: "float",
+    T.DoubleType: "double",
+    T.BinaryType: "bytes",
+    T.StringType: "string",
+    T.DateType: {"type": "int", "logicalType": "date"},
+    T.TimeType: {"type": "long", "logicalType": "time-micros"},
+    T.TimestampType: {"type": "long", "logicalType": "timestamp-micros"},
+    T.TimestampNTZType: {"type": "long", "logicalType": "local-timestamp-micros"},
 }
 
 
@@ -132,12 +112,12 @@ def field_names(schema: Any) -> list[str] | None:
     return None
 
 
-def spark_type(schema: Any) -> DataType:
+def spark_type(schema: Any) -> T.DataType:
     """Return the type that a schema's data have. Raises FormatError for what has none."""
     return _type(schema, {}, ())
 
 
-def _type(schema: Any, named: dict[str, Any], inside: tuple[str, ...]) -> DataType:
+def _type(schema: Any, named: dict[str, Any], inside: tuple[str, ...]) -> T.DataType:
     if isinstance(schema, list):
         kinds = [one for one in schema if one != "null"]
         plain = frozenset(one if isinstance(one, str) else str(one.get("type")) for one in kinds)
@@ -162,18 +142,18 @@ def _type(schema: Any, named: dict[str, Any], inside: tuple[str, ...]) -> DataTy
     match kind:
         case "record":
             deeper = (*inside, schema["name"])
-            made = [StructField(one["name"], _type(one["type"], named, deeper)) for one in schema["fields"]]
-            return StructType(made)
+            made = [T.StructField(one["name"], _type(one["type"], named, deeper)) for one in schema["fields"]]
+            return T.StructType(made)
         case "array":
-            return ArrayType(_type(schema["items"], named, inside))
+            return T.ArrayType(_type(schema["items"], named, inside))
         case "map":
-            return MapType(StringType(), _type(schema["values"], named, inside))
+            return T.MapType(T.StringType(), _type(schema["values"], named, inside))
         case "bytes" | "fixed" if logical == "decimal":
             if int(schema["precision"]) > DECIMAL_PRECISION:
                 raise FormatError(
                     f"a decimal of {schema['precision']} digits: Spark's have {DECIMAL_PRECISION} at most"
                 )
-            return DecimalType(int(schema["precision"]), int(schema.get("scale", 0)))
+            return T.DecimalType(int(schema["precision"]), int(schema.get("scale", 0)))
         case _ if (kind, logical) in LOGICAL:
             return LOGICAL[kind, str(logical)]
         case _ if kind in PLAIN:
@@ -182,7 +162,7 @@ def _type(schema: Any, named: dict[str, Any], inside: tuple[str, ...]) -> DataTy
             return _type(kind, named, inside)
 
 
-def of_type(kind: DataType, name: str) -> Any:
+def of_type(kind: T.DataType, name: str) -> Any:
     """Return a schema for a type: everything may be null but the whole. Raises FormatError."""
     namespace, _, last = name.rpartition(".")
     made = _of_type(kind, itertools.chain([last], (f"{last}{number}" for number in itertools.count(2))))
@@ -191,20 +171,20 @@ def of_type(kind: DataType, name: str) -> Any:
     return made
 
 
-def _of_type(kind: DataType, names: Iterator[str]) -> Any:
+def _of_type(kind: T.DataType, names: Iterator[str]) -> Any:
     match kind:
-        case StructType():
+        case T.StructType():
             name = next(names)
             made = [
                 {"name": one.name, "type": ["null", _of_type(one.dataType, names)], "default": None}
                 for one in kind.fields
             ]
             return {"type": "record", "name": name, "fields": made}
-        case ArrayType():
+        case T.ArrayType():
             return {"type": "array", "items": ["null", _of_type(kind.elementType, names)]}
-        case MapType() if isinstance(kind.keyType, StringType):
+        case T.MapType() if isinstance(kind.keyType, T.StringType):
             return {"type": "map", "values": ["null", _of_type(kind.valueType, names)]}
-        case DecimalType():
+        case T.DecimalType():
             return {"type": "bytes", "logicalType": "decimal", "precision": kind.precision, "scale": kind.scale}
         case _ if type(kind) in WRITTEN:
             return WRITTEN[type(kind)]

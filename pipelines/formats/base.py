@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, Protocol
 from pydantic import BaseModel, ConfigDict
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType, DataType, StringType
+from pyspark.sql import types as T
 
 from kvorum.pipelines import frames
 
@@ -41,7 +41,7 @@ class Typed:
     """A column, its type, and what its metadata say (a schema's name)."""
 
     column: Column
-    type: DataType
+    type: T.DataType
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -78,7 +78,7 @@ class FormatConverter:
         """Replace the bytes of a column by what they mean."""
         frame = frames.with_origin(frame)
         kind = frame.schema[column].dataType
-        if not isinstance(kind, BinaryType | StringType):
+        if not isinstance(kind, T.BinaryType | T.StringType):
             raise FormatError(f"the {column} must be bytes to decode, not {kind.simpleString()}")
         coded = self.format.read(F.col(column).cast("binary"), frame.sparkSession)
         return _replaced(frame, column, coded)

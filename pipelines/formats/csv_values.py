@@ -8,24 +8,7 @@ from typing import Final
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    ShortType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql import types as T
 
 from kvorum.pipelines.faults import SHOWN_MAX
 from kvorum.pipelines.formats.base import Coded, FormatError
@@ -38,12 +21,14 @@ FINER: Final = r"\.\d{6}0*[1-9]"
 Options = Mapping[str, str]
 
 
-def texts(schema: StructType) -> StructType:
+def texts(schema: T.StructType) -> T.StructType:
     """Return the schema to split with: each column as text, and the line that could not be split."""
-    return StructType([*(StructField(name, StringType()) for name in schema.names), StructField(CORRUPT, StringType())])
+    return T.StructType(
+        [*(T.StructField(name, T.StringType()) for name in schema.names), T.StructField(CORRUPT, T.StringType())]
+    )
 
 
-def values(line: Column, schema: StructType, options: Options, text: Column) -> Coded:
+def values(line: Column, schema: T.StructType, options: Options, text: Column) -> Coded:
     """Return the typed columns of a split line as a struct; `text` is the whole line. Raises FormatError."""
     corrupt = line.getField(CORRUPT)
     count = f"csv: not a line of {len(schema.names)} values: {', '.join(schema.names)}"[:200]
@@ -63,7 +48,7 @@ def values(line: Column, schema: StructType, options: Options, text: Column) -> 
     return Coded(column=F.when(message.isNull(), F.struct(*columns)), wrong=message.isNotNull(), message=message)
 
 
-def _empty(text: Column, schema: StructType) -> Column:
+def _empty(text: Column, schema: T.StructType) -> Column:
     """Return whether a line has no value although its schema has several."""
     return (text == "") & F.lit(len(schema.names) > 1)
 
@@ -79,35 +64,35 @@ def _unclosed(text: Column, options: Options) -> Column:
     return (count % 2 == 1) & starts
 
 
-def _typed(text: Column, kind: DataType, options: Options) -> Column:
+def _typed(text: Column, kind: T.DataType, options: Options) -> Column:
     """Return a text as a type; null where the type does not hold it exactly."""
     match kind:
-        case StringType():
+        case T.StringType():
             return text
-        case BinaryType():
+        case T.BinaryType():
             return text.cast("binary")
-        case BooleanType():
+        case T.BooleanType():
             return F.when(F.lower(text) == "true", True).when(F.lower(text) == "false", False)
-        case ByteType() | ShortType() | IntegerType() | LongType():
+        case T.ByteType() | T.ShortType() | T.IntegerType() | T.LongType():
             return F.when(text.rlike(r"^\s*[+-]?\d+\s*$"), text.try_cast(kind))
-        case DoubleType() | FloatType():
+        case T.DoubleType() | T.FloatType():
             number = text.try_cast(kind)
             infinite = F.abs(number) == F.lit(float("inf")).cast(kind)
             return F.when(text.rlike(NOT_FINITE) | (text.rlike(NUMBER) & ~infinite), number)
-        case DecimalType():
+        case T.DecimalType():
             exact = rf"^\s*[+-]?\d*\.?\d{{0,{kind.scale}}}0*\s*$" if kind.scale else r"^\s*[+-]?\d+(\.0*)?\s*$"
             return F.when(text.rlike(exact), text.try_cast(kind))
-        case DateType():
+        case T.DateType():
             return _formatted(text, kind, options.get("dateFormat"), r"^\s*\d{4,}-\d\d?-\d\d?\s*$", F.try_to_date)
-        case TimestampType():
+        case T.TimestampType():
             return _formatted(text, kind, options.get("timestampFormat"), "", F.try_to_timestamp)
-        case TimestampNTZType():
+        case T.TimestampNTZType():
             return _formatted(text, kind, None, "", F.try_to_timestamp)
         case _:
             raise FormatError(f"csv: {kind.simpleString()} is not read from CSV: give the field another type")
 
 
-def _formatted(text: Column, kind: DataType, pattern: str | None, plain: str, parse: Callable[..., Column]) -> Column:
+def _formatted(text: Column, kind: T.DataType, pattern: str | None, plain: str, parse: Callable[..., Column]) -> Column:
     if pattern is not None:
         return parse(text, F.lit(pattern))
     return F.when(text.rlike(plain) & ~text.rlike(FINER), text.try_cast(kind))

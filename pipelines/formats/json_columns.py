@@ -16,21 +16,8 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    CharType,
-    DataType,
-    DateType,
-    DoubleType,
-    FloatType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-    VarcharType,
-)
 
 from kvorum.pipelines.faults import Unfit
 from kvorum.pipelines.formats.json_rows import BITS, Number, Reader, as_text, payload
@@ -38,15 +25,15 @@ from kvorum.pipelines.formats.json_rows import BITS, Number, Reader, as_text, pa
 Texts = list[bytes | None]
 Rows = list[dict[str, Any]]
 
-UNCHANGED: Final[dict[type[DataType], type]] = {
-    BooleanType: bool,
+UNCHANGED: Final[dict[type[T.DataType], type]] = {
+    T.BooleanType: bool,
     **dict.fromkeys(BITS, int),
-    DoubleType: float,
-    StringType: str,
+    T.DoubleType: float,
+    T.StringType: str,
 }
 """Values that Arrow holds as they are; it refuses integers out of range."""
-TIMES: Final = (DateType, TimestampType, TimestampNTZType)
-FLAT: Final[tuple[type[DataType], ...]] = (*UNCHANGED, *TIMES, FloatType, BinaryType, CharType, VarcharType)
+TIMES: Final = (T.DateType, T.TimestampType, T.TimestampNTZType)
+FLAT: Final[tuple[type[T.DataType], ...]] = (*UNCHANGED, *TIMES, T.FloatType, T.BinaryType, T.CharType, T.VarcharType)
 HIDE_DIGITS: Final = (float, dict, list)
 """Without Number: values that no longer show how a number was written."""
 TEXTS_KEPT: Final = 10_000
@@ -60,7 +47,7 @@ class Column:
     """One field of the records."""
 
     name: str
-    kind: DataType
+    kind: T.DataType
     unchanged: frozenset[type]
     convert: Callable[[Any], Any]
     convert_text: Callable[[Any], Any]
@@ -80,7 +67,7 @@ class ColumnReader:
     def decoded(self, data: "pa.Array[Any]") -> "pa.Array[Any]":
         """Return what texts say, as structs of value and error: the same as reader.decoded(data)."""
         kind = self.reader.kind
-        if not isinstance(kind, StructType) or not kind.names or len(set(kind.names)) < len(kind.names):
+        if not isinstance(kind, T.StructType) or not kind.names or len(set(kind.names)) < len(kind.names):
             return self.reader.decoded(data)
         if self.columns is None:
             self.is_flat = all(isinstance(field.dataType, FLAT) for field in kind.fields)
@@ -134,7 +121,7 @@ def payloads(texts: Texts) -> Texts:
     return [text[size:-1] if text and text.startswith(start) and text.endswith(b"}") else None for text in texts]
 
 
-def columns_of(reader: Reader, kind: StructType) -> list[Column]:
+def columns_of(reader: Reader, kind: T.StructType) -> list[Column]:
     """Return the fields with their conversions."""
     types, schemas = reader.types(), {one["field"]: one for one in (reader.schema or {}).get("fields", ())}
     columns = list[Column]()
@@ -234,7 +221,7 @@ def convert_values(column: Column, values: list[Any], is_flat: bool, doubtful: s
         if converted is not None:
             values[:] = map(converted.__getitem__, values)
             return
-    is_number = isinstance(column.kind, FloatType | DoubleType)
+    is_number = isinstance(column.kind, T.FloatType | T.DoubleType)
     for index, value in enumerate(values):
         if type(value) in column.unchanged or index in doubtful or index in nulls:
             continue

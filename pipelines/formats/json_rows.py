@@ -21,36 +21,14 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
+from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    ByteType,
-    CharType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-    VarcharType,
-    VariantType,
-)
 
 from kvorum.pipelines.faults import Unfit, shown
 from kvorum.pipelines.formats.base import FormatError
 from kvorum.pipelines.formats.rows import EXACT, by_row, fitted
 
-BITS: Final[Mapping[type[DataType], int]] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
+BITS: Final[Mapping[type[T.DataType], int]] = {T.ByteType: 8, T.ShortType: 16, T.IntegerType: 32, T.LongType: 64}
 NOT_FINITE: Final = ("NaN", "Infinity", "-Infinity", "+Infinity", "INF", "-INF", "+INF")
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROS: Final = timedelta(microseconds=1)
@@ -73,7 +51,7 @@ class Number(str):
 class Reader:
     """Reads texts of one schema."""
 
-    kind: DataType
+    kind: T.DataType
     schema: Schema = None
     connect: bool = False
     """Times and decimals are Kafka Connect's."""
@@ -97,17 +75,17 @@ class Reader:
         return by_row(data, self.function(), to_arrow_type(as_text(self.kind), timezone="UTC"))
 
 
-def as_text(kind: DataType) -> DataType:
+def as_text(kind: T.DataType) -> T.DataType:
     """Return a type with text in place of types that Arrow functions cannot return."""
     match kind:
-        case StructType():
-            return StructType([StructField(one.name, as_text(one.dataType), metadata=one.metadata) for one in kind])
-        case ArrayType():
-            return ArrayType(as_text(kind.elementType))
-        case MapType():
-            return MapType(as_text(kind.keyType), as_text(kind.valueType))
-        case VariantType() | CharType() | VarcharType():
-            return StringType()
+        case T.StructType():
+            return T.StructType([T.StructField(one.name, as_text(one.dataType), metadata=one.metadata) for one in kind])
+        case T.ArrayType():
+            return T.ArrayType(as_text(kind.elementType))
+        case T.MapType():
+            return T.MapType(as_text(kind.keyType), as_text(kind.valueType))
+        case T.VariantType() | T.CharType() | T.VarcharType():
+            return T.StringType()
         case _:
             return kind
 
@@ -192,7 +170,7 @@ class Types:
         self.defaults = defaults
         self.zone: tzinfo = UTC if zone in ("UTC", "Z") else ZoneInfo(zone)
 
-    def convert(self, kind: DataType, schema: Schema) -> Convert:
+    def convert(self, kind: T.DataType, schema: Schema) -> Convert:
         """Return the conversion of a value that may be null or missing."""
         plain = self.plain(kind, schema)
         default, is_required = None, False
@@ -213,34 +191,34 @@ class Types:
 
         return one
 
-    def plain(self, kind: DataType, schema: Schema) -> Convert:
+    def plain(self, kind: T.DataType, schema: Schema) -> Convert:
         """Return the conversion of a value that is not null."""
         schema = schema or {}
         match kind:
-            case StructType():
+            case T.StructType():
                 inner = {one["field"]: one for one in schema.get("fields", ())}
                 fields = [(one.name, self.convert(one.dataType, inner.get(one.name))) for one in kind.fields]
                 return partial(_struct, fields)
-            case ArrayType():
+            case T.ArrayType():
                 return partial(_array, self.convert(kind.elementType, schema.get("items")))
-            case MapType():
+            case T.MapType():
                 key = self.convert(kind.keyType, schema.get("keys"))
-                is_text = isinstance(kind.keyType, StringType)
+                is_text = isinstance(kind.keyType, T.StringType)
                 return partial(_map, key, self.convert(kind.valueType, schema.get("values")), is_text)
-            case DecimalType():
+            case T.DecimalType():
                 scale = int(schema["parameters"]["scale"]) if schema.get("parameters") else kind.scale
                 return partial(_connect_decimal, kind, scale) if self.connect else partial(_decimal, kind)
-            case TimestampType() | TimestampNTZType() if self.connect:
+            case T.TimestampType() | T.TimestampNTZType() if self.connect:
                 return _milliseconds
-            case DateType() if self.connect:
-                return _integer(IntegerType())
-            case TimestampType():
+            case T.DateType() if self.connect:
+                return _integer(T.IntegerType())
+            case T.TimestampType():
                 return partial(_timestamp, self.zone)
-            case TimestampNTZType():
+            case T.TimestampNTZType():
                 return partial(_timestamp, None)
-            case DateType():
+            case T.DateType():
                 return _date
-            case CharType() | VarcharType():
+            case T.CharType() | T.VarcharType():
                 return partial(_limited, kind.length)
             case _ if type(kind) in BITS:
                 return _integer(kind)
@@ -293,7 +271,7 @@ def _map(key: Convert, item: Convert, is_text: bool, value: Any) -> list[tuple[A
     return made
 
 
-def _integer(kind: DataType) -> Convert:
+def _integer(kind: T.DataType) -> Convert:
     low, high, name = -(1 << (BITS[type(kind)] - 1)), (1 << (BITS[type(kind)] - 1)) - 1, kind.simpleString()
 
     def one(value: Any) -> int:
@@ -306,7 +284,7 @@ def _integer(kind: DataType) -> Convert:
     return one
 
 
-LONG: Final = _integer(LongType())
+LONG: Final = _integer(T.LongType())
 
 
 def _milliseconds(value: Any) -> int:
@@ -380,7 +358,7 @@ def _binary(value: Any) -> bytes:
         raise Unfit(f"{shown(_written(value))} is not base64: {error}") from error
 
 
-def _decimal(kind: DecimalType, value: Any) -> Decimal:
+def _decimal(kind: T.DecimalType, value: Any) -> Decimal:
     if type(value) is not int and not isinstance(value, str):
         raise Unfit(f"{shown(_written(value))} is not a number")
     try:
@@ -389,7 +367,7 @@ def _decimal(kind: DecimalType, value: Any) -> Decimal:
         raise Unfit(f"{shown(_written(value))} is not a number") from error
 
 
-def _connect_decimal(kind: DecimalType, scale: int, value: Any) -> Decimal:
+def _connect_decimal(kind: T.DecimalType, scale: int, value: Any) -> Decimal:
     """Return Connect's decimal: base64 of the unscaled number, or a number (decimal.format NUMERIC)."""
     if type(value) in (int, Number):
         return _decimal(kind, value)
@@ -435,11 +413,11 @@ def _date(value: Any) -> date:
     raise Unfit(f"{shown(_written(value))} is not a date, such as 2024-01-31")
 
 
-PLAIN: Final[Mapping[type[DataType], Convert]] = {
-    BooleanType: _boolean,
-    DoubleType: _double,
-    FloatType: _float,
-    StringType: _string,
-    BinaryType: _binary,
-    VariantType: _written,
+PLAIN: Final[Mapping[type[T.DataType], Convert]] = {
+    T.BooleanType: _boolean,
+    T.DoubleType: _double,
+    T.FloatType: _float,
+    T.StringType: _string,
+    T.BinaryType: _binary,
+    T.VariantType: _written,
 }

@@ -20,23 +20,7 @@ from typing import Final, Literal
 from pydantic import Field as Option
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DataType,
-    DateType,
-    DecimalType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-    TimeType,
-    VariantType,
-)
+from pyspark.sql import types as T
 
 from kvorum.pipelines.formats import modules, schemas
 from kvorum.pipelines.formats.base import EXACT_TIMES, Coded, FormatError, FormatOptions, Typed
@@ -45,7 +29,7 @@ from kvorum.pipelines.formats.json_rows import Reader, as_text, checked
 
 MAY_BE_INEXACT: Final = r"\d[eE]|[\d.]{18,}"
 """Numbers with an exponent or many digits; also some text, which costs time only."""
-Leaf = Callable[[Column, DataType, DataType], Column]
+Leaf = Callable[[Column, T.DataType, T.DataType], Column]
 
 
 class JsonOptions(FormatOptions):
@@ -116,7 +100,7 @@ class JsonFormat:
             parsed = F.try_variant_get(parsed, "$.payload", "variant")
         doubtful = column.isNotNull() & (~fits | text.rlike(MAY_BE_INEXACT))
         check = modules.by_rows(
-            partial(checked, self.options.envelope), BooleanType(), F.when(doubtful, column), "json"
+            partial(checked, self.options.envelope), T.BooleanType(), F.when(doubtful, column), "json"
         )
         assert check.wrong is not None
         wrong = column.isNotNull() & (~fits | F.coalesce(check.wrong, F.lit(False)))
@@ -127,12 +111,12 @@ class JsonFormat:
     def write(self, value: Typed, spark: SparkSession) -> Coded:
         """Return a value's JSON."""
         column, kind = value.column, value.type
-        if self.options.connect and not isinstance(kind, VariantType):
+        if self.options.connect and not isinstance(kind, T.VariantType):
             wire = wire_type(kind, self.options)
             column, kind = converted(column, kind, wire, to_wire), wire
         nulls = {"ignoreNullFields": str(self.options.nulls == "drop").lower()}
         settings = EXACT_TIMES | nulls | self.options.spark_options()
-        if isinstance(kind, StructType | MapType | ArrayType | VariantType):
+        if isinstance(kind, T.StructType | T.MapType | T.ArrayType | T.VariantType):
             text = F.to_json(column, settings)
         else:
             inside = F.to_json(F.struct(column.alias("v")), settings)
@@ -149,34 +133,34 @@ class JsonFormat:
 # Connect's own numbers for times and decimals
 
 
-def wire_type(kind: DataType, options: JsonOptions) -> DataType:
+def wire_type(kind: T.DataType, options: JsonOptions) -> T.DataType:
     """Return the type that a type has in Connect's JSON."""
     match kind:
-        case TimestampType() | TimestampNTZType():
-            return LongType()
-        case DateType() | TimeType():
-            return IntegerType()
-        case DecimalType() if options.decimals == "BASE64":
-            return StringType()
-        case StructType():
+        case T.TimestampType() | T.TimestampNTZType():
+            return T.LongType()
+        case T.DateType() | T.TimeType():
+            return T.IntegerType()
+        case T.DecimalType() if options.decimals == "BASE64":
+            return T.StringType()
+        case T.StructType():
             inner = (
-                StructField(one.name, wire_type(one.dataType, options), metadata=one.metadata) for one in kind.fields
+                T.StructField(one.name, wire_type(one.dataType, options), metadata=one.metadata) for one in kind.fields
             )
-            return StructType(list(inner))
-        case ArrayType():
-            return ArrayType(wire_type(kind.elementType, options))
-        case MapType():
-            return MapType(kind.keyType, wire_type(kind.valueType, options))
+            return T.StructType(list(inner))
+        case T.ArrayType():
+            return T.ArrayType(wire_type(kind.elementType, options))
+        case T.MapType():
+            return T.MapType(kind.keyType, wire_type(kind.valueType, options))
         case _:
             return kind
 
 
-def converted(column: Column, kind: DataType, wanted: DataType, leaf: Leaf) -> Column:
+def converted(column: Column, kind: T.DataType, wanted: T.DataType, leaf: Leaf) -> Column:
     """Return a column of one type in another of the same shape, its leaves converted where they differ."""
     if kind == wanted:
         return column
     match kind, wanted:
-        case StructType(), StructType():
+        case T.StructType(), T.StructType():
             made = [
                 converted(column.getField(one.name), one.dataType, other.dataType, leaf).alias(
                     one.name, metadata=one.metadata or {}
@@ -184,26 +168,26 @@ def converted(column: Column, kind: DataType, wanted: DataType, leaf: Leaf) -> C
                 for one, other in zip(kind.fields, wanted.fields, strict=True)
             ]
             return F.when(column.isNotNull(), F.struct(*made))
-        case ArrayType(), ArrayType():
+        case T.ArrayType(), T.ArrayType():
             return F.transform(column, lambda item: converted(item, kind.elementType, wanted.elementType, leaf))
-        case MapType(), MapType():
+        case T.MapType(), T.MapType():
             return F.transform_values(column, lambda _, item: converted(item, kind.valueType, wanted.valueType, leaf))
         case _:
             return leaf(column, kind, wanted)
 
 
-def to_wire(column: Column, kind: DataType, wire: DataType) -> Column:
+def to_wire(column: Column, kind: T.DataType, wire: T.DataType) -> Column:
     """Return a time as milliseconds, a date as days, a decimal as base64."""
     match kind:
-        case TimestampType():
+        case T.TimestampType():
             return F.unix_millis(column)
-        case TimestampNTZType():
+        case T.TimestampNTZType():
             return F.unix_millis(column.cast("timestamp"))
-        case DateType():
+        case T.DateType():
             return F.unix_date(column)
-        case TimeType():
+        case T.TimeType():
             return F.time_to_millis(column).cast("int")
-        case DecimalType():
+        case T.DecimalType():
             return decimal_base64(column)
         case _:
             return column
@@ -225,17 +209,17 @@ def decimal_base64(column: Column) -> Column:
     return F.base64(F.unhex(F.when(negative, F.regexp_replace(digits, "^(?:FF)*(?=[89A-F].)", "")).otherwise(short)))
 
 
-def finer_than_milliseconds(column: Column, kind: DataType, path: str = "") -> Column | None:
+def finer_than_milliseconds(column: Column, kind: T.DataType, path: str = "") -> Column | None:
     """Return the message for a value with a time that Connect's milliseconds do not hold; None: the type has none."""
     match kind:
-        case StructType():
+        case T.StructType():
             inner = ((one.name, one.dataType, column.getField(one.name)) for one in kind.fields)
             found = [finer_than_milliseconds(each, type_, f"{path}.{name}".lstrip(".")) for name, type_, each in inner]
             there = [one for one in found if one is not None]
             return F.coalesce(*there) if there else None
-        case ArrayType() | MapType():
-            item = kind.elementType if isinstance(kind, ArrayType) else kind.valueType
-            items = column if isinstance(kind, ArrayType) else F.map_values(column)
+        case T.ArrayType() | T.MapType():
+            item = kind.elementType if isinstance(kind, T.ArrayType) else kind.valueType
+            items = column if isinstance(kind, T.ArrayType) else F.map_values(column)
             if finer_than_milliseconds(F.lit(None).cast(item), item) is None:
                 return None
 
@@ -245,10 +229,10 @@ def finer_than_milliseconds(column: Column, kind: DataType, path: str = "") -> C
                 return message
 
             return F.get(F.filter(F.transform(items, of_item), lambda one: one.isNotNull()), F.lit(0))
-        case TimestampType() | TimestampNTZType():
+        case T.TimestampType() | T.TimestampNTZType():
             micros = F.unix_micros(column.cast("timestamp"))
             text = column.cast("string")
-        case TimeType():
+        case T.TimeType():
             micros, text = F.time_to_micros(column), column.cast("string")
         case _:
             return None

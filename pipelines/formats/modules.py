@@ -6,21 +6,21 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 from pyspark.sql.pandas.functions import arrow_udf
-from pyspark.sql.types import DataType, StringType, StructField, StructType
 
 from kvorum.pipelines.formats.base import Coded
 
 Arrays = Callable[["pa.Array[Any]"], "pa.Array[Any]"]
 
 
-def by_rows(function: Arrays, kind: DataType, column: Column, what: str) -> Coded:
+def by_rows(function: Arrays, kind: T.DataType, column: Column, what: str) -> Coded:
     """Return a column converted by a function that returns structs of value and error; `what` begins the messages."""
 
     def run(data: pa.Array) -> pa.Array:
         return function(data)
 
-    result = StructType([StructField("value", kind), StructField("error", StringType())])
+    result = T.StructType([T.StructField("value", kind), T.StructField("error", T.StringType())])
     made = arrow_udf(run, returnType=result)(column)  # type: ignore[call-overload]
     message = made.getField("error")
     wrong = column.isNotNull() & message.isNotNull()

@@ -10,29 +10,17 @@ from pydantic import AfterValidator
 from pydantic import Field as Option
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    ByteType,
-    DataType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
-    StringType,
-    StructType,
-    VariantType,
-)
+from pyspark.sql import types as T
 
 from kvorum.pipelines.formats import csv_values, modules, schemas
 from kvorum.pipelines.formats.base import EXACT_TIMES, Coded, FormatError, FormatOptions, Typed
 from kvorum.pipelines.formats.csv_values import CORRUPT
 from kvorum.pipelines.formats.rows import text_decoded, text_encoded
 
-WIDTHS: Final[Mapping[str, tuple[DataType, int]]] = {
-    "short": (ShortType(), 2),
-    "integer": (IntegerType(), 4),
-    "long": (LongType(), 8),
+WIDTHS: Final[Mapping[str, tuple[T.DataType, int]]] = {
+    "short": (T.ShortType(), 2),
+    "integer": (T.IntegerType(), 4),
+    "long": (T.LongType(), 8),
 }
 """{format: (type, bytes)}."""
 
@@ -49,7 +37,7 @@ class BytesFormat:
 
     def write(self, value: Typed, spark: SparkSession) -> Coded:
         """Return bytes, or a text's bytes."""
-        if not isinstance(value.type, BinaryType | StringType):
+        if not isinstance(value.type, T.BinaryType | T.StringType):
             raise FormatError(f"format bytes takes bytes or text, not {value.type.simpleString()}")
         return Coded(column=value.column.cast("binary"))
 
@@ -83,7 +71,7 @@ class StringFormat:
     def read(self, column: Column, spark: SparkSession) -> Coded:
         """Return text; bytes that are not text fail."""
         if not self.options.is_utf8:
-            return modules.by_rows(partial(text_decoded, self.options.encoding), StringType(), column, "string")
+            return modules.by_rows(partial(text_decoded, self.options.encoding), T.StringType(), column, "string")
         text = column.cast("string")
         wrong = F.coalesce(~F.is_valid_utf8(text), F.lit(False))
         return Coded(column=F.when(~wrong, text), wrong=wrong, message="string: the bytes are not UTF-8")
@@ -91,14 +79,14 @@ class StringFormat:
     def write(self, value: Typed, spark: SparkSession) -> Coded:
         """Return the text's bytes."""
         match value.type:
-            case StructType() | ArrayType() | MapType():
+            case T.StructType() | T.ArrayType() | T.MapType():
                 text = F.to_json(value.column, {"ignoreNullFields": "false", **EXACT_TIMES})
-            case VariantType():
+            case T.VariantType():
                 text = F.try_variant_get(value.column, "$", "string")
             case _:
                 text = value.column.cast("string")
         if not self.options.is_utf8:
-            return modules.by_rows(partial(text_encoded, self.options.encoding), BinaryType(), text, "string")
+            return modules.by_rows(partial(text_encoded, self.options.encoding), T.BinaryType(), text, "string")
         return Coded(column=text.cast("binary"))
 
 
@@ -121,7 +109,7 @@ class NumberFormat:
 
     def write(self, value: Typed, spark: SparkSession) -> Coded:
         """Return the number's bytes; one that does not fit fails."""
-        if not isinstance(value.type, ByteType | ShortType | IntegerType | LongType):
+        if not isinstance(value.type, T.ByteType | T.ShortType | T.IntegerType | T.LongType):
             raise FormatError(f"format {self.name} takes an integer, not {value.type.simpleString()}")
         kind, size = WIDTHS[self.name]
         narrow = value.column.try_cast(kind)
@@ -175,6 +163,6 @@ class CsvFormat:
 
     def write(self, value: Typed, spark: SparkSession) -> Coded:
         """Return a struct's fields as a line."""
-        if not isinstance(value.type, StructType):
+        if not isinstance(value.type, T.StructType):
             raise FormatError(f"format csv takes fields, not {value.type.simpleString()}")
         return Coded(column=F.to_csv(value.column, EXACT_TIMES | self.options.spark_options()).cast("binary"))

@@ -17,23 +17,8 @@ from google.protobuf.message import DecodeError, Message
 from pydantic import Field as Option
 from pydantic import ValidationInfo, field_validator
 from pyspark.sql import Column, SparkSession
+from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
 
 from kvorum.pipelines.faults import Unfit, meant, shown
 from kvorum.pipelines.formats import modules
@@ -44,15 +29,15 @@ TIMESTAMP: Final = "google.protobuf.Timestamp"
 LENGTH: Final = 2
 """The wire type of strings, bytes and messages."""
 D = FieldDescriptor
-PLAIN: Final[dict[int, DataType]] = {
-    D.CPPTYPE_INT32: IntegerType(),
-    D.CPPTYPE_INT64: LongType(),
-    D.CPPTYPE_UINT32: LongType(),
-    D.CPPTYPE_UINT64: DecimalType(20, 0),
-    D.CPPTYPE_DOUBLE: DoubleType(),
-    D.CPPTYPE_FLOAT: FloatType(),
-    D.CPPTYPE_BOOL: BooleanType(),
-    D.CPPTYPE_ENUM: StringType(),
+PLAIN: Final[dict[int, T.DataType]] = {
+    D.CPPTYPE_INT32: T.IntegerType(),
+    D.CPPTYPE_INT64: T.LongType(),
+    D.CPPTYPE_UINT32: T.LongType(),
+    D.CPPTYPE_UINT64: T.DecimalType(20, 0),
+    D.CPPTYPE_DOUBLE: T.DoubleType(),
+    D.CPPTYPE_FLOAT: T.FloatType(),
+    D.CPPTYPE_BOOL: T.BooleanType(),
+    D.CPPTYPE_ENUM: T.StringType(),
 }
 
 
@@ -98,7 +83,7 @@ class ProtobufFormat:
 
     def write(self, value: Typed, spark: SparkSession) -> Coded:
         """Return a struct as a message's bytes; a field that the message does not have is refused."""
-        if not isinstance(value.type, StructType):
+        if not isinstance(value.type, T.StructType):
             raise FormatError(f"format protobuf takes fields, not {value.type.simpleString()}")
         descriptors = descriptors_of(self.options.descriptor)
         there = spark_type(descriptors, self.options.message).fieldNames()
@@ -106,7 +91,7 @@ class ProtobufFormat:
         if unknown:
             raise FormatError(f"{self.options.message} has no field {unknown[0]!r}; it has {', '.join(there)}")
         encode = partial(encoded, descriptors, self.options.message)
-        return modules.by_rows(encode, BinaryType(), value.column, "protobuf")
+        return modules.by_rows(encode, T.BinaryType(), value.column, "protobuf")
 
 
 def described(descriptors: bytes, message: str) -> Descriptor:
@@ -126,33 +111,33 @@ def described(descriptors: bytes, message: str) -> Descriptor:
         raise FormatError(f"message {message!r} is not in the descriptor file{hint or f': {error}'}") from error
 
 
-def spark_type(descriptors: bytes, message: str) -> StructType:
+def spark_type(descriptors: bytes, message: str) -> T.StructType:
     """Return a message's type. Raises FormatError."""
     return _struct(described(descriptors, message), ())
 
 
-def _struct(found: Descriptor, inside: tuple[str, ...]) -> StructType:
+def _struct(found: Descriptor, inside: tuple[str, ...]) -> T.StructType:
     if found.full_name in inside:
         raise FormatError(f"{found.full_name} is recursive: Spark has no type for it")
     deeper = (*inside, found.full_name)
-    return StructType([StructField(one.name, _type(one, deeper)) for one in found.fields])
+    return T.StructType([T.StructField(one.name, _type(one, deeper)) for one in found.fields])
 
 
-def _type(one: FieldDescriptor, inside: tuple[str, ...]) -> DataType:
+def _type(one: FieldDescriptor, inside: tuple[str, ...]) -> T.DataType:
     if _is_map(one):
         entry = one.message_type.fields_by_name
-        return MapType(_single(entry["key"], inside), _single(entry["value"], inside))
+        return T.MapType(_single(entry["key"], inside), _single(entry["value"], inside))
     kind = _single(one, inside)
-    return ArrayType(kind) if one.is_repeated else kind
+    return T.ArrayType(kind) if one.is_repeated else kind
 
 
-def _single(one: FieldDescriptor, inside: tuple[str, ...]) -> DataType:
+def _single(one: FieldDescriptor, inside: tuple[str, ...]) -> T.DataType:
     if one.type == D.TYPE_BYTES:
-        return BinaryType()
+        return T.BinaryType()
     if one.cpp_type == D.CPPTYPE_STRING:
-        return StringType()
+        return T.StringType()
     if one.message_type is not None:
-        return TimestampType() if one.message_type.full_name == TIMESTAMP else _struct(one.message_type, inside)
+        return T.TimestampType() if one.message_type.full_name == TIMESTAMP else _struct(one.message_type, inside)
     return PLAIN[one.cpp_type]
 
 
@@ -160,7 +145,7 @@ def _is_map(one: FieldDescriptor) -> bool:
     return one.message_type is not None and one.message_type.GetOptions().map_entry
 
 
-def decoded(descriptors: bytes, message: str, kind: StructType, data: "pa.Array[Any]") -> "pa.Array[Any]":
+def decoded(descriptors: bytes, message: str, kind: T.StructType, data: "pa.Array[Any]") -> "pa.Array[Any]":
     """Return messages as structs of `kind`; structs of value and error."""
     found = described(descriptors, message)
     make = message_factory.GetMessageClass(found)

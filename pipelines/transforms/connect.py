@@ -13,20 +13,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BeforeValidator
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DataType,
-    DateType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructType,
-    TimestampType,
-    VariantType,
-)
+from pyspark.sql import types as T
 
 from kvorum.pipelines import frames
 from kvorum.pipelines.transforms import conversions, patterns, values
@@ -77,8 +64,8 @@ def converted_fields(value: Value, purpose: str, wanted: Mapping[str, Convert], 
 def converted_whole(value: Value, convert: Convert) -> Change:
     """Return the change that replaces the whole key or value."""
     new, wrong = convert(value)
-    if isinstance(value.type, VariantType):
-        new = value.to(new.column.cast(VariantType()), VariantType())
+    if isinstance(value.type, T.VariantType):
+        new = value.to(new.column.cast(T.VariantType()), T.VariantType())
     return Change(columns={value.name: new}, wrong=wrong)
 
 
@@ -102,15 +89,15 @@ def insert_field(
     static_value: Text | None = None,
 ) -> Change:
     """Add fields of the record's own, or a fixed one. A tombstone stays one."""
-    moment: tuple[Column, DataType] = (F.col("timestamp"), TimestampType())
+    moment: tuple[Column, T.DataType] = (F.col("timestamp"), T.TimestampType())
     if value.schemaless:
-        moment = (F.unix_millis("timestamp"), LongType())
-    candidates: Sequence[tuple[str | None, tuple[Column, DataType]]] = (
-        (topic_field, (F.col("topic"), StringType())),
-        (partition_field, (F.col("partition"), IntegerType())),
-        (offset_field, (F.col("offset"), LongType())),
+        moment = (F.unix_millis("timestamp"), T.LongType())
+    candidates: Sequence[tuple[str | None, tuple[Column, T.DataType]]] = (
+        (topic_field, (F.col("topic"), T.StringType())),
+        (partition_field, (F.col("partition"), T.IntegerType())),
+        (offset_field, (F.col("offset"), T.LongType())),
         (timestamp_field, moment),
-        (static_field, (F.lit(static_value), StringType())),
+        (static_field, (F.lit(static_value), T.StringType())),
     )
     added = [Value(name=name, column=column, type=kind) for name, (column, kind) in candidates if name]
     if value.schemaless:
@@ -159,7 +146,7 @@ def replace_field(
     if new_names:
         flat = [F.lit(text) for pair in new_names.items() for text in pair]
         entries = F.transform_keys(entries, lambda key, _: F.coalesce(F.create_map(*flat)[key], key))
-    new = value.to(F.to_variant_object(entries), VariantType())
+    new = value.to(F.to_variant_object(entries), T.VariantType())
     return Change(columns={value.name: new}, wrong=only_objects(value, "ReplaceField"))
 
 
@@ -180,9 +167,9 @@ def mask_field(value: Value, *, fields: SomeNames, replacement: SomeText | None 
 
 def mask_variant(was: Value, replacement: str | None) -> Column:
     """Return the mask of a VARIANT, by the type of each row's value."""
-    kind, variant = F.schema_of_variant(was.column), VariantType()
+    kind, variant = F.schema_of_variant(was.column), T.VariantType()
 
-    def as_type(wanted: DataType) -> Column:
+    def as_type(wanted: T.DataType) -> Column:
         # A replacement that is no number cannot stand for one: null takes its place, Connect would fail the record.
         try:
             return mask("a field", wanted, replacement).cast(variant)
@@ -190,19 +177,19 @@ def mask_variant(was: Value, replacement: str | None) -> Column:
             return F.lit(None).cast(variant)
 
     is_real = (kind == "DOUBLE") | kind.startswith("DECIMAL")
-    numbers = F.when(kind == "BIGINT", as_type(LongType())).when(is_real, as_type(DoubleType()))
-    text = numbers.when(kind == "STRING", as_type(StringType()))
+    numbers = F.when(kind == "BIGINT", as_type(T.LongType())).when(is_real, as_type(T.DoubleType()))
+    text = numbers.when(kind == "STRING", as_type(T.StringType()))
     if replacement is not None:
         return text
     empty = F.when(kind.startswith("ARRAY"), F.parse_json(F.lit("[]"))).otherwise(F.parse_json(F.lit("{}")))
     return text.when(kind == "BOOLEAN", F.lit(False).cast(variant)).otherwise(empty)
 
 
-def mask(name: str, kind: DataType, replacement: str | None) -> Column:
+def mask(name: str, kind: T.DataType, replacement: str | None) -> Column:
     """Return what hides a field of a type. Raises TransformError for types that cannot be hidden, as in Connect."""
     if replacement is None:
         return _zero(name, kind)
-    if isinstance(kind, StringType):
+    if isinstance(kind, T.StringType):
         return F.lit(replacement).cast(kind)
     if isinstance(kind, Clock) or not isinstance(kind, conversions.NUMBERS):
         raise TransformError(f"cannot mask {name!r} of type {kind.simpleString()} with a replacement")
@@ -218,22 +205,22 @@ def mask(name: str, kind: DataType, replacement: str | None) -> Column:
     return F.lit(replacement).cast(kind)
 
 
-def _zero(name: str, kind: DataType) -> Column:
+def _zero(name: str, kind: T.DataType) -> Column:
     if isinstance(kind, conversions.NUMBERS):
         return F.lit(0).cast(kind)
     match kind:
-        case BooleanType():
+        case T.BooleanType():
             return F.lit(False)
-        case StringType():
+        case T.StringType():
             return F.lit("").cast(kind)
-        case DateType():
+        case T.DateType():
             return F.lit("1970-01-01").cast(kind)
-        case TimestampType():
+        case T.TimestampType():
             return F.timestamp_millis(F.lit(0))
-        case ArrayType():
+        case T.ArrayType():
             return F.array().cast(kind)
-        case MapType():
-            is_json = isinstance(kind.keyType, StringType)
+        case T.MapType():
+            is_json = isinstance(kind.keyType, T.StringType)
             return F.from_json(F.lit("{}"), kind.json()) if is_json else F.create_map().cast(kind)
         case _:
             raise TransformError(f"cannot mask {name!r} of type {kind.simpleString()}")
@@ -247,7 +234,7 @@ def value_to_key(value: Value, *, fields: SomeNames) -> Change:
     there = _named(value, fields, "ValueToKey", "the value has no field {}; it has {}")
     if value.schemaless:
         entries = F.when(value.column.isNotNull(), values.as_entries(list(there.values())))
-        new = value.to(F.to_variant_object(entries), VariantType())
+        new = value.to(F.to_variant_object(entries), T.VariantType())
     else:
         new = values.rebuilt(value, [there[name] for name in fields])
     key = Value(column=new.column, type=new.type)
@@ -257,7 +244,7 @@ def value_to_key(value: Value, *, fields: SomeNames) -> Change:
 def hoist_field(value: Value, *, field: str) -> Change:
     """Wrap the value in a field. Null as well: a tombstone becomes a value, as in Connect."""
     one = replace(value, name=field)
-    if isinstance(value.type, VariantType):
+    if isinstance(value.type, T.VariantType):
         column = F.to_variant_object(values.as_entries([one]))
         return Change(columns={value.name: Value(column=column, type=value.type)})
     column, kind = values.struct([one])
@@ -303,7 +290,7 @@ def flatten(value: Value, *, delimiter: str = ".") -> Change:
 
     def leaves(inside: Value, before: str) -> Iterator[Value]:
         for one in values.fields(inside, "Flatten"):
-            if isinstance(one.type, StructType):
+            if isinstance(one.type, T.StructType):
                 yield from leaves(one, f"{before}{one.name}{delimiter}")
             else:
                 yield replace(one, name=f"{before}{one.name}")
@@ -317,7 +304,7 @@ def set_schema_metadata(value: Value, *, schema_name: str | None = None, schema_
         raise TransformError("SetSchemaMetadata needs a schema: give the source's format one")
     said = {values.SCHEMA_NAME: schema_name, values.SCHEMA_VERSION: schema_version}
     metadata = {**value.metadata, **{key: what for key, what in said.items() if what is not None}}
-    if value.defaults and isinstance(value.type, StructType):
+    if value.defaults and isinstance(value.type, T.StructType):
         value = value.to(values.rebuilt(value, values.fields(value, "SetSchemaMetadata")).column, value.type)
     return Change(columns={value.name: replace(value, metadata=metadata)})
 
@@ -347,8 +334,8 @@ def cast(value: Value, *, spec: Annotated[SomeNames, BeforeValidator(_pairs), Af
     return converted_fields(value, "Cast", wanted)
 
 
-def _cast(was: Value, wanted: DataType) -> tuple[Value, Sequence[Wrong]]:
-    if isinstance(was.type, VariantType):
+def _cast(was: Value, wanted: T.DataType) -> tuple[Value, Sequence[Wrong]]:
+    if isinstance(was.type, T.VariantType):
         column: Column | None = conversions.by_instance(was.column, wanted)
     else:
         column = conversions.to_type(was.column, was.type, wanted)
@@ -407,7 +394,7 @@ def timestamp_router(
     named = F.replace(F.lit(topic_format), F.lit("${topic}"), F.col("topic"))
     named = F.replace(named, F.lit("${timestamp}"), moment)
     wrong = Wrong(when=F.col("timestamp").isNull(), message="TimestampRouter: the record has no timestamp")
-    return Change(columns={"topic": Value(column=named, type=StringType())}, wrong=[wrong])
+    return Change(columns={"topic": Value(column=named, type=T.StringType())}, wrong=[wrong])
 
 
 # Topics and records: RegexRouter, Filter
@@ -436,7 +423,7 @@ def regex_router(value: Value, *, regex: JavaPattern, replacement: str) -> Chang
     topic = F.col("topic")
     renamed = F.regexp_replace(topic, rf"\A(?:{regex})", replacement)
     column = F.when(matches(topic, regex), renamed).otherwise(topic)
-    return Change(columns={"topic": Value(column=column, type=StringType())})
+    return Change(columns={"topic": Value(column=column, type=T.StringType())})
 
 
 def drop(value: Value) -> Change:
@@ -463,7 +450,7 @@ def header_from(value: Value, *, fields: SomeNames, headers: SomeNames, operatio
     got = _named(value, fields, "HeaderFrom", "there is no field {}; there are {}")
     columns: dict[str, Value] = {}
     if operation == "move" and value.schemaless:
-        columns[value.name] = value.to(F.to_variant_object(values.without(value, fields)), VariantType())
+        columns[value.name] = value.to(F.to_variant_object(values.without(value, fields)), T.VariantType())
     elif operation == "move":
         left = [one for one in values.fields(value, "HeaderFrom") if one.name not in fields]
         columns[value.name] = values.rebuilt(value, left)
@@ -479,11 +466,11 @@ def check_header_from(options: Any) -> str | None:
 
 
 def _header(value: Value) -> Column:
-    if isinstance(value.type, VariantType):
+    if isinstance(value.type, T.VariantType):
         return F.try_variant_get(value.column, "$", "string").cast("binary")
     text = conversions.to_text(value.column, value.type)
     if text is None:
-        if not isinstance(value.type, StructType | ArrayType | MapType):
+        if not isinstance(value.type, T.StructType | T.ArrayType | T.MapType):
             raise TransformError(f"{value.type.simpleString()} cannot be a header")
         text = F.to_json(value.column, {"ignoreNullFields": "false"})
     return text.cast("binary")

@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, StringConstraints
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, DataType, StructField, StructType
+from pyspark.sql import types as T
 
 from kvorum.pipelines import frames
 from kvorum.pipelines.transforms.steps import Change, Wrong
@@ -58,9 +58,9 @@ def _applied(number: int, statement: str, frame: DataFrame) -> Change:
 
 def _change(frame: DataFrame, number: int, statement: str) -> Change:
     selected, condition = _parsed(frame.sparkSession, statement)
-    found: dict[str, tuple[Column, DataType]] = {}
+    found: dict[str, tuple[Column, T.DataType]] = {}
     (where,) = _fields(frame, condition)
-    if not isinstance(where.dataType, BooleanType):
+    if not isinstance(where.dataType, T.BooleanType):
         raise TransformError(f"the condition is of type {where.dataType.simpleString()}, not boolean")
     wrong = [_wrong(number, "the condition", condition)]
     for item in selected:
@@ -80,7 +80,7 @@ def _change(frame: DataFrame, number: int, statement: str) -> Change:
         raise TransformError(f"the result has the column value; {', '.join(found)} cannot be fields of it")
     if found:
         value = F.struct(*(column.alias(name) for name, (column, _) in found.items()))
-        kind = StructType([StructField(name, kind) for name, (_, kind) in found.items()])
+        kind = T.StructType([T.StructField(name, kind) for name, (_, kind) in found.items()])
         columns["value"] = Value(column=F.when(F.col("value").isNotNull(), value), type=kind)
     keep = F.coalesce(condition.getField(KEEP), condition.isNull())
     # Spark rejects here what a column alone does not show, as an aggregate function.
@@ -88,10 +88,10 @@ def _change(frame: DataFrame, number: int, statement: str) -> Change:
     return Change(columns=columns, keep=keep, wrong=wrong)
 
 
-def _fields(frame: DataFrame, tried: Column) -> StructType:
+def _fields(frame: DataFrame, tried: Column) -> T.StructType:
     """Return the fields of a struct column; a `*` is several of them."""
     made = frame.select(tried.alias("item")).schema["item"].dataType
-    assert isinstance(made, StructType), "a struct was selected"
+    assert isinstance(made, T.StructType), "a struct was selected"
     return made
 
 
