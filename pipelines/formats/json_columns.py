@@ -8,6 +8,7 @@ json_rows, whose result counts.
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import compress
@@ -21,6 +22,7 @@ from pyspark.sql.pandas.types import to_arrow_type
 
 from kvorum.pipelines.faults import Unfit
 from kvorum.pipelines.formats.json_rows import BITS, Number, Reader, as_text, payload
+from kvorum.pipelines.formats.rows import ARROW_ERRORS
 
 Texts = list[bytes | None]
 Rows = list[dict[str, Any]]
@@ -36,7 +38,7 @@ TIMES: Final = (T.DateType, T.TimestampType, T.TimestampNTZType)
 FLAT: Final[tuple[type[T.DataType], ...]] = (*UNCHANGED, *TIMES, T.FloatType, T.BinaryType, T.CharType, T.VarcharType)
 HIDE_DIGITS: Final = (float, dict, list)
 """Without Number: values that no longer show how a number was written."""
-TEXTS_KEPT: Final = 10_000
+TIMES_KEPT: Final = 10_000
 NAME: Final = re.compile(rb'"[ \t\r\n]*:')
 PAYLOAD: Final = re.compile(rb'"payload"[ \t\r\n]*:')
 QUOTE, COLON, BLANK = b'": '
@@ -50,8 +52,7 @@ class Column:
     kind: T.DataType
     unchanged: frozenset[type]
     convert: Callable[[Any], Any]
-    convert_text: Callable[[Any], Any]
-    """The same for text and null, with a memory: the same time comes often."""
+    """Of a time with a cache: the same time comes often."""
     arrow: pa.DataType
 
 
@@ -123,21 +124,20 @@ def payloads(texts: Texts) -> Texts:
 
 def columns_of(reader: Reader, kind: T.StructType) -> list[Column]:
     """Return the fields with their conversions."""
-    types, schemas = reader.types(), {one["field"]: one for one in (reader.schema or {}).get("fields", ())}
+    schemas = {one["field"]: one for one in (reader.schema or {}).get("fields", ())}
     columns = list[Column]()
     for field, arrow in zip(kind.fields, to_arrow_type(as_text(kind), timezone="UTC"), strict=True):
         schema = schemas.get(field.name)
         has_default = reader.defaults and schema is not None and schema.get("default") is not None
         takes_null = schema is None or (schema.get("optional") is True and not has_default)
         unchanged = [UNCHANGED[type(field.dataType)]] if type(field.dataType) in UNCHANGED else []
-        convert = types.convert(field.dataType, schema)
+        convert = reader.convert(field.dataType, schema)
         columns.append(
             Column(
                 name=field.name,
                 kind=field.dataType,
                 unchanged=frozenset([*unchanged, type(None)] if takes_null else unchanged),
-                convert=convert,
-                convert_text=lru_cache(TEXTS_KEPT)(convert),
+                convert=lru_cache(TIMES_KEPT, typed=True)(convert) if isinstance(field.dataType, TIMES) else convert,
                 arrow=arrow.type,
             )
         )
@@ -213,25 +213,21 @@ def convert_values(column: Column, values: list[Any], is_flat: bool, doubtful: s
     kinds = set(map(type, values))
     if kinds <= column.unchanged:
         return
-    if isinstance(column.kind, TIMES) and kinds <= {str, type(None)} and not nulls and not doubtful:
-        try:
-            converted = {value: column.convert_text(value) for value in set(values)}
-        except Exception:  # found again below, row by row
-            converted = None
-        if converted is not None:
-            values[:] = map(converted.__getitem__, values)
+    hidden = HIDE_DIGITS if is_flat and not isinstance(column.kind, T.FloatType | T.DoubleType) else ()
+    if kinds.isdisjoint(hidden):
+        with suppress(Exception):  # raised again below, where its row is known
+            values[:] = [value if type(value) in column.unchanged else column.convert(value) for value in values]
             return
-    is_number = isinstance(column.kind, T.FloatType | T.DoubleType)
     for index, value in enumerate(values):
         if type(value) in column.unchanged or index in doubtful or index in nulls:
             continue
         values[index] = None
-        if is_flat and not is_number and type(value) in HIDE_DIGITS:
+        if type(value) in hidden:
             doubtful.add(index)
             continue
         try:
             values[index] = column.convert(value)
-        except Exception:  # whatever it is: the reader reads the text again and names the fault
+        except Exception:  # the reader reads the text again and names the fault
             doubtful.add(index)
 
 
@@ -243,7 +239,7 @@ def arrays_of(columns: list[Column], lists: list[list[Any]], doubtful: set[int])
         for column, values in zip(columns, lists, strict=True):
             try:
                 arrays.append(pa.array(values if wanted is None else list(compress(values, wanted)), column.arrow))
-            except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            except ARROW_ERRORS:
                 doubtful.update(index for index, value in enumerate(values) if not _is_held(value, column.arrow))
                 break
         else:
@@ -253,6 +249,6 @@ def arrays_of(columns: list[Column], lists: list[list[Any]], doubtful: set[int])
 def _is_held(value: Any, arrow: pa.DataType) -> bool:
     try:
         pa.array([value], arrow)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+    except ARROW_ERRORS:
         return False
     return True

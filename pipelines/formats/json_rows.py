@@ -13,6 +13,7 @@ import math
 import re
 import struct
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal, InvalidOperation
@@ -61,18 +62,71 @@ class Reader:
     defaults: bool = True
     """Null becomes the field's default."""
 
-    def types(self) -> "Types":
-        """Return the conversions of values."""
-        return Types(connect=self.connect, zone=self.zone, defaults=self.defaults)
-
     def function(self) -> Callable[[bytes], Any]:
         """Return the function that reads one text; it raises Unfit. Raises FormatError for a type without JSON."""
-        convert = self.types().convert(self.kind, self.schema)
+        convert = self.convert(self.kind, self.schema)
         return lambda data: convert(payload(data) if self.envelope else parsed(data))
 
     def decoded(self, data: "pa.Array[Any]") -> "pa.Array[Any]":
         """Return what texts say, as structs of value and error. json_columns.ColumnReader is the faster form."""
         return by_row(data, self.function(), to_arrow_type(as_text(self.kind), timezone="UTC"))
+
+    def convert(self, kind: T.DataType, schema: Schema) -> Convert:
+        """Return the conversion of a value that may be null or missing."""
+        plain = self.plain(kind, schema)
+        default, is_required = None, False
+        if schema is not None:
+            is_required = schema.get("optional") is not True
+            if self.defaults and schema.get("default") is not None:
+                default = plain(DECODER.decode(json.dumps(schema["default"])))
+
+        if default is None and not is_required:
+            return lambda value: None if value is None else plain(value)
+
+        def one(value: Any) -> Any:
+            if value is not None:
+                return plain(value)
+            if default is None:
+                raise Unfit("required, but null or missing")
+            return default
+
+        return one
+
+    def plain(self, kind: T.DataType, schema: Schema) -> Convert:
+        """Return the conversion of a value that is not null."""
+        schema = schema or {}
+        match kind:
+            case T.StructType():
+                inner = {one["field"]: one for one in schema.get("fields", ())}
+                fields = [(one.name, self.convert(one.dataType, inner.get(one.name))) for one in kind.fields]
+                return partial(_struct, fields)
+            case T.ArrayType():
+                return partial(_array, self.convert(kind.elementType, schema.get("items")))
+            case T.MapType():
+                key = self.convert(kind.keyType, schema.get("keys"))
+                is_text = isinstance(kind.keyType, T.StringType)
+                return partial(_map, key, self.convert(kind.valueType, schema.get("values")), is_text)
+            case T.DecimalType():
+                scale = int(schema["parameters"]["scale"]) if schema.get("parameters") else kind.scale
+                return partial(_connect_decimal, kind, scale) if self.connect else partial(_decimal, kind)
+            case T.TimestampType() | T.TimestampNTZType() if self.connect:
+                return _milliseconds
+            case T.DateType() if self.connect:
+                return _integer(T.IntegerType())
+            case T.TimestampType():
+                return partial(_timestamp, UTC if self.zone in ("UTC", "Z") else ZoneInfo(self.zone))
+            case T.TimestampNTZType():
+                return partial(_timestamp, None)
+            case T.DateType():
+                return _date
+            case T.CharType() | T.VarcharType():
+                return partial(_limited, kind.length)
+            case _ if type(kind) in BITS:
+                return _integer(kind)
+            case _ if type(kind) in PLAIN:
+                return PLAIN[type(kind)]
+            case _:
+                raise FormatError(f"json: {kind.simpleString()} is not read from JSON: give the field another type")
 
 
 def as_text(kind: T.DataType) -> T.DataType:
@@ -159,73 +213,6 @@ def _constant(name: str) -> Any:
 
 
 DECODER: Final = json.JSONDecoder(object_pairs_hook=_object, parse_float=Number, parse_constant=_constant)
-
-
-class Types:
-    """The conversions of a schema."""
-
-    def __init__(self, *, connect: bool, zone: str, defaults: bool) -> None:
-        """Keep a reader's options."""
-        self.connect = connect
-        self.defaults = defaults
-        self.zone: tzinfo = UTC if zone in ("UTC", "Z") else ZoneInfo(zone)
-
-    def convert(self, kind: T.DataType, schema: Schema) -> Convert:
-        """Return the conversion of a value that may be null or missing."""
-        plain = self.plain(kind, schema)
-        default, is_required = None, False
-        if schema is not None:
-            is_required = schema.get("optional") is not True
-            if self.defaults and schema.get("default") is not None:
-                default = plain(DECODER.decode(json.dumps(schema["default"])))
-
-        if default is None and not is_required:
-            return lambda value: None if value is None else plain(value)
-
-        def one(value: Any) -> Any:
-            if value is not None:
-                return plain(value)
-            if default is None and is_required:
-                raise Unfit("required, but null or missing")
-            return default
-
-        return one
-
-    def plain(self, kind: T.DataType, schema: Schema) -> Convert:
-        """Return the conversion of a value that is not null."""
-        schema = schema or {}
-        match kind:
-            case T.StructType():
-                inner = {one["field"]: one for one in schema.get("fields", ())}
-                fields = [(one.name, self.convert(one.dataType, inner.get(one.name))) for one in kind.fields]
-                return partial(_struct, fields)
-            case T.ArrayType():
-                return partial(_array, self.convert(kind.elementType, schema.get("items")))
-            case T.MapType():
-                key = self.convert(kind.keyType, schema.get("keys"))
-                is_text = isinstance(kind.keyType, T.StringType)
-                return partial(_map, key, self.convert(kind.valueType, schema.get("values")), is_text)
-            case T.DecimalType():
-                scale = int(schema["parameters"]["scale"]) if schema.get("parameters") else kind.scale
-                return partial(_connect_decimal, kind, scale) if self.connect else partial(_decimal, kind)
-            case T.TimestampType() | T.TimestampNTZType() if self.connect:
-                return _milliseconds
-            case T.DateType() if self.connect:
-                return _integer(T.IntegerType())
-            case T.TimestampType():
-                return partial(_timestamp, self.zone)
-            case T.TimestampNTZType():
-                return partial(_timestamp, None)
-            case T.DateType():
-                return _date
-            case T.CharType() | T.VarcharType():
-                return partial(_limited, kind.length)
-            case _ if type(kind) in BITS:
-                return _integer(kind)
-            case _ if type(kind) in PLAIN:
-                return PLAIN[type(kind)]
-            case _:
-                raise FormatError(f"json: {kind.simpleString()} is not read from JSON: give the field another type")
 
 
 def _struct(fields: list[tuple[str, Convert]], value: Any) -> dict[str, Any]:
@@ -319,7 +306,7 @@ def _boolean(value: Any) -> bool:
 
 
 def _string(value: Any) -> str:
-    """Return a string; what is not one, as JSON (as Spark does)."""
+    """Return a string; another value as JSON, as Spark does."""
     text = value if isinstance(value, str) else _written(value)
     if not text.isascii():
         try:
@@ -405,11 +392,9 @@ def _zone(name: str | None) -> tzinfo | None:
 
 
 def _date(value: Any) -> date:
-    try:
-        if isinstance(value, str) and re.fullmatch(r"\d{4}-\d\d?-\d\d?", value):
+    if isinstance(value, str) and re.fullmatch(r"\d{4}-\d\d?-\d\d?", value):
+        with suppress(ValueError):
             return date(*map(int, value.split("-")))
-    except ValueError:
-        pass
     raise Unfit(f"{shown(_written(value))} is not a date, such as 2024-01-31")
 
 

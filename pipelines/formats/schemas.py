@@ -42,6 +42,7 @@ PLAIN: Final[Mapping[str, T.DataType]] = {
     "bytes": T.BinaryType(),
 }
 """Connect's types; JSON's envelope says float and double."""
+CONNECT_NAMES: Final = {type(kind): name for name, kind in reversed(PLAIN.items())}
 
 SPARKS: Final = (
     "array", "binary", "boolean", "byte", "char", "date", "decimal", "double", "float", "geography", "geometry",
@@ -50,18 +51,6 @@ SPARKS: Final = (
 )  # fmt: skip
 """The types' names in Spark's JSON form."""
 FILE: Final = "file:"
-
-CONNECT_NAMES: Final[Mapping[type[T.DataType], str]] = {
-    T.ByteType: "int8",
-    T.ShortType: "int16",
-    T.IntegerType: "int32",
-    T.LongType: "int64",
-    T.FloatType: "float",
-    T.DoubleType: "double",
-    T.BooleanType: "boolean",
-    T.StringType: "string",
-    T.BinaryType: "bytes",
-}
 
 
 def from_file(given: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
@@ -103,9 +92,7 @@ def from_data(found: Mapping[str, Any]) -> tuple[T.DataType, dict[str, Any]]:
     if not isinstance(inner, list | tuple) or not all(isinstance(one, Mapping) for one in inner):
         raise FormatError("the schema is neither Spark's nor Connect's: fields is a list of mappings")
     try:
-        if _is_connects(found):
-            return from_connect(found)
-        return T.StructType.fromJson(dict(found)), {}
+        return from_connect(found) if _is_connects(found) else (T.StructType.fromJson(dict(found)), {})
     except FormatError:
         raise
     except PySparkException as error:
@@ -190,9 +177,7 @@ def from_connect(schema: Mapping[str, Any]) -> tuple[T.DataType, dict[str, Any]]
     kind, name = str(schema.get("type")), str(schema.get("name") or "")
     metadata: dict[str, Any] = {}
     if name and (not name.startswith(LOGICAL) or name == TIME):
-        metadata[NAME] = name
-    if schema.get("version") is not None and NAME in metadata:
-        metadata[VERSION] = int(schema["version"])
+        metadata = {NAME: name, **({} if schema.get("version") is None else {VERSION: int(schema["version"])})}
     if schema.get("default") is not None:
         metadata[DEFAULT] = json.dumps(schema["default"])
     return _from_connect(kind, name, schema), metadata
@@ -226,15 +211,9 @@ def _from_connect(kind: str, name: str, schema: Mapping[str, Any]) -> T.DataType
 
 def to_connect(kind: T.DataType, metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return a type as a schema in Connect's JSON form: everything optional, as Spark's columns are."""
-    said = _to_connect(kind)
-    said["optional"] = True
-    if NAME in metadata:
-        said["name"] = metadata[NAME]
-    if VERSION in metadata:
-        said["version"] = metadata[VERSION]
-    if DEFAULT in metadata:
-        said["default"] = json.loads(metadata[DEFAULT])
-    return said
+    made = {**_to_connect(kind), "optional": True}
+    made |= {key: metadata[name] for key, name in (("name", NAME), ("version", VERSION)) if name in metadata}
+    return made | ({"default": json.loads(metadata[DEFAULT])} if DEFAULT in metadata else {})
 
 
 def _to_connect(kind: T.DataType) -> dict[str, Any]:
