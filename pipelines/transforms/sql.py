@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from kvorum.pipelines import frames
-from kvorum.pipelines.transforms.steps import Change, Wrong
+from kvorum.pipelines.transforms.steps import Change
 from kvorum.pipelines.transforms.values import TransformError, Value
 
 TABLE: Final = "records"
@@ -62,10 +62,10 @@ def _change(frame: DataFrame, number: int, statement: str) -> Change:
     (where,) = _fields(frame, condition)
     if not isinstance(where.dataType, T.BooleanType):
         raise TransformError(f"the condition is of type {where.dataType.simpleString()}, not boolean")
-    wrong = [_wrong(number, "the condition", condition)]
+    errors = [_error(number, "the condition", condition)]
     for item in selected:
         made = _fields(frame, item)
-        wrong.append(_wrong(number, f"column {made.names[0]}", item))
+        errors.append(_error(number, f"column {made.names[0]}", item))
         for field in made:
             if field.name in found:
                 raise TransformError(f"two columns are named {field.name!r}; name one of them with AS")
@@ -85,7 +85,7 @@ def _change(frame: DataFrame, number: int, statement: str) -> Change:
     keep = F.coalesce(condition.getField(KEEP), condition.isNull())
     # Spark rejects here what a column alone does not show, as an aggregate function.
     frame.where(keep).select("*", *(value.column for value in columns.values()))
-    return Change(columns=columns, keep=keep, wrong=wrong)
+    return Change(columns=columns, keep=keep, errors=errors)
 
 
 def _fields(frame: DataFrame, tried: Column) -> T.StructType:
@@ -95,8 +95,8 @@ def _fields(frame: DataFrame, tried: Column) -> T.StructType:
     return made
 
 
-def _wrong(number: int, what: str, tried: Column) -> Wrong:
-    return Wrong(when=tried.isNull(), message=f"sql: statement {number}: {what} cannot be computed")
+def _error(number: int, what: str, tried: Column) -> Column:
+    return F.when(tried.isNull(), f"sql: statement {number}: {what} cannot be computed")
 
 
 def _parsed(spark: SparkSession, statement: str) -> tuple[list[Column], Column]:

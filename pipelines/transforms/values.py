@@ -3,7 +3,8 @@
 Connect tells records with a schema from records without one. Here any type but VARIANT has a schema: what is in it is
 known when the plan is made. What is in a VARIANT is known row by row; it stays one whatever is done to it.
 
-Metadata of columns and struct fields, under the names of METADATA, hold the parts of a schema that are not types.
+Metadata of columns and struct fields hold the parts of a schema that are not types (formats/schemas.py): its name and
+version, a field's default as JSON text, and which integers are Connect's Time (milliseconds of the day).
 """
 
 import json
@@ -15,12 +16,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-SCHEMA_NAME: Final = "connect.name"
-SCHEMA_VERSION: Final = "connect.version"
-DEFAULT: Final = "connect.default"
-"""A field's default, as JSON text."""
-TIME_NAME: Final = "org.apache.kafka.connect.data.Time"
-"""Connect's Time is an integer here, milliseconds of the day: Spark's own TIME is off by default."""
+from kvorum.pipelines.formats.schemas import DEFAULT, NAME, TIME, VERSION
+
 MAP_OF_VARIANTS: Final = "map<string,variant>"
 
 
@@ -51,7 +48,7 @@ class Value:
     @property
     def seen(self) -> "Value":
         """Return it with the type that transforms see."""
-        is_clock = self.metadata.get(SCHEMA_NAME) == TIME_NAME and type(self.type) is T.IntegerType
+        is_clock = self.metadata.get(NAME) == TIME and type(self.type) is T.IntegerType
         return replace(self, type=Clock()) if is_clock else self
 
     def to(self, column: Column, kind: T.DataType) -> "Value":
@@ -60,7 +57,7 @@ class Value:
 
     def becoming(self, column: Column, kind: T.DataType, schema_name: str | None = None) -> "Value":
         """Return a value of another type, whose schema may have a name. Its default goes."""
-        metadata = {SCHEMA_NAME: schema_name, SCHEMA_VERSION: 1} if schema_name else {}
+        metadata = {NAME: schema_name, VERSION: 1} if schema_name else {}
         return replace(self, column=column, type=kind, metadata=metadata)
 
 
@@ -126,10 +123,15 @@ def item(value: Value, name: str) -> Value:
     return Value(name=name, column=F.when(~F.is_variant_null(got), got), type=T.VariantType())
 
 
+def of_map(value: Value, entries: Column) -> Value:
+    """Return a value without schema that holds a map."""
+    return value.to(F.to_variant_object(entries), T.VariantType())
+
+
 def put(value: Value, entries: Sequence[Value]) -> Value:
     """Return a value without schema with entries set, added where they are new; null where it was null."""
     kept = without(value, [entry.name for entry in entries])
-    return value.to(F.to_variant_object(F.map_concat(kept, as_entries(entries))), T.VariantType())
+    return of_map(value, F.map_concat(kept, as_entries(entries)))
 
 
 def without(value: Value, names: Sequence[str]) -> Column:
