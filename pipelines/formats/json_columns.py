@@ -63,7 +63,6 @@ class ColumnReader:
     reader: Reader
     columns: list[Column] | None = None
     is_flat: bool = False
-    decode_struct: Callable[[bytes], Any] | None = None
 
     def decoded(self, data: "pa.Array[Any]") -> "pa.Array[Any]":
         """Return what texts say, as structs of value and error: the same as reader.decoded(data)."""
@@ -73,20 +72,14 @@ class ColumnReader:
         if self.columns is None:
             self.is_flat = all(isinstance(field.dataType, FLAT) for field in kind.fields)
             self.columns = columns_of(self.reader, kind)
-            self.decode_struct = struct_decoder(self.columns) if self.is_flat else None
         whole: Texts = data.to_pylist()
         texts = payloads(whole) if self.reader.envelope else whole
         nulls = {index for index, text in enumerate(whole) if text is None} if data.null_count else set[int]()
-        doubtful = set[int]()
-        lists = None if nulls else complete_records(self.decode_struct, texts, len(self.columns))
-        is_complete = lists is not None
-        if lists is None:
-            rows, doubtful = parsed_rows(texts, None if self.is_flat else Number)
-            doubtful -= nulls
-            lists = [[row.get(column.name) for row in rows] for column in self.columns]
+        rows, doubtful = parsed_rows(texts, None if self.is_flat else Number)
+        doubtful -= nulls
+        lists = [[row.get(column.name) for row in rows] for column in self.columns]
         for column, values in zip(self.columns, lists, strict=True):
-            if not is_complete or len(column.unchanged) < 2:
-                convert_values(column, values, self.is_flat, doubtful, nulls)
+            convert_values(column, values, self.is_flat, doubtful, nulls)
         return self.joined(data, arrays_of(self.columns, lists, doubtful), doubtful, nulls)
 
     def joined(
@@ -142,30 +135,6 @@ def columns_of(reader: Reader, kind: T.StructType) -> list[Column]:
             )
         )
     return columns
-
-
-def struct_decoder(columns: list[Column]) -> Callable[[bytes], Any]:
-    """Return a decoder of texts that have each of the fields, with a value that is null or needs no conversion."""
-    kinds = [(UNCHANGED.get(type(column.kind), str) if column.arrow != pa.float32() else float) for column in columns]
-    fields = [(f"f{index}", kind | None) for index, kind in enumerate(kinds)]
-    names = {f"f{index}": column.name for index, column in enumerate(columns)}
-    return msgspec.json.Decoder(msgspec.defstruct("Record", fields, rename=names, gc=False)).decode
-
-
-def complete_records(decode: Callable[[bytes], Any] | None, texts: Texts, count: int) -> list[list[Any]] | None:
-    """Return the values of each field if all texts have each field once and no others; None otherwise, or if unsure."""
-    if decode is None or not texts:
-        return None
-    try:
-        decode(texts[0])  # type: ignore[arg-type]  # a null raises as any other wrong text
-        if any(names != count for names in names_at_most(texts[:1])):
-            return None
-        records = list(map(decode, texts))  # type: ignore[arg-type]
-    except Exception:  # whatever it is: the texts are read one by one
-        return None
-    if any(names != count for names in names_at_most(texts)):
-        return None
-    return list(map(list, zip(*map(msgspec.structs.astuple, records), strict=True)))
 
 
 def parsed_rows(texts: Texts, float_hook: Callable[[str], Any] | None) -> tuple[Rows, set[int]]:
