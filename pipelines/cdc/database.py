@@ -27,11 +27,7 @@ Connection: TypeAlias = psycopg.Connection[TupleRow]
 CONNECT_TIMEOUT_S = 15
 FETCH_ROWS = 5_000  # of a cursor: the memory a batch needs on this side
 SLOT_POLL_S = 0.2
-_SETTINGS = values.SESSION | {
-    "statement_timeout": "0",
-    "lock_timeout": "0",
-    "idle_in_transaction_session_timeout": "0",
-}
+_SETTINGS = values.SESSION | {"statement_timeout": "0", "lock_timeout": "0", "idle_in_transaction_session_timeout": "0"}
 
 
 class CaptureError(Exception):

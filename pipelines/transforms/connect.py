@@ -352,12 +352,7 @@ Precision = Literal["seconds", "milliseconds", "microseconds", "nanoseconds"]
 
 
 def timestamp_converter(
-    value: Value,
-    *,
-    target_type: Target,
-    field: str = "",
-    format: str = "",
-    unix_precision: Precision = "milliseconds",
+    value: Value, *, target_type: Target, field: str = "", format: str = "", unix_precision: Precision = "milliseconds"
 ) -> Change:
     """Convert between text, unix time, Date, Time and Timestamp. Null stays null; invalid text fails.
 
