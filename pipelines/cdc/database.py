@@ -7,17 +7,17 @@ has it (docs/decisions/0015).
 
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import LiteralString, TypeAlias, TypeVar
 
-import msgspec
 import psycopg
 from psycopg import sql
 from psycopg.rows import TupleRow
 
 from kvorum.pipelines.cdc import values
+from kvorum.pipelines.cdc.events import TableDescription
 from kvorum.pipelines.cdc.options import Options
 from kvorum.pipelines.cdc.pgoutput import Column, Relation, format_lsn, parse_lsn
 
@@ -27,11 +27,7 @@ Connection: TypeAlias = psycopg.Connection[TupleRow]
 CONNECT_TIMEOUT_S = 15
 FETCH_ROWS = 5_000  # of a cursor: the memory a batch needs on this side
 SLOT_POLL_S = 0.2
-_SETTINGS = values.SESSION | {
-    "statement_timeout": "0",
-    "lock_timeout": "0",
-    "idle_in_transaction_session_timeout": "0",
-}
+_SETTINGS = values.SESSION | {"statement_timeout": "0", "lock_timeout": "0", "idle_in_transaction_session_timeout": "0"}
 
 
 class CaptureError(Exception):
@@ -150,10 +146,11 @@ def find_slot(connection: Connection, name: str) -> Slot | None:
         "SELECT plugin, database, confirmed_flush_lsn::text, to_jsonb(s) ->> 'wal_status' "
         "FROM pg_replication_slots s WHERE slot_name = %s"
     )
-    for plugin, database, confirmed, status in ask(connection, query, name):
-        lsn = parse_lsn(confirmed or "0/0")
-        return Slot(plugin=plugin, database=database, confirmed_lsn=lsn, lost=status == "lost")
-    return None
+    found = [
+        Slot(plugin=plugin, database=database, confirmed_lsn=parse_lsn(confirmed or "0/0"), lost=status == "lost")
+        for plugin, database, confirmed, status in ask(connection, query, name)
+    ]
+    return found[0] if found else None
 
 
 def drop_slot(connection: Connection, options: Options) -> None:
@@ -245,57 +242,28 @@ FROM pg_publication_tables p JOIN pg_namespace n ON n.nspname = p.schemaname
 JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = p.tablename
 WHERE p.pubname = %s ORDER BY 1, 2
 """
+_BASE_TYPES = """
+WITH RECURSIVE base(type_oid, oid) AS (
+    SELECT oid, oid FROM pg_type WHERE oid = ANY(%s::oid[])
+    UNION ALL SELECT type_oid, typbasetype FROM base JOIN pg_type USING (oid) WHERE typtype = 'd'
+) SELECT type_oid, oid FROM base JOIN pg_type USING (oid) WHERE typtype <> 'd'
+"""
 _COLUMNS = """
 SELECT attname, atttypid, atttypmod FROM pg_attribute
 WHERE attrelid = %s::oid AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attnum
 """
 
 
-class LiveCatalog:
-    """A Catalog (events.py) that queries the database once for each table and type."""
-
-    def __init__(self, connection: Connection) -> None:
-        """Begin with nothing cached."""
-        self._connection = connection
-        self._keys: dict[int, list[str]] = {}
-        self._types: dict[int, int] = {}
-
-    def primary_key(self, relation_oid: int) -> list[str]:
-        """Return the columns of the primary key; none if there is none."""
-        if relation_oid not in self._keys:
-            self._keys[relation_oid] = [name for (name,) in ask(self._connection, _KEY, relation_oid, "d")]
-        return self._keys[relation_oid]
-
-    def base_type(self, type_oid: int) -> int:
-        """Return the type under a domain; the type itself if it is none, or was dropped."""
-        if type_oid < FIRST_CUSTOM_OID:
-            return type_oid
-        if type_oid not in self._types:
-            query = "SELECT typbasetype FROM pg_type WHERE oid = %s::oid AND typtype = 'd'"
-            rows = ask(self._connection, query, type_oid)
-            self._types[type_oid] = self.base_type(rows[0][0]) if rows else type_oid
-        return self._types[type_oid]
+def describe(connection: Connection, relation: Relation) -> TableDescription:
+    """Return a relation with what the catalog has on it: now, not when the log was written."""
+    key = tuple(name for (name,) in ask(connection, _KEY, relation.oid, "d"))
+    custom = [column.type_oid for column in relation.columns if column.type_oid >= FIRST_CUSTOM_OID]
+    base_types = dict(ask(connection, _BASE_TYPES, custom)) if custom else {}
+    return TableDescription(relation=relation, key=key, base_types=base_types)
 
 
-class CopiedTable(msgspec.Struct, frozen=True, kw_only=True):
-    """A table's description when it was copied, and the Catalog (events.py) of its rows."""
-
-    relation: Relation
-    key: tuple[str, ...]
-    base_types: dict[int, int]
-
-    def primary_key(self, relation_oid: int) -> Sequence[str]:
-        """Return the names of the key's columns."""
-        return self.key
-
-    def base_type(self, type_oid: int) -> int:
-        """Return the base type of a domain, or the type itself."""
-        return self.base_types.get(type_oid, type_oid)
-
-
-def published_tables(connection: Connection, options: Options) -> list[tuple[CopiedTable, sql.Composed]]:
+def published_tables(connection: Connection, options: Options) -> list[tuple[TableDescription, sql.Composed]]:
     """Return the tables of the publication that the options select, by name, with the statements that copy them."""
-    catalog = LiveCatalog(connection)
     found = []
     for schema, table, names, row_filter, oid, identity, kind in ask(connection, _TABLES, options.publication_name):
         if not options.selects(schema, table):
@@ -306,12 +274,9 @@ def published_tables(connection: Connection, options: Options) -> list[tuple[Cop
             for name, type_oid, modifier in ask(connection, _COLUMNS, oid)
             if names is None or name in names
         )
-        if not columns:
-            continue  # its rows have no values
-        relation = Relation(oid=oid, schema=schema, table=table, replica_identity=identity, columns=columns)
-        types = {column.type_oid: catalog.base_type(column.type_oid) for column in columns}
-        described = CopiedTable(relation=relation, key=tuple(catalog.primary_key(oid)), base_types=types)
-        found.append((described, _copy(relation, row_filter, only=kind != "p")))
+        if columns:  # otherwise its rows have no values
+            relation = Relation(oid=oid, schema=schema, table=table, replica_identity=identity, columns=columns)
+            found.append((describe(connection, relation), _copy(relation, row_filter, only=kind != "p")))
     return found
 
 

@@ -13,15 +13,15 @@ a consumer that keeps rows by key (a compacted topic, an upsert) has the table.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol, assert_never
+from typing import TypeAlias, assert_never
 
 import msgspec
 
 from kvorum.pipelines.cdc.options import Options
 from kvorum.pipelines.cdc.pgoutput import Begin, Change, Commit, Message, Missing, Other, Relation, Row, Truncate
-from kvorum.pipelines.cdc.values import Convert, converter
+from kvorum.pipelines.cdc.values import converter
 
 NEW_KEY, OLD_KEY = "__debezium.newkey", "__debezium.oldkey"  # headers of the two records of a changed key
 _ENCODER = msgspec.json.Encoder()
@@ -34,16 +34,17 @@ class StreamError(Exception):
     """The messages are inconsistent: a change of a relation that was not described, for example."""
 
 
-class Catalog(Protocol):
-    """Information on tables from the database that the log does not contain."""
+class TableDescription(msgspec.Struct, frozen=True, kw_only=True):
+    """A relation with what its messages do not contain. A snapshot stores it as JSON."""
 
-    def primary_key(self, relation_oid: int) -> Sequence[str]:
-        """Return the columns of the primary key; none if there is none."""
-        ...
+    relation: Relation
+    key: tuple[str, ...]
+    """Columns of the primary key; none if there is none."""
+    base_types: dict[int, int]
+    """Type under a domain, by the domain."""
 
-    def base_type(self, type_oid: int) -> int:
-        """Return the type under a domain; the type itself if it is none."""
-        ...
+
+Describe: TypeAlias = Callable[[Relation], TableDescription]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,27 +79,26 @@ class Table:
 
     __slots__ = ("convert", "key", "names", "placeholder", "relation", "selected", "topic")
 
-    def __init__(self, relation: Relation, options: Options, catalog: Catalog) -> None:
+    def __init__(self, relation: Relation, options: Options, describe: Describe) -> None:
         """Look up once what every row needs."""
         self.relation = relation
         self.selected = options.selects(relation.schema, relation.table)
         self.topic = topic_name(options.topic_prefix, relation.schema, relation.table)
         self.names = tuple(column.name for column in relation.columns)
-        self.convert: tuple[Convert, ...] = ()
-        self.key: tuple[str, ...] = ()
         self.placeholder = options.unavailable_value_placeholder
         if self.selected:
-            types = (catalog.base_type(column.type_oid) for column in relation.columns)
+            table = describe(relation)
+            types = (table.base_types.get(column.type_oid, column.type_oid) for column in relation.columns)
             self.convert = tuple(converter(type_oid, options.modes) for type_oid in types)
-            self.key = self._key_columns(options, catalog)
+            self.key = self._key_columns(options, table)
 
-    def _key_columns(self, options: Options, catalog: Catalog) -> tuple[str, ...]:
+    def _key_columns(self, options: Options, table: TableDescription) -> tuple[str, ...]:
         """Return the key's columns, in the order of the table."""
         relation = self.relation
         chosen = options.message_key_columns.get(f"{relation.schema}.{relation.table}")
         if chosen is None and relation.replica_identity in "di":
             return tuple(column.name for column in relation.columns if column.identity)
-        wanted = set(catalog.primary_key(relation.oid) if chosen is None else chosen)
+        wanted = set(table.key if chosen is None else chosen)
         found = tuple(name for name in self.names if name in wanted)
         return found if len(found) == len(wanted) else ()
 
@@ -130,7 +130,7 @@ class Envelopes:
     """Makes records of changes. `ts_ms` is when the batch was planned, the same for all its records."""
 
     def __init__(self, options: Options, version: str, ts_ms: int) -> None:
-        """Take the options and Kvorum's version."""
+        """Keep the options and Kvorum's version."""
         self.options = options
         self.version = version
         self.ts_ms = ts_ms
@@ -216,10 +216,10 @@ class Assembler:
     description is kept until its next one, also from transactions outside the range: it is sent once per session.
     """
 
-    def __init__(self, envelopes: Envelopes, catalog: Catalog, *, start: int, end: int) -> None:
+    def __init__(self, envelopes: Envelopes, describe: Describe, *, start: int, end: int) -> None:
         """Begin between two transactions."""
         self.envelopes = envelopes
-        self.catalog = catalog
+        self.describe = describe
         self.start, self.end = start, end
         self.tables: dict[int, Table] = {}
         self.transaction: Begin | None = None
@@ -233,7 +233,7 @@ class Assembler:
             case Commit():
                 self._commit(message)
             case Relation():
-                self.tables[message.oid] = Table(message, self.envelopes.options, self.catalog)
+                self.tables[message.oid] = Table(message, self.envelopes.options, self.describe)
             case Change():
                 table, origin = self._changed(lsn, message.relation_oid, message.operation)
                 if origin is not None:

@@ -8,7 +8,6 @@ Source: PostgreSQL's documentation, "Logical Replication Message Formats".
 import enum
 import re
 import struct
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -115,11 +114,11 @@ class _Reader:
 
     def __init__(self, data: bytes) -> None:
         self.data = data
-        self.position = 1  # behind the kind
+        self.position = 0
 
     def take(self, size: int) -> bytes:
         end = self.position + size
-        if size < 0 or end > len(self.data):
+        if end > len(self.data):
             raise DecodeError(f"{size} bytes wanted at {self.position} of {len(self.data)}")
         found = self.data[self.position : end]
         self.position = end
@@ -127,6 +126,13 @@ class _Reader:
 
     def unpack(self, layout: struct.Struct) -> tuple[int, ...]:
         return layout.unpack(self.take(layout.size))
+
+    def expect(self, kinds: bytes) -> bytes:
+        """Read the kind of a row."""
+        kind = self.take(1)
+        if kind not in kinds:
+            raise DecodeError(f"row kind {kind!r}, expected one of {kinds!r}")
+        return kind
 
     def string(self) -> str:
         end = self.data.find(b"\0", self.position)
@@ -138,9 +144,6 @@ class _Reader:
             raise DecodeError(f"a name that is not UTF-8 at {self.position}") from error
         self.position = end + 1
         return found
-
-    def kind(self) -> bytes:
-        return self.take(1)
 
     def row(self) -> Row:
         """Read a row. Half of all the time goes by here, so it does without the smaller steps above."""
@@ -169,88 +172,63 @@ class _Reader:
         return tuple(cells)
 
 
-def _begin(reader: _Reader) -> Message:
-    commit_lsn, commit_us, xid = reader.unpack(_BEGIN)
-    return Begin(commit_lsn=commit_lsn, commit_us=commit_us + EPOCH_US, xid=xid)
-
-
-def _commit(reader: _Reader) -> Message:
-    _, commit_lsn, end_lsn, commit_us = reader.unpack(_COMMIT)
-    return Commit(commit_lsn=commit_lsn, end_lsn=end_lsn, commit_us=commit_us + EPOCH_US)
-
-
-def _relation(reader: _Reader) -> Message:
-    (oid,) = reader.unpack(_OID)
-    schema, table = reader.string() or "pg_catalog", reader.string()
-    replica_identity = reader.kind().decode("latin-1")
-    (count,) = reader.unpack(_INT16)
-    columns = []
-    for _ in range(count):
-        flags, name = reader.kind()[0], reader.string()
-        type_oid, type_modifier = reader.unpack(_COLUMN_TYPE)
-        columns.append(Column(name=name, type_oid=type_oid, type_modifier=type_modifier, identity=bool(flags & 1)))
-    return Relation(oid=oid, schema=schema, table=table, replica_identity=replica_identity, columns=tuple(columns))
-
-
-def _expect(reader: _Reader, kinds: bytes) -> bytes:
-    kind = reader.kind()
-    if kind not in kinds:
-        raise DecodeError(f"row kind {kind!r}, expected one of {kinds!r}")
-    return kind
-
-
-def _insert(reader: _Reader) -> Message:
-    (oid,) = reader.unpack(_OID)
-    _expect(reader, b"N")
-    return Change(operation="c", relation_oid=oid, new=reader.row())
-
-
-def _update(reader: _Reader) -> Message:
-    (oid,) = reader.unpack(_OID)
-    kind, old = _expect(reader, b"KON"), None
-    if kind != b"N":
-        old = reader.row()
-        _expect(reader, b"N")
-    return Change(operation="u", relation_oid=oid, old=old, old_is_whole=kind == b"O", new=reader.row())
-
-
-def _delete(reader: _Reader) -> Message:
-    (oid,) = reader.unpack(_OID)
-    kind = _expect(reader, b"KO")
-    return Change(operation="d", relation_oid=oid, old=reader.row(), old_is_whole=kind == b"O")
-
-
-def _truncate(reader: _Reader) -> Message:
-    count, _ = reader.unpack(_TRUNCATE)
-    return Truncate(relation_oids=tuple(reader.unpack(_OID)[0] for _ in range(count)))
-
-
-_DECODERS: Mapping[int, Callable[[_Reader], Message]] = {
-    ord("B"): _begin,
-    ord("C"): _commit,
-    ord("R"): _relation,
-    ord("I"): _insert,
-    ord("U"): _update,
-    ord("D"): _delete,
-    ord("T"): _truncate,
-}
-
-
 def decode(data: bytes) -> Message:
     """Return the one message that `data` is.
 
     Raises: DecodeError if it is anything else; the stream cannot be followed any further then.
     """
-    if data[:1] in (b"O", b"Y", b"M"):
-        return Other(kind=data[:1].decode())
-    decoder = _DECODERS.get(data[0]) if data else None
-    if decoder is None:
-        raise DecodeError(f"a message of kind {data[:1]!r}")
-    reader = _Reader(data)
-    message = decoder(reader)
+    kind, reader = data[:1], _Reader(data)
+    if kind in (b"O", b"Y", b"M"):
+        return Other(kind=kind.decode())
+    reader.position = 1
+    message = _message(kind, reader)
     if reader.position != len(data):
-        raise DecodeError(f"{len(data) - reader.position} bytes after a message of kind {data[:1]!r}")
+        raise DecodeError(f"{len(data) - reader.position} bytes after a message of kind {kind!r}")
     return message
+
+
+def _message(kind: bytes, reader: _Reader) -> Message:
+    match kind:
+        case b"I" | b"U" | b"D":
+            return _change(kind, reader)
+        case b"B":
+            commit_lsn, commit_us, xid = reader.unpack(_BEGIN)
+            return Begin(commit_lsn=commit_lsn, commit_us=commit_us + EPOCH_US, xid=xid)
+        case b"C":
+            _, commit_lsn, end_lsn, commit_us = reader.unpack(_COMMIT)
+            return Commit(commit_lsn=commit_lsn, end_lsn=end_lsn, commit_us=commit_us + EPOCH_US)
+        case b"R":
+            return _relation(reader)
+        case b"T":
+            count, _ = reader.unpack(_TRUNCATE)
+            return Truncate(relation_oids=tuple(reader.unpack(_OID)[0] for _ in range(count)))
+        case _:
+            raise DecodeError(f"a message of kind {kind!r}")
+
+
+def _change(kind: bytes, reader: _Reader) -> Change:
+    (oid,), old = reader.unpack(_OID), None
+    before = reader.expect({b"I": b"N", b"U": b"KON", b"D": b"KO"}[kind])
+    if before != b"N":
+        old = reader.row()
+        if kind == b"D":
+            return Change(operation="d", relation_oid=oid, old=old, old_is_whole=before == b"O")
+        reader.expect(b"N")
+    operation: Literal["c", "u"] = "c" if kind == b"I" else "u"
+    return Change(operation=operation, relation_oid=oid, old=old, old_is_whole=before == b"O", new=reader.row())
+
+
+def _relation(reader: _Reader) -> Relation:
+    (oid,) = reader.unpack(_OID)
+    schema, table = reader.string() or "pg_catalog", reader.string()
+    replica_identity = reader.take(1).decode("latin-1")
+    (count,) = reader.unpack(_INT16)
+    columns = []
+    for _ in range(count):
+        flags, name = reader.take(1)[0], reader.string()
+        type_oid, type_modifier = reader.unpack(_COLUMN_TYPE)
+        columns.append(Column(name=name, type_oid=type_oid, type_modifier=type_modifier, identity=bool(flags & 1)))
+    return Relation(oid=oid, schema=schema, table=table, replica_identity=replica_identity, columns=tuple(columns))
 
 
 def parse_lsn(text: str) -> int:
@@ -269,8 +247,5 @@ def parse_line(line: bytes) -> Row:
     fields = line.removesuffix(b"\n").split(b"\t")
     if b"\\" not in line:
         return tuple(fields)
-    return tuple(None if field == rb"\N" else _COPY_ESCAPE.sub(_unescaped, field) for field in fields)
-
-
-def _unescaped(escape: re.Match[bytes]) -> bytes:
-    return _COPY_ESCAPES.get(escape[1], escape[1])
+    plain = lambda escape: _COPY_ESCAPES.get(escape[1], escape[1])  # noqa: E731
+    return tuple(None if field == rb"\N" else _COPY_ESCAPE.sub(plain, field) for field in fields)

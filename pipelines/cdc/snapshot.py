@@ -22,7 +22,8 @@ from psycopg import sql
 
 from kvorum.pipelines import durable
 from kvorum.pipelines.cdc import database
-from kvorum.pipelines.cdc.database import CaptureError, Connection, CopiedTable
+from kvorum.pipelines.cdc.database import CaptureError, Connection
+from kvorum.pipelines.cdc.events import TableDescription
 from kvorum.pipelines.cdc.options import Options
 from kvorum.pipelines.cdc.pgoutput import format_lsn
 
@@ -41,7 +42,7 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True):
     """A file of rows, of one table."""
 
     file: str
-    table: CopiedTable
+    table: TableDescription
     rows: int
     size: int
 
@@ -137,7 +138,7 @@ def _copy_tables(session: Connection, options: Options, folder: Path, generation
 
 
 def _copy_table(
-    session: Connection, statement: sql.Composed, table: CopiedTable, folder: Path, prefix: str, options: Options
+    session: Connection, statement: sql.Composed, table: TableDescription, folder: Path, prefix: str, options: Options
 ) -> Iterator[Chunk]:
     """Copy a table, and yield its chunks, each synced."""
     with session.cursor() as cursor, cursor.copy(statement) as copy:

@@ -8,8 +8,9 @@ slot.
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -24,7 +25,7 @@ from pyspark.sql.types import StructField, StructType
 from kvorum.pipelines import frames, plugins
 from kvorum.pipelines.cdc import database, snapshot
 from kvorum.pipelines.cdc import options as settings
-from kvorum.pipelines.cdc.database import CaptureError, Connection, LiveCatalog
+from kvorum.pipelines.cdc.database import CaptureError, Connection
 from kvorum.pipelines.cdc.events import Assembler, Envelopes, Origin, Record, Table
 from kvorum.pipelines.cdc.options import Options
 from kvorum.pipelines.cdc.pgoutput import Begin, decode, format_lsn, parse_line, parse_lsn
@@ -101,13 +102,7 @@ class Position:
     @classmethod
     def of_json(cls, offset: Offset) -> "Position":
         """Return the position of a stored offset."""
-        return cls(
-            generation=str(offset["generation"]),
-            chunk=int(offset["chunk"]),
-            chunks=int(offset["chunks"]),
-            lsn=parse_lsn(str(offset["lsn"])),
-            ts_ms=int(offset["ts_ms"]),
-        )
+        return cls(**{**offset, "lsn": parse_lsn(str(offset["lsn"]))})  # type: ignore[arg-type]  # lsn alone is text
 
     def in_snapshot(self) -> bool:
         """Return whether there are chunks left to read."""
@@ -290,7 +285,7 @@ class PostgresqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def _read_chunk(self, task: ChunkTask) -> Iterator[Record]:
         envelopes = Envelopes(self.options, plugins.own_version(), task.ts_ms)
-        table = Table(task.chunk.table.relation, self.options, task.chunk.table)
+        table = Table(task.chunk.table.relation, self.options, lambda relation: task.chunk.table)
         left = task.chunk.rows
         with (self.folder / task.chunk.file).open("rb") as file:
             for line in file:
@@ -304,7 +299,8 @@ class PostgresqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
     def _read_log(self, task: LogTask) -> Iterator[Record]:
         envelopes = Envelopes(self.options, plugins.own_version(), task.ts_ms)
         with database.connect(self.options) as asking, database.connect(self.options) as reading:
-            assembler = Assembler(envelopes, LiveCatalog(asking), start=task.start, end=task.end)
+            describe = partial(database.describe, asking)
+            assembler = Assembler(envelopes, describe, start=task.start, end=task.end)
             for lsn, data in database.peek(reading, self.options, task.end):
                 yield from assembler.feed(lsn, decode(data))
 
@@ -314,33 +310,24 @@ def _now_ms() -> int:
 
 
 def _batches(records: Iterable[Record]) -> Iterator[pa.RecordBatch]:
-    """Yield records as columns."""
+    """Yield records as columns; those that a row does not have are null."""
     schema = to_arrow_schema(SCHEMA, timezone="UTC")
-    rows: list[Record] = []
+    rows: list[dict[str, object]] = []
     size = 0
     for record in records:
-        rows.append(record)
+        rows.append(
+            {
+                "key": record.key,
+                "value": record.value,
+                "topic": record.topic,
+                "timestamp": record.timestamp_us,
+                "timestampType": CREATE_TIME,
+                "headers": [{"key": name, "value": value} for name, value in record.headers] or None,
+            }
+        )
         size += len(record.value or b"")
         if len(rows) == BATCH_ROWS or size >= BATCH_BYTES:
-            yield _batch(rows, schema)
+            yield pa.RecordBatch.from_pylist(rows, schema)
             rows, size = [], 0
     if rows:
-        yield _batch(rows, schema)
-
-
-def _batch(rows: Sequence[Record], schema: pa.Schema) -> pa.RecordBatch:
-    nothing = [None] * len(rows)
-    columns: Mapping[str, Sequence[object]] = {
-        "key": [row.key for row in rows],
-        "value": [row.value for row in rows],
-        "topic": [row.topic for row in rows],
-        "partition": nothing,
-        "offset": nothing,
-        "timestamp": [row.timestamp_us for row in rows],
-        "timestampType": [CREATE_TIME] * len(rows),
-        "headers": [
-            [{"key": name, "value": value} for name, value in row.headers] if row.headers else None for row in rows
-        ],
-    }
-    arrays = [pa.array(columns[field.name], type=field.type) for field in schema]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+        yield pa.RecordBatch.from_pylist(rows, schema)

@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, TypeAlias
 
 Convert: TypeAlias = Callable[[str], object]
@@ -41,6 +42,8 @@ _DATE = re.compile(r"(\d{4,})-(\d\d)-(\d\d)( BC)?")
 _TIME = re.compile(r"(\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?")
 _TIMESTAMP = re.compile(r"(\d{4,}-\d\d-\d\d) ([0-9:.]+)(\+00)?( BC)?")
 _BOUNDS = re.compile(r"(\[-?\d+:-?\d+\])+=")
+_ARRAY_ITEM = re.compile(r'"((?:[^"\\]|\\.)*)"|([^{},"]+)|[{},]', re.DOTALL)
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +76,7 @@ def date_days(text: str) -> object:
     """Return a date as days since 1970; infinity and -infinity stay text."""
     match = _DATE.fullmatch(text)
     if match is None:
-        return text  # infinity, -infinity
+        return text
     year = int(match[1])
     return days_of(1 - year if match[4] else year, int(match[2]), int(match[3]))
 
@@ -111,65 +114,39 @@ def _hex(text: str) -> object:
     return text[2:]
 
 
-def _array(element: Convert) -> Convert:
-    def convert(text: str) -> object:
-        bounds = _BOUNDS.match(text)
-        return parse_array(text[bounds.end() :] if bounds else text, element)
-
-    return convert
-
-
 def parse_array(text: str, element: Convert) -> list[object]:
-    """Return the lists that an array's text (`{1,NULL,"a,b"}`, any number of dimensions) writes down.
+    """Return the lists of an array's text (`{1,NULL,"a,b"}`, any number of dimensions, with or without its bounds).
 
     Raises: ValueError if it is no array with the delimiter comma.
     """
-    if not (text.startswith("{") and text.endswith("}")):
-        raise ValueError(f"not an array: {text[:40]}")
+    bounds = _BOUNDS.match(text)
+    position = bounds.end() if bounds else 0
     top: list[object] = []
-    stack, position = [top], 1
+    stack = [top]
     while position < len(text):
-        character = text[position]
-        if character == "{":
-            inner: list[object] = []
-            stack[-1].append(inner)
-            stack.append(inner)
-            position += 1
-        elif character == "}":
+        match = _ARRAY_ITEM.match(text, position)
+        if match is None or not (text.startswith("{", position) or stack[1:]):
+            break
+        position = match.end()
+        quoted, plain = match.groups()
+        if quoted is not None:
+            stack[-1].append(element(_ESCAPE.sub(r"\1", quoted)))
+        elif plain is not None:
+            stack[-1].append(None if plain == "NULL" else element(plain))
+        elif match[0] == "{":
+            stack[-1].append([])
+            stack.append(stack[-1][-1])  # type: ignore[arg-type]
+        elif match[0] == "}":
             stack.pop()
-            position += 1
-        elif character == ",":
-            position += 1
-        else:
-            value, position = _array_item(text, position)
-            stack[-1].append(None if value is None else element(value))
-    if stack:
-        raise ValueError(f"unterminated array: {text[:40]}")
-    return top
-
-
-def _array_item(text: str, position: int) -> tuple[str | None, int]:
-    """Return the value that starts here, and the position behind it."""
-    if text[position] != '"':
-        end = position
-        while text[end] not in ",}":
-            end += 1
-        found = text[position:end]
-        return (None if found == "NULL" else found), end
-    characters: list[str] = []
-    position += 1
-    while text[position] != '"':
-        if text[position] == "\\":
-            position += 1
-        characters.append(text[position])
-        position += 1
-    return "".join(characters), position + 1
+    if position < len(text) or len(stack) != 1 or len(top) != 1:
+        raise ValueError(f"not an array: {text[:40]}")
+    return top[0]  # type: ignore[return-value]
 
 
 def converter(type_oid: int, modes: Modes) -> Convert:
     """Return the function for values of one type. One without a form of its own stays text (uuid, json, enums...)."""
     if type_oid in ARRAYS:
-        return _array(converter(ARRAYS[type_oid], modes))
+        return partial(parse_array, element=converter(ARRAYS[type_oid], modes))
     if type_oid == TIMESTAMPTZ:
         return _iso_timestamp  # Debezium's ZonedTimestamp, in every mode
     if modes.time == "microseconds" and type_oid in (DATE, TIME, TIMESTAMP):

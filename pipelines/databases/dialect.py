@@ -9,7 +9,7 @@ import decimal
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -180,13 +180,13 @@ class Growth:
     def timestamp(self) -> str | None:
         """Return the SQL of a row's time."""
         names = [self.dialect.column(name) for name in self.timestamps]
-        return None if not names else names[0] if len(names) == 1 else f"COALESCE({', '.join(names)})"
+        return f"COALESCE({', '.join(names)})" if len(names) > 1 else names[0] if names else None
 
     @property
     def columns(self) -> list[str]:
         """Return the SQL of a position's values."""
-        both = (self.timestamp, None if self.incrementing is None else self.dialect.column(self.incrementing))
-        return [each for each in both if each is not None]
+        number = [] if self.incrementing is None else [self.dialect.column(self.incrementing)]
+        return number if self.timestamp is None else [self.timestamp, *number]
 
     def beyond(self, start: Position | None, end: Position | None, skip: int | None = None) -> Statement:
         """Return the query of the last position in (start, end], or with `skip` of the one so many rows after start."""
@@ -244,18 +244,16 @@ def quoted(name: str) -> str:
 def exact_decimal(text: str, kind: DecimalType) -> decimal.Decimal:
     """Return a number's text as a decimal of this type. Raises ValueError if it would not be the same number."""
     exact = decimal.Context(prec=kind.precision, traps=[decimal.Inexact, decimal.InvalidOperation])
-    try:
+    with suppress(decimal.DecimalException):
         number = exact.quantize(decimal.Decimal(text), decimal.Decimal(1).scaleb(-kind.scale))
-    except decimal.DecimalException:
-        number = None
-    if number is None or not number.is_finite():
-        raise ValueError(f"not a {kind.simpleString()}")
-    return number
+        if number.is_finite():
+            return number
+    raise ValueError(f"not a {kind.simpleString()}")
 
 
-def within(number: int, limits: range, what: str) -> int:
-    """Return the number. Raises ValueError if it is outside the limits."""
-    if number not in limits:
+def within(number: object, limits: range, what: str) -> int:
+    """Return a number. Raises ValueError if it is outside the limits, or text that is no number (infinity)."""
+    if not isinstance(number, int) or number not in limits:
         raise ValueError(f"not {what}")
     return number
 
@@ -264,22 +262,21 @@ def dialect_of(url: str, user: str | None = None, password: str | None = None) -
     """Return the dialect of a database by its URL. Raises DatabaseError for one there is none for."""
     # Imported here: a driver that is not installed matters only to its users.
     plain = url.removeprefix("jdbc:")
-    scheme = plain.partition(":")[0].lower()
-    if scheme == "sqlite":
+    scheme, _, path = plain.partition(":")
+    if scheme.lower() == "sqlite":
         from kvorum.pipelines.databases.sqlite import Sqlite
 
-        path = plain.partition(":")[2]
         path = path.removeprefix("///")  # SQLAlchemy's form: three slashes, then the path
         if not path or path == ":memory:":
             raise DatabaseError(f"{url}: a file is required; an in-memory database is not visible to other processes")
         return Sqlite(path)
-    if scheme in ("postgresql", "postgres"):
+    if scheme.lower() in ("postgresql", "postgres"):
         try:
             from kvorum.pipelines.databases.postgresql import Postgresql
         except ModuleNotFoundError as error:
             raise DatabaseError("PostgreSQL needs psycopg: pip install 'psycopg[binary]'") from error
         return Postgresql(postgresql_settings(plain, user, password))
-    raise DatabaseError(f"{url}: unsupported scheme {scheme!r}; use sqlite or postgresql")
+    raise DatabaseError(f"{url}: unsupported scheme {scheme.lower()!r}; use sqlite or postgresql")
 
 
 def postgresql_settings(url: str, user: str | None, password: str | None) -> dict[str, str]:
@@ -289,8 +286,7 @@ def postgresql_settings(url: str, user: str | None, password: str | None) -> dic
         port = parts.port
     except ValueError as error:
         raise DatabaseError(f"{url}: {error}") from error
-    names = {"ssl": "sslmode"}  # JDBC's name for it
-    given = {names.get(key, key): value for key, value in parse_qsl(parts.query)}
+    given = {"sslmode" if key == "ssl" else key: value for key, value in parse_qsl(parts.query)}  # ssl: JDBC's name
     if given.get("sslmode") == "true":
         given["sslmode"] = "require"
     found = {

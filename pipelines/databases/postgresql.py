@@ -16,20 +16,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 import psycopg
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    ShortType,
-    StringType,
-    TimestampType,
-)
+from pyspark.sql import types as T
 from typing_extensions import override
 
 from kvorum.pipelines.cdc import values
@@ -68,14 +55,12 @@ def boolean(text: str) -> bool:
 
 def date(text: str) -> int:
     """Return a date as days since 1970. Raises ValueError for infinity and for years that Spark does not have."""
-    days = values.date_days(text)
-    return within(days if isinstance(days, int) else DAYS.stop, DAYS, "a date from year 1 to 9999")
+    return within(values.date_days(text), DAYS, "a date from year 1 to 9999")
 
 
 def timestamp(text: str) -> int:
     """Return a time as microseconds since 1970. Raises ValueError for infinity and years that Spark does not have."""
-    micros = values.timestamp_micros(text)
-    return within(micros if isinstance(micros, int) else TIMES_US.stop, TIMES_US, "a time from year 1 to 9999")
+    return within(values.timestamp_micros(text), TIMES_US, "a time from year 1 to 9999")
 
 
 def binary(text: str) -> bytes:
@@ -94,19 +79,19 @@ class Text(psycopg.adapt.Loader):
         return bytes(data)
 
 
-LONG = (LongType(), partial(integer, bits=64, name="bigint"))
-TYPES: Mapping[int, tuple[DataType, Callable[[str], object]]] = {
-    16: (BooleanType(), boolean),
-    17: (BinaryType(), binary),
+LONG = (T.LongType(), partial(integer, bits=64, name="bigint"))
+TYPES: Mapping[int, tuple[T.DataType, Callable[[str], object]]] = {
+    16: (T.BooleanType(), boolean),
+    17: (T.BinaryType(), binary),
     20: LONG,
-    21: (ShortType(), partial(integer, bits=16, name="smallint")),
-    23: (IntegerType(), partial(integer, bits=32, name="int")),
+    21: (T.ShortType(), partial(integer, bits=16, name="smallint")),
+    23: (T.IntegerType(), partial(integer, bits=32, name="int")),
     26: LONG,
-    700: (FloatType(), float),
-    701: (DoubleType(), float),
-    1082: (DateType(), date),
-    1114: (TimestampType(), timestamp),
-    1184: (TimestampType(), timestamp),
+    700: (T.FloatType(), float),
+    701: (T.DoubleType(), float),
+    1082: (T.DateType(), date),
+    1114: (T.TimestampType(), timestamp),
+    1184: (T.TimestampType(), timestamp),
 }
 """{oid: what it is read as, the function from PostgreSQL's text}. numeric is in spark_type; all others are text."""
 CONVERTERS = dict(TYPES.values())
@@ -154,7 +139,7 @@ class Postgresql(Dialect):
             raise DatabaseError(f"{where}: {str(error).strip()}") from error
 
     @override
-    def columns(self, connection: Connection, relation: str) -> list[tuple[str, DataType]]:
+    def columns(self, connection: Connection, relation: str) -> list[tuple[str, T.DataType]]:
         try:
             with closing(connection.cursor()) as cursor:
                 cursor.execute(f"SELECT * FROM {relation} LIMIT 0")
@@ -182,8 +167,8 @@ class Postgresql(Dialect):
         return cursor
 
     @override
-    def converter(self, kind: DataType) -> Convert:
-        exact = partial(exact_decimal, kind=kind) if isinstance(kind, DecimalType) else None
+    def converter(self, kind: T.DataType) -> Convert:
+        exact = partial(exact_decimal, kind=kind) if isinstance(kind, T.DecimalType) else None
         convert: Callable[[str], object] = exact or CONVERTERS.get(kind, str)
         return lambda value: convert(value.decode())
 
@@ -214,10 +199,10 @@ class Postgresql(Dialect):
         return isinstance(error, psycopg.Error) and (error.sqlstate or "").startswith(PASSING)
 
 
-def spark_type(oid: int, modifier: int) -> DataType:
+def spark_type(oid: int, modifier: int) -> T.DataType:
     """Return what a type is read as, by its oid and its modifier (-1: none)."""
     if oid != values.NUMERIC or modifier < 0:
-        return TYPES[oid][0] if oid in TYPES else StringType()
+        return TYPES[oid][0] if oid in TYPES else T.StringType()
     precision, scale = (modifier - 4) >> 16, ((modifier - 4) & 0x7FF ^ 0x400) - 0x400  # the scale has a sign
     digits = max(precision, scale) if scale >= 0 else precision - scale
-    return DecimalType(digits, max(scale, 0)) if digits <= DECIMAL_DIGITS_MAX else StringType()
+    return T.DecimalType(digits, max(scale, 0)) if digits <= DECIMAL_DIGITS_MAX else T.StringType()

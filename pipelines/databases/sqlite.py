@@ -18,22 +18,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    LongType,
-    StringType,
-    TimestampType,
-)
+from pyspark.sql import types as T
 from typing_extensions import override
 
 from kvorum.pipelines.databases.dialect import (
     DAY_US,
-    DAYS,
     DECIMAL_DIGITS_MAX,
     TIMES_US,
     Connection,
@@ -54,13 +43,17 @@ DOUBLE_DIGITS = 15
 DECIMAL = re.compile(r"(?:DECIMAL|NUMERIC)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 FRACTION = re.compile(r"[.,]\d{6}(\d+)")
-TIMES = ("TIMESTAMP", "DATETIME")
+TIME = "a time from year 1 to 9999"
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 MICROSECOND = datetime.timedelta(microseconds=1)
 
 
 class InvalidText(bytes):
     """Stored as text, but not UTF-8."""
+
+
+STORAGE = {str: "TEXT", InvalidText: "TEXT that is not UTF-8", bytes: "BLOB", int: "INTEGER", float: "REAL"}
+"""Names of storage classes, by the type of the driver's value."""
 
 
 def text_of(data: bytes) -> str | InvalidText:
@@ -71,76 +64,62 @@ def text_of(data: bytes) -> str | InvalidText:
         return InvalidText(data)
 
 
-def storage(value: Any) -> str:
-    """Return the name of a value's storage class."""
-    names = ((str, "TEXT"), (InvalidText, "TEXT that is not UTF-8"), (bytes, "BLOB"), (int, "INTEGER"))
-    return next((name for kind, name in names if isinstance(value, kind)), "REAL")
-
-
-def wrong(value: Any, wanted: str) -> ValueError:
-    """Return the error for a value that a column of a declared type has no place for."""
-    return ValueError(f"stored as {storage(value)}, not {wanted}")
+def stored(value: Any, wanted: str, *kinds: type) -> Any:
+    """Return a value of one of the storage classes. Raises ValueError for one that the declared type does not hold."""
+    if type(value) not in kinds:
+        raise ValueError(f"stored as {STORAGE[type(value)]}, not {wanted}")
+    return value
 
 
 def integer(value: Any) -> int:
     """Return a value of a column with affinity INTEGER. Raises ValueError."""
-    if not isinstance(value, int):
-        raise wrong(value, "an INTEGER")
-    return value
+    return int(stored(value, "an INTEGER", int))
 
 
 def real(value: Any) -> float:
     """Return a value of a column of floating-point numbers. Raises ValueError, for large integers too."""
-    if not isinstance(value, int | float) or float(value) != value:
-        raise wrong(value, "a REAL")
-    return float(value)
+    is_exact = isinstance(value, int) and float(value) == value
+    return float(value if is_exact else stored(value, "a REAL", float))
 
 
 def text(value: Any) -> str:
     """Return a value of a column of text or without a type: a number as its shortest text. Raises ValueError."""
-    if isinstance(value, bytes):
-        raise wrong(value, "TEXT")
-    return str(value)
+    return str(stored(value, "TEXT", str, int, float))
 
 
 def blob(value: Any) -> bytes:
     """Return a value of a column of bytes. Raises ValueError."""
-    if not isinstance(value, bytes) or isinstance(value, InvalidText):
-        raise wrong(value, "a BLOB")
-    return value
+    return bytes(stored(value, "a BLOB", bytes))
 
 
 def boolean(value: Any) -> bool:
     """Return 0, 1, or the words false and true. Raises ValueError for others."""
     found = {0: False, 1: True, "false": False, "true": True}.get(value.lower() if isinstance(value, str) else value)
     if found is None or isinstance(value, float):
-        raise ValueError(f"{storage(value)} that is not 0, 1, false or true")
+        raise ValueError(f"{STORAGE[type(value)]} that is not 0, 1, false or true")
     return found
 
 
-def number(value: Any, kind: DecimalType) -> decimal.Decimal:
+def number(value: Any, kind: T.DecimalType) -> decimal.Decimal:
     """Return a decimal. A REAL is its shortest text: 0.1 is not the double's 55 digits. Raises ValueError."""
-    if isinstance(value, bytes) or not NUMBER.fullmatch(str(value)):
-        raise wrong(value, "a number")
-    return exact_decimal(str(value), kind)
+    digits = str(value)
+    return exact_decimal(digits if NUMBER.fullmatch(digits) else stored(value, "a number"), kind)
 
 
 def instant(value: Any) -> int:
     """Return a stored time as microseconds since 1970. Raises ValueError."""
     if isinstance(value, int):
-        micros = value * 1000
-    elif isinstance(value, str):
-        finer = FRACTION.search(value)
-        if finer and finer[1].strip("0"):
-            raise ValueError("finer than microseconds")
-        try:
-            found = datetime.datetime.fromisoformat(value)
-        except ValueError as error:
-            raise ValueError("not a time of ISO 8601 from year 1 to 9999") from error
-        micros = ((found if found.tzinfo else found.replace(tzinfo=datetime.UTC)) - EPOCH) // MICROSECOND
-    else:
-        raise wrong(value, "TEXT (ISO 8601) or an INTEGER (milliseconds)")
-    return within(micros, TIMES_US, "a time from year 1 to 9999")
+        return within(value * 1000, TIMES_US, TIME)
+    written = stored(value, "TEXT (ISO 8601) or an INTEGER (milliseconds)", str)
+    finer = FRACTION.search(written)
+    if finer and finer[1].strip("0"):
+        raise ValueError("finer than microseconds")
+    try:
+        found = datetime.datetime.fromisoformat(written)
+    except ValueError as error:
+        raise ValueError("not a time of ISO 8601 from year 1 to 9999") from error
+    micros = ((found if found.tzinfo else found.replace(tzinfo=datetime.UTC)) - EPOCH) // MICROSECOND
+    return within(micros, TIMES_US, TIME)
 
 
 def date(value: Any) -> int:
@@ -148,17 +127,17 @@ def date(value: Any) -> int:
     days, rest = divmod(instant(value), DAY_US)
     if rest:
         raise ValueError("has a time of day, which a DATE does not have")
-    return within(days, DAYS, "a date from year 1 to 9999")
+    return days
 
 
-CONVERTERS: Mapping[DataType, Convert] = {
-    LongType(): integer,
-    DoubleType(): real,
-    StringType(): text,
-    BinaryType(): blob,
-    BooleanType(): boolean,
-    DateType(): date,
-    TimestampType(): instant,
+CONVERTERS: Mapping[T.DataType, Convert] = {
+    T.LongType(): integer,
+    T.DoubleType(): real,
+    T.StringType(): text,
+    T.BinaryType(): blob,
+    T.BooleanType(): boolean,
+    T.DateType(): date,
+    T.TimestampType(): instant,
 }
 
 
@@ -192,7 +171,7 @@ class Sqlite(Dialect):
             raise DatabaseError(f"{self.path}: {error}") from error
 
     @override
-    def columns(self, connection: Connection, relation: str) -> list[tuple[str, DataType]]:
+    def columns(self, connection: Connection, relation: str) -> list[tuple[str, T.DataType]]:
         """A view of the connection's own shows the declared types through a query."""
         try:
             with closing(connection.cursor()) as cursor:
@@ -207,13 +186,12 @@ class Sqlite(Dialect):
 
     @override
     def rows(self, connection: Connection, statement: Statement, count: int) -> Cursor:
-        """SQLite computes rows as they are fetched."""
         connection.text_factory = text_of
         return connection.execute(*statement)
 
     @override
-    def converter(self, kind: DataType) -> Convert:
-        return partial(number, kind=kind) if isinstance(kind, DecimalType) else CONVERTERS[kind]
+    def converter(self, kind: T.DataType) -> Convert:
+        return partial(number, kind=kind) if isinstance(kind, T.DecimalType) else CONVERTERS[kind]
 
     @override
     def shown(self, value: Any) -> str | int | float:
@@ -225,10 +203,9 @@ class Sqlite(Dialect):
                 return f"x'{value.hex()}'"
             case float() if not math.isfinite(value):
                 return str(value)
-            case int() | float() | str():
-                return value
             case _:
-                raise AssertionError(f"SQLite has no {type(value)}")
+                assert isinstance(value, int | float | str)
+                return value
 
     @override
     def to_database(self, value: Any) -> Any:
@@ -252,9 +229,9 @@ class Sqlite(Dialect):
         return f"{seconds} ELSE {expression} / 1000.0 END <= {now} - {delay_ms / 1000.0!r}"
 
     @override
-    def type_name(self, kind: DataType) -> str:
+    def type_name(self, kind: T.DataType) -> str:
         """Affinity NUMERIC would make a double of a long decimal; TEXT keeps every digit."""
-        is_long = isinstance(kind, DecimalType) and kind.precision > DOUBLE_DIGITS
+        is_long = isinstance(kind, T.DecimalType) and kind.precision > DOUBLE_DIGITS
         return ("TEXT " if is_long else "") + super().type_name(kind)
 
     @override
@@ -262,24 +239,26 @@ class Sqlite(Dialect):
         return isinstance(error, sqlite3.OperationalError) and ("locked" in str(error) or "busy" in str(error))
 
 
-def spark_type(declared: str) -> DataType:
-    """Return what a declared type is read as: by name, else by SQLite's rules of affinity, in their order."""
+AFFINITIES: Mapping[T.DataType, tuple[str, ...]] = {
+    T.LongType(): ("INT",),
+    T.StringType(): ("CHAR", "CLOB", "TEXT", "JSON", "UUID"),
+    T.BinaryType(): ("BLOB",),
+    T.DoubleType(): ("REAL", "FLOA", "DOUB", "DEC", "NUM"),
+}
+"""SQLite's rules of affinity in their order: a part of the declared type decides."""
+
+
+def spark_type(declared: str) -> T.DataType:
+    """Return what a declared type is read as: by name, else by its affinity."""
     name = declared.upper()
     exact = DECIMAL.search(name)
-    if any(name.startswith(word) for word in TIMES):
-        return TimestampType()
+    if name.startswith(("TIMESTAMP", "DATETIME")):
+        return T.TimestampType()
     if name == "DATE":
-        return DateType()
+        return T.DateType()
     if name.startswith("BOOL"):
-        return BooleanType()
+        return T.BooleanType()
     if exact and int(exact[2] or 0) <= int(exact[1]) <= DECIMAL_DIGITS_MAX and int(exact[1]):
-        return DecimalType(int(exact[1]), int(exact[2] or 0))
-    if "INT" in name:
-        return LongType()
-    if any(word in name for word in ("CHAR", "CLOB", "TEXT", "JSON", "UUID")):
-        return StringType()
-    if "BLOB" in name:
-        return BinaryType()
-    if any(word in name for word in ("REAL", "FLOA", "DOUB", "DEC", "NUM")):
-        return DoubleType()
-    return StringType()  # an expression's column has no type, and text can hold whatever comes
+        return T.DecimalType(int(exact[1]), int(exact[2] or 0))
+    found = (kind for kind, parts in AFFINITIES.items() if any(part in name for part in parts))
+    return next(found, T.StringType())  # an expression's column has no type, and text can hold whatever comes

@@ -1,17 +1,21 @@
 """Avro: plain, or behind Confluent's five bytes.
 
-`schema` is the one that is wanted. What was written with an older one is read with that (`writer.schema`; behind the
-five bytes: `schemas`, by their id) and comes out in the wanted one by Avro's rules: fields added need defaults.
+`schema` is the reader's schema. Records written with an older one are read with that (`writer.schema`; behind the five
+bytes: `schemas`, by their id) and converted by Avro's rules: fields added need defaults.
 
-Rows are read and written by fastavro in Spark's Python workers. Logical types are read and written by functions of our
-own: fastavro rounds a decimal to its precision, cuts a time to milliseconds and has no years beyond Python's.
+Types: a union of null and one type is that type. A union of int and long is a long, of float and double a double;
+others are rejected. Logical types: date, timestamp-millis and -micros, local-timestamp-*, decimal, uuid (as text);
+time-* are read as their numbers.
+
+Rows are read and written by fastavro in Spark's Python workers. Logical types are converted here: fastavro rounds a
+decimal to its precision, cuts a time to milliseconds and has no years beyond Python's.
 """
 
 import io
+import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
 from typing import Annotated, Any, Final, Literal, Self
@@ -19,42 +23,185 @@ from typing import Annotated, Any, Final, Literal, Self
 import fastavro
 import pyarrow as pa
 from fastavro.read import LOGICAL_READERS
+from fastavro.schema import SchemaParseException, UnknownType
 from fastavro.validation import ValidationError, validate
 from pydantic import AfterValidator, model_validator
 from pydantic import Field as Option
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    DataType,
-    DecimalType,
-    MapType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from typing_extensions import override
 
-from kvorum.pipelines.faults import Unfit, shown
-from kvorum.pipelines.formats import avro_schemas, modules, schemas
-from kvorum.pipelines.formats.base import Coded, FormatError, FormatOptions, Typed
-from kvorum.pipelines.formats.rows import EXACT, as_float, by_row, fitted
+from kvorum.pipelines.faults import Unfit, meant, shown
+from kvorum.pipelines.formats import schemas
+from kvorum.pipelines.formats.base import Coded, Format, FormatError
+from kvorum.pipelines.formats.rows import EXACT, as_float, by_row, by_rows, fitted
 
 MAGIC: Final = 0
 PREFIX_BYTES: Final = 5
 INTEGERS: Final = {"int": 32, "long": 64}
 MILLISECONDS: Final = ("timestamp-millis", "local-timestamp-millis")
 MICROSECONDS: Final = ("timestamp-micros", "local-timestamp-micros")
+PLAIN: Final[Mapping[str, T.DataType]] = {
+    "boolean": T.BooleanType(),
+    "int": T.IntegerType(),
+    "long": T.LongType(),
+    "float": T.FloatType(),
+    "double": T.DoubleType(),
+    "bytes": T.BinaryType(),
+    "string": T.StringType(),
+}
+NAMED: Final[Mapping[str, T.DataType]] = {"enum": T.StringType(), "fixed": T.BinaryType()}
+NESTED: Final = ("record", "array", "map")
+LOGICAL: Final[Mapping[tuple[str, str], T.DataType]] = {
+    ("int", "date"): T.DateType(),
+    ("long", "timestamp-millis"): T.TimestampType(),
+    ("long", "timestamp-micros"): T.TimestampType(),
+    ("long", "local-timestamp-millis"): T.TimestampNTZType(),
+    ("long", "local-timestamp-micros"): T.TimestampNTZType(),
+}
+WIDENED: Final = {frozenset({"int", "long"}): T.LongType(), frozenset({"float", "double"}): T.DoubleType()}
+WRITTEN: Final[Mapping[type[T.DataType], str | dict[str, str]]] = {
+    **{type(kind): name for name, kind in PLAIN.items()},
+    **{type(kind): {"type": name, "logicalType": logical} for (name, logical), kind in LOGICAL.items()},
+    T.ByteType: "int",
+    T.ShortType: "int",
+    T.TimeType: {"type": "long", "logicalType": "time-micros"},
+}
+"""Schemas that Spark's types make; of two logical types of one Spark type the later."""
 Convert = Callable[[Any], Any]
-Leaf = Callable[[Mapping[str, Any], DataType], Convert]
-
-Schema = Annotated[str | dict[str, Any] | list[Any], AfterValidator(avro_schemas.checked)]
+Leaf = Callable[[Mapping[str, Any], T.DataType], Convert]
 
 
-class AvroOptions(FormatOptions):
-    """Schemas are Avro's JSON, as text, as a mapping, or as `file:PATH`."""
+# Schemas
+
+
+def parsed(given: Any) -> Any:
+    """Return a schema as data, checked. Raises FormatError."""
+    found = schemas.from_file(given)
+    try:
+        if isinstance(found, str) and found.lstrip()[:1] in ("{", "[", '"'):
+            found = json.loads(found)
+        _for_fastavro(found)
+        return _without_times(found)
+    except json.JSONDecodeError as error:
+        raise FormatError(f"{schemas.named(given)}the Avro schema is not JSON: {error}") from error
+    except UnknownType as error:
+        # A name that is none; or the mapping that says it, if the name stands for a type with parts.
+        name = error.name.get("type") if isinstance(error.name, dict) else error.name
+        reason: Any = f"unknown type {name!r}{meant(str(name), (*PLAIN, *NAMED, *NESTED))}"
+    except KeyError as error:
+        reason = f"{error} is missing"
+    except (SchemaParseException, TypeError, ValueError) as error:
+        reason = error
+    raise FormatError(f"{schemas.named(given)}not an Avro schema: {reason}")
+
+
+def _for_fastavro(schema: Any) -> Any:
+    """Return a copy of a schema as fastavro needs it: it writes into what it parses."""
+    return fastavro.parse_schema(json.loads(json.dumps(schema)))
+
+
+def _without_times(schema: Any) -> Any:
+    """Return a schema whose times of the day are plain numbers: Spark's own TIME is off by default."""
+    match schema:
+        case list():
+            return [_without_times(one) for one in schema]
+        case dict():
+            is_time = str(schema.get("logicalType", "")).startswith("time-")
+            return {key: _without_times(one) for key, one in schema.items() if not (is_time and key == "logicalType")}
+        case _:
+            return schema
+
+
+def spark_type(schema: Any) -> T.DataType:
+    """Return the type that a schema's data have. Raises FormatError for what has none."""
+    return _type(schema, {}, ())
+
+
+def _type(schema: Any, named: dict[str, Any], inside: tuple[str, ...]) -> T.DataType:
+    if isinstance(schema, list):
+        kinds = [one for one in schema if one != "null"]
+        plain = frozenset(one if isinstance(one, str) else str(one.get("type")) for one in kinds)
+        if len(kinds) == 1:
+            return _type(kinds[0], named, inside)
+        if plain in WIDENED:
+            return WIDENED[plain]
+        raise FormatError(f"a union of {', '.join(sorted(plain))} has no type in Spark: give the field one type")
+    if isinstance(schema, str):
+        if schema in PLAIN:
+            return PLAIN[schema]
+        if schema in inside:
+            raise FormatError(f"{schema!r} is recursive: Spark has no type for it")
+        if schema in named:
+            return _type(named[schema], named, inside)
+        raise FormatError(f"Avro's {schema!r} has no type in Spark")
+    kind, logical = schema.get("type"), schema.get("logicalType")
+    if "name" in schema:
+        named[schema["name"]] = schema
+    match kind:
+        case "record":
+            deeper = (*inside, schema["name"])
+            return T.StructType(
+                [T.StructField(one["name"], _type(one["type"], named, deeper)) for one in schema["fields"]]
+            )
+        case "array":
+            return T.ArrayType(_type(schema["items"], named, inside))
+        case "map":
+            return T.MapType(T.StringType(), _type(schema["values"], named, inside))
+        case "bytes" | "fixed" if logical == "decimal":
+            precision, most = int(schema["precision"]), schemas.DECIMAL_PRECISION
+            if precision > most:
+                raise FormatError(f"a decimal of {precision} digits: Spark's have {most} at most")
+            return T.DecimalType(precision, int(schema.get("scale", 0)))
+        case str() if (kind, logical) in LOGICAL:
+            return LOGICAL[kind, str(logical)]
+        case str() if kind in NAMED:
+            return NAMED[kind]
+        case _:
+            return _type(kind, named, inside)
+
+
+def of_type(kind: T.DataType, name: str) -> Any:
+    """Return a schema for a type: everything may be null but the whole. Raises FormatError."""
+    namespace, _, last = name.rpartition(".")
+    made = _of_type(kind, itertools.chain([last], (f"{last}{number}" for number in itertools.count(2))))
+    if namespace and isinstance(made, dict) and made.get("type") == "record":
+        made["namespace"] = namespace
+    return made
+
+
+def _of_type(kind: T.DataType, names: Iterator[str]) -> Any:
+    match kind:
+        case T.StructType():
+            name = next(names)
+            inner = ((one.name, ["null", _of_type(one.dataType, names)]) for one in kind.fields)
+            return {
+                "type": "record",
+                "name": name,
+                "fields": [{"name": field, "type": type_, "default": None} for field, type_ in inner],
+            }
+        case T.ArrayType():
+            return {"type": "array", "items": ["null", _of_type(kind.elementType, names)]}
+        case T.MapType() if isinstance(kind.keyType, T.StringType):
+            return {"type": "map", "values": ["null", _of_type(kind.valueType, names)]}
+        case T.DecimalType():
+            return {"type": "bytes", "logicalType": "decimal", "precision": kind.precision, "scale": kind.scale}
+        case _ if type(kind) in WRITTEN:
+            return WRITTEN[type(kind)]
+        case _:
+            raise FormatError(f"Avro has no type for {kind.simpleString()}: give it a schema")
+
+
+# The format
+
+
+Schema = Annotated[str | dict[str, Any] | list[Any], AfterValidator(parsed)]
+
+
+class AvroFormat(Format):
+    """One datum per record, no container file. Schemas are JSON as text, as a mapping, or as `file:PATH`."""
 
     schema_: Schema | None = Option(default=None, alias="schema")
     writer: Schema | None = Option(default=None, alias="writer.schema")
@@ -70,64 +217,56 @@ class AvroOptions(FormatOptions):
             raise ValueError("schemas and schema.id require wire: confluent")
         return self
 
-
-@dataclass(frozen=True, slots=True)
-class AvroFormat:
-    """One datum a record, no container file."""
-
-    options: AvroOptions
-
+    @override
     def read(self, column: Column, spark: SparkSession) -> Coded:
-        """Return what a datum says."""
-        wanted = self.options.schema_ if self.options.schema_ is not None else self.options.writer
-        if wanted is None:
+        reader = self.schema_ if self.schema_ is not None else self.writer
+        if reader is None:
             raise FormatError("format avro needs a schema to read")
-        reader = avro_schemas.parsed(wanted)
-        writers: dict[int | None, Any] = {None: reader}
-        if self.options.wire == "confluent":
-            writers = {number: avro_schemas.parsed(schema) for number, schema in self.options.schemas.items()}
-            if self.options.id is not None:
-                writers.setdefault(self.options.id, reader)
+        writers: dict[int | None, Any] = {None: reader if self.writer is None else self.writer}
+        if self.wire == "confluent":
+            writers = {**({} if self.id is None else {self.id: reader}), **self.schemas}
             if not writers:
                 raise FormatError("wire: confluent needs schemas, or a schema.id for the one schema")
-        elif self.options.writer is not None:
-            writers = {None: avro_schemas.parsed(self.options.writer)}
-        kind = avro_schemas.spark_type(reader)
-        return modules.by_rows(partial(decoded, writers, reader, kind), kind, column, "avro")
+        kind = spark_type(reader)
+        return by_rows(partial(decoded, writers, reader, kind), kind, column, "avro")
 
-    def write(self, value: Typed, spark: SparkSession) -> Coded:
-        """Return a value's datum. Without a schema, of the one that its type makes."""
-        if self.options.schema_ is not None:
-            schema = avro_schemas.parsed(self.options.schema_)
-            there = avro_schemas.field_names(schema)
-            unknown = [name for name in getattr(value.type, "names", ()) if there is not None and name not in there]
+    @override
+    def write(self, column: Column, field: T.StructField) -> Coded:
+        """Return the datum; without a schema, of the one that the type makes."""
+        kind, schema = field.dataType, self.schema_
+        if schema is None:
+            schema = of_type(kind, str((field.metadata or {}).get(schemas.NAME, "Value")))
+        elif isinstance(schema, dict) and schema.get("type") == "record":
+            there = [str(one["name"]) for one in schema["fields"]]
+            unknown = [name for name in getattr(kind, "names", ()) if name not in there]
             if unknown:
-                raise FormatError(f"the Avro schema has no field {unknown[0]!r}; it has {', '.join(there or ())}")
-        else:
-            schema = avro_schemas.of_type(value.type, str(value.metadata.get(schemas.NAME, "Value")))
-        encode = partial(encoded, schema, value.type)
-        coded = modules.by_rows(encode, BinaryType(), value.column, "avro")
-        if self.options.wire == "plain":
+                raise FormatError(f"the Avro schema has no field {unknown[0]!r}; it has {', '.join(there)}")
+        coded = by_rows(partial(encoded, schema, kind), T.BinaryType(), column, "avro")
+        if self.wire == "plain":
             return coded
-        if self.options.id is None:
+        if self.id is None:
             raise FormatError("wire: confluent needs a schema.id to write")
-        prefix = F.unhex(F.lit(f"{MAGIC:02X}{self.options.id:08X}"))
-        return Coded(column=F.concat(prefix, coded.column), wrong=coded.wrong, message=coded.message)
+        prefix = F.unhex(F.lit(f"{MAGIC:02X}{self.id:08X}"))
+        return Coded(F.concat(prefix, coded.column), coded.error)
 
 
 # Reading, in Spark's Python workers
 
 
-def decoded(writers: Mapping[int | None, Any], reader: Any, kind: DataType, data: "pa.Array[Any]") -> "pa.Array[Any]":
-    """Return what bytes say, as `kind`. `writers` are by the id in Confluent's five bytes; None: there are none."""
-    wanted, normal = _parsed(reader), exact(reader, kind, _read_leaf, list)
-    parsed = {number: _parsed(writer) for number, writer in writers.items()}
+def decoded(writers: Mapping[int | None, Any], reader: Any, kind: T.DataType, data: "pa.Array[Any]") -> "pa.Array[Any]":
+    """Return the values of bytes, as `kind`. `writers`: by the id in Confluent's five bytes, or None without them."""
+    wanted, normal = _for_fastavro(reader), exact(reader, kind, _read_leaf, list)
+    prepared = {number: _for_fastavro(writer) for number, writer in writers.items()}
 
     def one(datum: bytes) -> Any:
-        number, body = (None, datum) if None in writers else _unframed(datum)
+        number, body = None, datum
+        if None not in writers:
+            if len(datum) < PREFIX_BYTES or datum[0] != MAGIC:
+                raise Unfit("not behind Confluent's five bytes")
+            number, body = int.from_bytes(datum[1:PREFIX_BYTES]), datum[PREFIX_BYTES:]
         if number not in writers:
             raise Unfit(f"there is no schema of id {number}")
-        written, buffer = parsed[number], io.BytesIO(body)
+        written, buffer = prepared[number], io.BytesIO(body)
         try:
             found = fastavro.schemaless_reader(buffer, written, None if written == wanted else wanted)
         except Exception as error:
@@ -140,34 +279,22 @@ def decoded(writers: Mapping[int | None, Any], reader: Any, kind: DataType, data
         return by_row(data, one, to_arrow_type(kind, timezone="UTC"))
 
 
-def _parsed(schema: Any) -> Any:
-    """Return a schema as fastavro needs it: it writes into what it parses."""
-    return fastavro.parse_schema(json.loads(json.dumps(schema)))
-
-
-def _unframed(datum: bytes) -> tuple[int, bytes]:
-    if len(datum) < PREFIX_BYTES or datum[0] != MAGIC:
-        raise Unfit("not behind Confluent's five bytes")
-    return int.from_bytes(datum[1:PREFIX_BYTES]), datum[PREFIX_BYTES:]
-
-
 def failed_field(schema: Any, datum: bytes, error: Exception) -> Unfit:
     """Return a failure to read as one of the field that the bytes cannot be: each field is tried in turn."""
-    reason = (
-        str(error) if isinstance(error, Unfit) else f"the bytes are not a {_named(schema)} ({type(error).__name__})"
-    )
-    if isinstance(error, EOFError | IndexError):
-        reason = "the bytes end before its value does"
     fields = schema.get("fields", ()) if isinstance(schema, dict) and schema.get("type") == "record" else ()
     end = 0
     for count, field in enumerate(fields, 1):
         prefix, buffer = {**schema, "fields": fields[:count]}, io.BytesIO(datum)
         try:
-            fastavro.schemaless_reader(buffer, _parsed(prefix), None)
+            fastavro.schemaless_reader(buffer, _for_fastavro(prefix), None)
             end = buffer.tell()
         except Exception as caught:
             return failed_field(field["type"], datum[end:], caught).within(str(field["name"]))
-    return Unfit(reason)
+    if isinstance(error, EOFError | IndexError):
+        return Unfit("the bytes end before its value does")
+    if isinstance(error, Unfit):
+        return Unfit(str(error))
+    return Unfit(f"the bytes are not a {_named(schema)} ({type(error).__name__})")
 
 
 def _named(schema: Any) -> str:
@@ -180,15 +307,10 @@ def _named(schema: Any) -> str:
 def exact_types() -> Iterator[None]:
     """Read logical types exactly: fastavro has one table of functions per process."""
     before = dict(LOGICAL_READERS)
-    as_it_is: Callable[..., Any] = lambda value, *_: value  # noqa: E731
-    LOGICAL_READERS.update(
-        {
-            **{f"long-{name}": _milliseconds for name in MILLISECONDS},
-            **{f"long-{name}": as_it_is for name in MICROSECONDS},
-            **dict.fromkeys(("int-date", "string-uuid"), as_it_is),
-            **dict.fromkeys(("bytes-decimal", "fixed-decimal"), _decimal),
-        }
-    )
+    unchanged = (*(f"long-{name}" for name in MICROSECONDS), "int-date", "string-uuid")
+    LOGICAL_READERS.update(dict.fromkeys(unchanged, lambda value, *_: value))
+    LOGICAL_READERS.update(dict.fromkeys((f"long-{name}" for name in MILLISECONDS), _milliseconds))
+    LOGICAL_READERS.update(dict.fromkeys(("bytes-decimal", "fixed-decimal"), _decimal))
     try:
         yield
     finally:
@@ -205,59 +327,54 @@ def _milliseconds(value: int, *_: Any) -> int:
 def _decimal(value: bytes, writer: Any, *_: Any) -> Decimal:
     if not value:
         raise Unfit("no bytes are not a decimal")
-    number = Decimal(int.from_bytes(value, signed=True)).scaleb(-int(writer.get("scale", 0)), EXACT)
-    return fitted(DecimalType(int(writer["precision"]), int(writer.get("scale", 0))), number)
+    scale = int(writer.get("scale", 0))
+    number = Decimal(int.from_bytes(value, signed=True)).scaleb(-scale, EXACT)
+    return fitted(T.DecimalType(int(writer["precision"]), scale), number)
 
 
-def _read_leaf(given: Mapping[str, Any], kind: DataType) -> Convert:
-    match kind:
-        case DecimalType():
-            return partial(fitted, kind)
-        case StringType():
-            return str
-        case _:
-            return lambda value: value
+def _read_leaf(given: Mapping[str, Any], kind: T.DataType) -> Convert:
+    if isinstance(kind, T.DecimalType):
+        return partial(fitted, kind)
+    return str if isinstance(kind, T.StringType) else _unchanged
+
+
+def _unchanged(value: Any) -> Any:
+    return value
 
 
 # Writing
 
 
-def encoded(schema: Any, kind: DataType, data: "pa.Array[Any]") -> "pa.Array[Any]":
+def encoded(schema: Any, kind: T.DataType, data: "pa.Array[Any]") -> "pa.Array[Any]":
     """Return values as bytes."""
-    parsed, prepare = _parsed(schema), exact(schema, kind, _write_leaf, dict)
+    prepared, prepare = _for_fastavro(schema), exact(schema, kind, _write_leaf, dict)
 
     def one(value: Any) -> bytes:
         buffer, made = io.BytesIO(), prepare(value)
         try:
-            fastavro.schemaless_writer(buffer, parsed, made, strict_allow_default=True)
+            fastavro.schemaless_writer(buffer, prepared, made, strict_allow_default=True)
         except Exception as error:
-            raise _refused(made, parsed, error) from error
+            reason = f"{type(error).__name__}: {error}"
+            try:
+                validate(made, prepared, raise_errors=True)
+            except ValidationError as invalid:  # it names the field
+                reason = f"field {'; '.join(map(str, invalid.errors or [error]))}"
+            except Exception:  # validation fails as writing did: that error is the reason
+                pass
+            raise Unfit(reason) from error
         return buffer.getvalue()
 
-    return by_row(data, one, to_arrow_type(BinaryType()))
+    return by_row(data, one, to_arrow_type(T.BinaryType()))
 
 
-def _refused(value: Any, schema: Any, error: Exception) -> Unfit:
-    """Return a failure to write, with the field that fastavro's validation finds."""
-    try:
-        validate(value, schema, raise_errors=True)
-    except ValidationError as invalid:
-        return Unfit(f"field {'; '.join(map(str, invalid.errors or [error]))}")
-    except Exception:  # validation fails as writing did: that error is the reason
-        return Unfit(f"{type(error).__name__}: {error}")
-    return Unfit(f"{type(error).__name__}: {error}")
-
-
-def _write_leaf(given: Mapping[str, Any], kind: DataType) -> Convert:
-    match kind:
-        case TimestampType() | TimestampNTZType():
-            return partial(_time, given.get("logicalType"))
-        case _ if given.get("type") == "float":
-            return as_float
-        case _ if given.get("type") in INTEGERS and "logicalType" not in given:
-            return partial(_integer, str(given["type"]))
-        case _:
-            return lambda value: value
+def _write_leaf(given: Mapping[str, Any], kind: T.DataType) -> Convert:
+    if isinstance(kind, T.TimestampType | T.TimestampNTZType):
+        return partial(_time, given.get("logicalType"))
+    if given.get("type") == "float":
+        return as_float
+    if given.get("type") in INTEGERS and "logicalType" not in given:
+        return partial(_integer, str(given["type"]))
+    return _unchanged
 
 
 def _integer(name: str, value: Any) -> Any:
@@ -281,33 +398,31 @@ def _time(logical: str | None, value: int) -> int:
 # Both
 
 
-def exact(schema: Any, kind: DataType, leaf: Leaf, entries: Callable[[Iterable[Any]], Any]) -> Convert:
+def exact(schema: Any, kind: T.DataType, leaf: Leaf, entries: Callable[[Iterable[Any]], Any]) -> Convert:
     """Return the conversion of values that may be null. Maps are pairs in Arrow and dicts in fastavro: `entries`."""
+    convert = _exact(schema, kind, leaf, entries)
+    return lambda value: None if value is None else convert(value)
+
+
+def _exact(schema: Any, kind: T.DataType, leaf: Leaf, entries: Callable[[Iterable[Any]], Any]) -> Convert:
     branches = [one for one in schema if one != "null"] if isinstance(schema, list) else [schema]
     plain = branches[0] if len(branches) == 1 else None
     if isinstance(plain, dict) and isinstance(plain.get("type"), dict | list):
-        return exact(plain["type"], kind, leaf, entries)
+        return _exact(plain["type"], kind, leaf, entries)
     given: dict[str, Any] = plain if isinstance(plain, dict) else {"type": plain}
-
-    def inner(part: Any, of: DataType) -> Convert:
-        return exact(part, of, leaf, entries)
-
     match kind:
-        case StructType():
+        case T.StructType():
             types = {one["name"]: one["type"] for one in given.get("fields", ())}
-            fields = [(one.name, inner(types.get(one.name), one.dataType)) for one in kind]
-            return lambda value: None if value is None else _struct(fields, value)
-        case ArrayType():
-            item = inner(given.get("items"), kind.elementType)
-            return lambda value: None if value is None else [item(one) for one in value]
-        case MapType():
-            entry = inner(given.get("values"), kind.valueType)
-            return lambda value: (
-                None if value is None else entries((key, entry(one)) for key, one in dict(value).items())
-            )
+            fields = [(one.name, exact(types.get(one.name), one.dataType, leaf, entries)) for one in kind]
+            return partial(_struct, fields)
+        case T.ArrayType():
+            item = exact(given.get("items"), kind.elementType, leaf, entries)
+            return lambda value: [item(one) for one in value]
+        case T.MapType():
+            entry = exact(given.get("values"), kind.valueType, leaf, entries)
+            return lambda value: entries((key, entry(one)) for key, one in dict(value).items())
         case _:
-            convert = leaf(given, kind)
-            return lambda value: None if value is None else convert(value)
+            return leaf(given, kind)
 
 
 def _struct(fields: Sequence[tuple[str, Convert]], value: Any) -> Any:

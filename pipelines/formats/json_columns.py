@@ -8,6 +8,7 @@ json_rows, whose result counts.
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import compress
@@ -16,40 +17,28 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    CharType,
-    DataType,
-    DateType,
-    DoubleType,
-    FloatType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-    VarcharType,
-)
 
 from kvorum.pipelines.faults import Unfit
 from kvorum.pipelines.formats.json_rows import BITS, Number, Reader, as_text, payload
+from kvorum.pipelines.formats.rows import ARROW_ERRORS
 
 Texts = list[bytes | None]
 Rows = list[dict[str, Any]]
 
-UNCHANGED: Final[dict[type[DataType], type]] = {
-    BooleanType: bool,
+UNCHANGED: Final[dict[type[T.DataType], type]] = {
+    T.BooleanType: bool,
     **dict.fromkeys(BITS, int),
-    DoubleType: float,
-    StringType: str,
+    T.DoubleType: float,
+    T.StringType: str,
 }
 """Values that Arrow holds as they are; it refuses integers out of range."""
-TIMES: Final = (DateType, TimestampType, TimestampNTZType)
-FLAT: Final[tuple[type[DataType], ...]] = (*UNCHANGED, *TIMES, FloatType, BinaryType, CharType, VarcharType)
+TIMES: Final = (T.DateType, T.TimestampType, T.TimestampNTZType)
+FLAT: Final[tuple[type[T.DataType], ...]] = (*UNCHANGED, *TIMES, T.FloatType, T.BinaryType, T.CharType, T.VarcharType)
 HIDE_DIGITS: Final = (float, dict, list)
 """Without Number: values that no longer show how a number was written."""
-TEXTS_KEPT: Final = 10_000
+TIMES_KEPT: Final = 10_000
 NAME: Final = re.compile(rb'"[ \t\r\n]*:')
 PAYLOAD: Final = re.compile(rb'"payload"[ \t\r\n]*:')
 QUOTE, COLON, BLANK = b'": '
@@ -60,11 +49,10 @@ class Column:
     """One field of the records."""
 
     name: str
-    kind: DataType
+    kind: T.DataType
     unchanged: frozenset[type]
     convert: Callable[[Any], Any]
-    convert_text: Callable[[Any], Any]
-    """The same for text and null, with a memory: the same time comes often."""
+    """Of a time with a cache: the same time comes often."""
     arrow: pa.DataType
 
 
@@ -75,30 +63,23 @@ class ColumnReader:
     reader: Reader
     columns: list[Column] | None = None
     is_flat: bool = False
-    decode_struct: Callable[[bytes], Any] | None = None
 
     def decoded(self, data: "pa.Array[Any]") -> "pa.Array[Any]":
         """Return what texts say, as structs of value and error: the same as reader.decoded(data)."""
         kind = self.reader.kind
-        if not isinstance(kind, StructType) or not kind.names or len(set(kind.names)) < len(kind.names):
+        if not isinstance(kind, T.StructType) or not kind.names or len(set(kind.names)) < len(kind.names):
             return self.reader.decoded(data)
         if self.columns is None:
             self.is_flat = all(isinstance(field.dataType, FLAT) for field in kind.fields)
             self.columns = columns_of(self.reader, kind)
-            self.decode_struct = struct_decoder(self.columns) if self.is_flat else None
         whole: Texts = data.to_pylist()
         texts = payloads(whole) if self.reader.envelope else whole
         nulls = {index for index, text in enumerate(whole) if text is None} if data.null_count else set[int]()
-        doubtful = set[int]()
-        lists = None if nulls else complete_records(self.decode_struct, texts, len(self.columns))
-        is_complete = lists is not None
-        if lists is None:
-            rows, doubtful = parsed_rows(texts, None if self.is_flat else Number)
-            doubtful -= nulls
-            lists = [[row.get(column.name) for row in rows] for column in self.columns]
+        rows, doubtful = parsed_rows(texts, None if self.is_flat else Number)
+        doubtful -= nulls
+        lists = [[row.get(column.name) for row in rows] for column in self.columns]
         for column, values in zip(self.columns, lists, strict=True):
-            if not is_complete or len(column.unchanged) < 2:
-                convert_values(column, values, self.is_flat, doubtful, nulls)
+            convert_values(column, values, self.is_flat, doubtful, nulls)
         return self.joined(data, arrays_of(self.columns, lists, doubtful), doubtful, nulls)
 
     def joined(
@@ -134,51 +115,26 @@ def payloads(texts: Texts) -> Texts:
     return [text[size:-1] if text and text.startswith(start) and text.endswith(b"}") else None for text in texts]
 
 
-def columns_of(reader: Reader, kind: StructType) -> list[Column]:
+def columns_of(reader: Reader, kind: T.StructType) -> list[Column]:
     """Return the fields with their conversions."""
-    types, schemas = reader.types(), {one["field"]: one for one in (reader.schema or {}).get("fields", ())}
+    schemas = {one["field"]: one for one in (reader.schema or {}).get("fields", ())}
     columns = list[Column]()
     for field, arrow in zip(kind.fields, to_arrow_type(as_text(kind), timezone="UTC"), strict=True):
         schema = schemas.get(field.name)
         has_default = reader.defaults and schema is not None and schema.get("default") is not None
         takes_null = schema is None or (schema.get("optional") is True and not has_default)
         unchanged = [UNCHANGED[type(field.dataType)]] if type(field.dataType) in UNCHANGED else []
-        convert = types.convert(field.dataType, schema)
+        convert = reader.convert(field.dataType, schema)
         columns.append(
             Column(
                 name=field.name,
                 kind=field.dataType,
                 unchanged=frozenset([*unchanged, type(None)] if takes_null else unchanged),
-                convert=convert,
-                convert_text=lru_cache(TEXTS_KEPT)(convert),
+                convert=lru_cache(TIMES_KEPT, typed=True)(convert) if isinstance(field.dataType, TIMES) else convert,
                 arrow=arrow.type,
             )
         )
     return columns
-
-
-def struct_decoder(columns: list[Column]) -> Callable[[bytes], Any]:
-    """Return a decoder of texts that have each of the fields, with a value that is null or needs no conversion."""
-    kinds = [(UNCHANGED.get(type(column.kind), str) if column.arrow != pa.float32() else float) for column in columns]
-    fields = [(f"f{index}", kind | None) for index, kind in enumerate(kinds)]
-    names = {f"f{index}": column.name for index, column in enumerate(columns)}
-    return msgspec.json.Decoder(msgspec.defstruct("Record", fields, rename=names, gc=False)).decode
-
-
-def complete_records(decode: Callable[[bytes], Any] | None, texts: Texts, count: int) -> list[list[Any]] | None:
-    """Return the values of each field if all texts have each field once and no others; None otherwise, or if unsure."""
-    if decode is None or not texts:
-        return None
-    try:
-        decode(texts[0])  # type: ignore[arg-type]  # a null raises as any other wrong text
-        if any(names != count for names in names_at_most(texts[:1])):
-            return None
-        records = list(map(decode, texts))  # type: ignore[arg-type]
-    except Exception:  # whatever it is: the texts are read one by one
-        return None
-    if any(names != count for names in names_at_most(texts)):
-        return None
-    return list(map(list, zip(*map(msgspec.structs.astuple, records), strict=True)))
 
 
 def parsed_rows(texts: Texts, float_hook: Callable[[str], Any] | None) -> tuple[Rows, set[int]]:
@@ -226,25 +182,21 @@ def convert_values(column: Column, values: list[Any], is_flat: bool, doubtful: s
     kinds = set(map(type, values))
     if kinds <= column.unchanged:
         return
-    if isinstance(column.kind, TIMES) and kinds <= {str, type(None)} and not nulls and not doubtful:
-        try:
-            converted = {value: column.convert_text(value) for value in set(values)}
-        except Exception:  # found again below, row by row
-            converted = None
-        if converted is not None:
-            values[:] = map(converted.__getitem__, values)
+    hidden = HIDE_DIGITS if is_flat and not isinstance(column.kind, T.FloatType | T.DoubleType) else ()
+    if kinds.isdisjoint(hidden):
+        with suppress(Exception):  # raised again below, where its row is known
+            values[:] = [value if type(value) in column.unchanged else column.convert(value) for value in values]
             return
-    is_number = isinstance(column.kind, FloatType | DoubleType)
     for index, value in enumerate(values):
         if type(value) in column.unchanged or index in doubtful or index in nulls:
             continue
         values[index] = None
-        if is_flat and not is_number and type(value) in HIDE_DIGITS:
+        if type(value) in hidden:
             doubtful.add(index)
             continue
         try:
             values[index] = column.convert(value)
-        except Exception:  # whatever it is: the reader reads the text again and names the fault
+        except Exception:  # the reader reads the text again and names the fault
             doubtful.add(index)
 
 
@@ -256,7 +208,7 @@ def arrays_of(columns: list[Column], lists: list[list[Any]], doubtful: set[int])
         for column, values in zip(columns, lists, strict=True):
             try:
                 arrays.append(pa.array(values if wanted is None else list(compress(values, wanted)), column.arrow))
-            except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            except ARROW_ERRORS:
                 doubtful.update(index for index, value in enumerate(values) if not _is_held(value, column.arrow))
                 break
         else:
@@ -266,6 +218,6 @@ def arrays_of(columns: list[Column], lists: list[list[Any]], doubtful: set[int])
 def _is_held(value: Any, arrow: pa.DataType) -> bool:
     try:
         pa.array([value], arrow)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+    except ARROW_ERRORS:
         return False
     return True

@@ -13,6 +13,7 @@ import math
 import re
 import struct
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal, InvalidOperation
@@ -21,36 +22,14 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
+from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    ByteType,
-    CharType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-    VarcharType,
-    VariantType,
-)
 
 from kvorum.pipelines.faults import Unfit, shown
 from kvorum.pipelines.formats.base import FormatError
 from kvorum.pipelines.formats.rows import EXACT, by_row, fitted
 
-BITS: Final[Mapping[type[DataType], int]] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
+BITS: Final[Mapping[type[T.DataType], int]] = {T.ByteType: 8, T.ShortType: 16, T.IntegerType: 32, T.LongType: 64}
 NOT_FINITE: Final = ("NaN", "Infinity", "-Infinity", "+Infinity", "INF", "-INF", "+INF")
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROS: Final = timedelta(microseconds=1)
@@ -73,7 +52,7 @@ class Number(str):
 class Reader:
     """Reads texts of one schema."""
 
-    kind: DataType
+    kind: T.DataType
     schema: Schema = None
     connect: bool = False
     """Times and decimals are Kafka Connect's."""
@@ -83,31 +62,84 @@ class Reader:
     defaults: bool = True
     """Null becomes the field's default."""
 
-    def types(self) -> "Types":
-        """Return the conversions of values."""
-        return Types(connect=self.connect, zone=self.zone, defaults=self.defaults)
-
     def function(self) -> Callable[[bytes], Any]:
         """Return the function that reads one text; it raises Unfit. Raises FormatError for a type without JSON."""
-        convert = self.types().convert(self.kind, self.schema)
+        convert = self.convert(self.kind, self.schema)
         return lambda data: convert(payload(data) if self.envelope else parsed(data))
 
     def decoded(self, data: "pa.Array[Any]") -> "pa.Array[Any]":
         """Return what texts say, as structs of value and error. json_columns.ColumnReader is the faster form."""
         return by_row(data, self.function(), to_arrow_type(as_text(self.kind), timezone="UTC"))
 
+    def convert(self, kind: T.DataType, schema: Schema) -> Convert:
+        """Return the conversion of a value that may be null or missing."""
+        plain = self.plain(kind, schema)
+        default, is_required = None, False
+        if schema is not None:
+            is_required = schema.get("optional") is not True
+            if self.defaults and schema.get("default") is not None:
+                default = plain(DECODER.decode(json.dumps(schema["default"])))
 
-def as_text(kind: DataType) -> DataType:
+        if default is None and not is_required:
+            return lambda value: None if value is None else plain(value)
+
+        def one(value: Any) -> Any:
+            if value is not None:
+                return plain(value)
+            if default is None:
+                raise Unfit("required, but null or missing")
+            return default
+
+        return one
+
+    def plain(self, kind: T.DataType, schema: Schema) -> Convert:
+        """Return the conversion of a value that is not null."""
+        schema = schema or {}
+        match kind:
+            case T.StructType():
+                inner = {one["field"]: one for one in schema.get("fields", ())}
+                fields = [(one.name, self.convert(one.dataType, inner.get(one.name))) for one in kind.fields]
+                return partial(_struct, fields)
+            case T.ArrayType():
+                return partial(_array, self.convert(kind.elementType, schema.get("items")))
+            case T.MapType():
+                key = self.convert(kind.keyType, schema.get("keys"))
+                is_text = isinstance(kind.keyType, T.StringType)
+                return partial(_map, key, self.convert(kind.valueType, schema.get("values")), is_text)
+            case T.DecimalType():
+                scale = int(schema["parameters"]["scale"]) if schema.get("parameters") else kind.scale
+                return partial(_connect_decimal, kind, scale) if self.connect else partial(_decimal, kind)
+            case T.TimestampType() | T.TimestampNTZType() if self.connect:
+                return _milliseconds
+            case T.DateType() if self.connect:
+                return _integer(T.IntegerType())
+            case T.TimestampType():
+                return partial(_timestamp, UTC if self.zone in ("UTC", "Z") else ZoneInfo(self.zone))
+            case T.TimestampNTZType():
+                return partial(_timestamp, None)
+            case T.DateType():
+                return _date
+            case T.CharType() | T.VarcharType():
+                return partial(_limited, kind.length)
+            case _ if type(kind) in BITS:
+                return _integer(kind)
+            case _ if type(kind) in PLAIN:
+                return PLAIN[type(kind)]
+            case _:
+                raise FormatError(f"json: {kind.simpleString()} is not read from JSON: give the field another type")
+
+
+def as_text(kind: T.DataType) -> T.DataType:
     """Return a type with text in place of types that Arrow functions cannot return."""
     match kind:
-        case StructType():
-            return StructType([StructField(one.name, as_text(one.dataType), metadata=one.metadata) for one in kind])
-        case ArrayType():
-            return ArrayType(as_text(kind.elementType))
-        case MapType():
-            return MapType(as_text(kind.keyType), as_text(kind.valueType))
-        case VariantType() | CharType() | VarcharType():
-            return StringType()
+        case T.StructType():
+            return T.StructType([T.StructField(one.name, as_text(one.dataType), metadata=one.metadata) for one in kind])
+        case T.ArrayType():
+            return T.ArrayType(as_text(kind.elementType))
+        case T.MapType():
+            return T.MapType(as_text(kind.keyType), as_text(kind.valueType))
+        case T.VariantType() | T.CharType() | T.VarcharType():
+            return T.StringType()
         case _:
             return kind
 
@@ -183,73 +215,6 @@ def _constant(name: str) -> Any:
 DECODER: Final = json.JSONDecoder(object_pairs_hook=_object, parse_float=Number, parse_constant=_constant)
 
 
-class Types:
-    """The conversions of a schema."""
-
-    def __init__(self, *, connect: bool, zone: str, defaults: bool) -> None:
-        """Keep a reader's options."""
-        self.connect = connect
-        self.defaults = defaults
-        self.zone: tzinfo = UTC if zone in ("UTC", "Z") else ZoneInfo(zone)
-
-    def convert(self, kind: DataType, schema: Schema) -> Convert:
-        """Return the conversion of a value that may be null or missing."""
-        plain = self.plain(kind, schema)
-        default, is_required = None, False
-        if schema is not None:
-            is_required = schema.get("optional") is not True
-            if self.defaults and schema.get("default") is not None:
-                default = plain(DECODER.decode(json.dumps(schema["default"])))
-
-        if default is None and not is_required:
-            return lambda value: None if value is None else plain(value)
-
-        def one(value: Any) -> Any:
-            if value is not None:
-                return plain(value)
-            if default is None and is_required:
-                raise Unfit("required, but null or missing")
-            return default
-
-        return one
-
-    def plain(self, kind: DataType, schema: Schema) -> Convert:
-        """Return the conversion of a value that is not null."""
-        schema = schema or {}
-        match kind:
-            case StructType():
-                inner = {one["field"]: one for one in schema.get("fields", ())}
-                fields = [(one.name, self.convert(one.dataType, inner.get(one.name))) for one in kind.fields]
-                return partial(_struct, fields)
-            case ArrayType():
-                return partial(_array, self.convert(kind.elementType, schema.get("items")))
-            case MapType():
-                key = self.convert(kind.keyType, schema.get("keys"))
-                is_text = isinstance(kind.keyType, StringType)
-                return partial(_map, key, self.convert(kind.valueType, schema.get("values")), is_text)
-            case DecimalType():
-                scale = int(schema["parameters"]["scale"]) if schema.get("parameters") else kind.scale
-                return partial(_connect_decimal, kind, scale) if self.connect else partial(_decimal, kind)
-            case TimestampType() | TimestampNTZType() if self.connect:
-                return _milliseconds
-            case DateType() if self.connect:
-                return _integer(IntegerType())
-            case TimestampType():
-                return partial(_timestamp, self.zone)
-            case TimestampNTZType():
-                return partial(_timestamp, None)
-            case DateType():
-                return _date
-            case CharType() | VarcharType():
-                return partial(_limited, kind.length)
-            case _ if type(kind) in BITS:
-                return _integer(kind)
-            case _ if type(kind) in PLAIN:
-                return PLAIN[type(kind)]
-            case _:
-                raise FormatError(f"json: {kind.simpleString()} is not read from JSON: give the field another type")
-
-
 def _struct(fields: list[tuple[str, Convert]], value: Any) -> dict[str, Any]:
     if type(value) is not dict:
         raise Unfit(f"{shown(_written(value))} is not an object")
@@ -293,7 +258,7 @@ def _map(key: Convert, item: Convert, is_text: bool, value: Any) -> list[tuple[A
     return made
 
 
-def _integer(kind: DataType) -> Convert:
+def _integer(kind: T.DataType) -> Convert:
     low, high, name = -(1 << (BITS[type(kind)] - 1)), (1 << (BITS[type(kind)] - 1)) - 1, kind.simpleString()
 
     def one(value: Any) -> int:
@@ -306,7 +271,7 @@ def _integer(kind: DataType) -> Convert:
     return one
 
 
-LONG: Final = _integer(LongType())
+LONG: Final = _integer(T.LongType())
 
 
 def _milliseconds(value: Any) -> int:
@@ -341,7 +306,7 @@ def _boolean(value: Any) -> bool:
 
 
 def _string(value: Any) -> str:
-    """Return a string; what is not one, as JSON (as Spark does)."""
+    """Return a string; another value as JSON, as Spark does."""
     text = value if isinstance(value, str) else _written(value)
     if not text.isascii():
         try:
@@ -380,7 +345,7 @@ def _binary(value: Any) -> bytes:
         raise Unfit(f"{shown(_written(value))} is not base64: {error}") from error
 
 
-def _decimal(kind: DecimalType, value: Any) -> Decimal:
+def _decimal(kind: T.DecimalType, value: Any) -> Decimal:
     if type(value) is not int and not isinstance(value, str):
         raise Unfit(f"{shown(_written(value))} is not a number")
     try:
@@ -389,7 +354,7 @@ def _decimal(kind: DecimalType, value: Any) -> Decimal:
         raise Unfit(f"{shown(_written(value))} is not a number") from error
 
 
-def _connect_decimal(kind: DecimalType, scale: int, value: Any) -> Decimal:
+def _connect_decimal(kind: T.DecimalType, scale: int, value: Any) -> Decimal:
     """Return Connect's decimal: base64 of the unscaled number, or a number (decimal.format NUMERIC)."""
     if type(value) in (int, Number):
         return _decimal(kind, value)
@@ -427,19 +392,17 @@ def _zone(name: str | None) -> tzinfo | None:
 
 
 def _date(value: Any) -> date:
-    try:
-        if isinstance(value, str) and re.fullmatch(r"\d{4}-\d\d?-\d\d?", value):
+    if isinstance(value, str) and re.fullmatch(r"\d{4}-\d\d?-\d\d?", value):
+        with suppress(ValueError):
             return date(*map(int, value.split("-")))
-    except ValueError:
-        pass
     raise Unfit(f"{shown(_written(value))} is not a date, such as 2024-01-31")
 
 
-PLAIN: Final[Mapping[type[DataType], Convert]] = {
-    BooleanType: _boolean,
-    DoubleType: _double,
-    FloatType: _float,
-    StringType: _string,
-    BinaryType: _binary,
-    VariantType: _written,
+PLAIN: Final[Mapping[type[T.DataType], Convert]] = {
+    T.BooleanType: _boolean,
+    T.DoubleType: _double,
+    T.FloatType: _float,
+    T.StringType: _string,
+    T.BinaryType: _binary,
+    T.VariantType: _written,
 }

@@ -12,7 +12,6 @@ Connect's envelope, {"schema": ..., "payload": ...}, and implies that dialect.
 import json
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
 from typing import Final, Literal
@@ -20,36 +19,22 @@ from typing import Final, Literal
 from pydantic import Field as Option
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DataType,
-    DateType,
-    DecimalType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-    TimeType,
-    VariantType,
-)
+from pyspark.sql import types as T
+from typing_extensions import override
 
-from kvorum.pipelines.formats import modules, schemas
-from kvorum.pipelines.formats.base import EXACT_TIMES, Coded, FormatError, FormatOptions, Typed
+from kvorum.pipelines.formats import schemas
+from kvorum.pipelines.formats.base import EXACT_TIMES, Coded, Format, FormatError, in_spark
 from kvorum.pipelines.formats.json_columns import ColumnReader
 from kvorum.pipelines.formats.json_rows import Reader, as_text, checked
+from kvorum.pipelines.formats.rows import by_rows
 
 MAY_BE_INEXACT: Final = r"\d[eE]|[\d.]{18,}"
 """Numbers with an exponent or many digits; also some text, which costs time only."""
-Leaf = Callable[[Column, DataType, DataType], Column]
+FINER: Final = " has microseconds, Connect's type has milliseconds; TimestampConverter or dialect: plain keep them"
 
 
-class JsonOptions(FormatOptions):
-    """See the module; `options` are Spark's own for from_json and to_json."""
+class JsonFormat(Format):
+    """JSON text in UTF-8."""
 
     schema_: schemas.Schema | None = Option(default=None, alias="schema")
     envelope: bool = Option(default=False, alias="schemas.enable")
@@ -59,47 +44,33 @@ class JsonOptions(FormatOptions):
     defaults: bool = Option(default=True, alias="replace.null.with.default")
     """Whether null is read as the default of its field."""
     cache: int | None = Option(default=None, alias="schemas.cache.size")
-    """Connect's; nothing to do here."""
+    """Connect's; without effect."""
     options: dict[str, str | int | bool] = Option(default_factory=dict)
+    """Spark's own for to_json."""
 
     @property
     def connect(self) -> bool:
         """Return whether times and decimals are Connect's."""
         return self.dialect == "connect" or (self.dialect is None and self.envelope)
 
-    def spark_options(self) -> dict[str, str]:
-        """Return Spark's options."""
-        return {
-            key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in self.options.items()
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class JsonFormat:
-    """JSON text in UTF-8."""
-
-    options: JsonOptions
-
+    @override
     def read(self, column: Column, spark: SparkSession) -> Coded:
-        """Return what the text says."""
-        if self.options.options:
+        if self.options:
             raise FormatError("json: options are those of Spark's to_json; a source's format has none")
-        if self.options.schema_ is None:
+        if self.schema_ is None:
             return self._read_any(column)
-        kind, metadata = schemas.parsed(self.options.schema_)
+        kind, metadata = schemas.parsed(self.schema_)
         reader = Reader(
             kind=kind,
-            schema=schemas.connect_form(self.options.schema_),
-            connect=self.options.connect,
-            envelope=self.options.envelope,
+            schema=schemas.connect_form(self.schema_),
+            connect=self.connect,
+            envelope=self.envelope,
             zone=str(spark.conf.get("spark.sql.session.timeZone")),
-            defaults=self.options.defaults,
+            defaults=self.defaults,
         )
         reader.function()  # a type that has no JSON is an error before anything is started
-        text = as_text(kind)
-        coded = modules.by_rows(ColumnReader(reader).decoded, text, column, "json")
-        value = converted(coded.column, text, kind, lambda one, _text, _kind: F.try_parse_json(one))
-        return Coded(column=value, wrong=coded.wrong, message=coded.message, metadata=metadata)
+        coded = by_rows(ColumnReader(reader).decoded, as_text(kind), column, "json")
+        return Coded(converted(coded.column, kind, of_text), coded.error, metadata)
 
     def _read_any(self, column: Column) -> Coded:
         """Return a VARIANT. Python checks the texts that have numbers a VARIANT may not hold, and those that fail."""
@@ -109,104 +80,93 @@ class JsonFormat:
         boxed = F.try_parse_json(F.concat(F.lit("["), text, F.lit(f',"{last}"]')))
         parsed = F.try_variant_get(boxed, "$[0]", "variant")
         fits = F.coalesce(F.try_variant_get(boxed, "$[1]", "string") == last, F.lit(False))
-        if self.options.envelope:
+        if self.envelope:
             keys = F.json_object_keys(text)
             both = F.array_size(F.array_intersect(keys, F.array(F.lit("schema"), F.lit("payload")))) == 2
             fits = fits & F.coalesce(both & (F.array_size(keys) == 2), F.lit(False))
             parsed = F.try_variant_get(parsed, "$.payload", "variant")
         doubtful = column.isNotNull() & (~fits | text.rlike(MAY_BE_INEXACT))
-        check = modules.by_rows(
-            partial(checked, self.options.envelope), BooleanType(), F.when(doubtful, column), "json"
-        )
-        assert check.wrong is not None
-        wrong = column.isNotNull() & (~fits | F.coalesce(check.wrong, F.lit(False)))
-        got = F.when(~wrong & ~F.is_variant_null(parsed), parsed)
-        assert isinstance(check.message, Column)
-        return Coded(column=got, wrong=wrong, message=F.coalesce(check.message, F.lit("json: not read as a VARIANT")))
+        check = by_rows(partial(checked, self.envelope), T.BooleanType(), F.when(doubtful, column), "json")
+        error = F.coalesce(check.error, F.when(column.isNotNull() & ~fits, "json: not read as a VARIANT"))
+        return Coded(F.when(error.isNull() & ~F.is_variant_null(parsed), parsed), error)
 
-    def write(self, value: Typed, spark: SparkSession) -> Coded:
-        """Return a value's JSON."""
-        column, kind = value.column, value.type
-        if self.options.connect and not isinstance(kind, VariantType):
-            wire = wire_type(kind, self.options)
-            column, kind = converted(column, kind, wire, to_wire), wire
-        nulls = {"ignoreNullFields": str(self.options.nulls == "drop").lower()}
-        settings = EXACT_TIMES | nulls | self.options.spark_options()
-        if isinstance(kind, StructType | MapType | ArrayType | VariantType):
+    @override
+    def write(self, column: Column, field: T.StructField) -> Coded:
+        kind, given = field.dataType, column
+        if self.connect:
+            column = converted(column, kind, lambda inner: to_wire(inner, base64=self.decimals == "BASE64"))
+        settings = EXACT_TIMES | {"ignoreNullFields": str(self.nulls == "drop").lower()} | in_spark(self.options)
+        if isinstance(kind, T.StructType | T.MapType | T.ArrayType | T.VariantType):
             text = F.to_json(column, settings)
         else:
             inside = F.to_json(F.struct(column.alias("v")), settings)
             text = F.when(column.isNotNull(), F.substr(inside, F.lit(6), F.length(inside) - 6))
-        if self.options.envelope:
-            schema = json.dumps(schemas.to_connect(value.type, value.metadata), separators=(",", ":"))
+        if self.envelope:
+            schema = json.dumps(schemas.to_connect(kind, field.metadata or {}), separators=(",", ":"))
             text = F.concat(F.lit(f'{{"schema":{schema},"payload":'), text, F.lit("}"))
-        finer = finer_than_milliseconds(value.column, value.type) if self.options.connect else None
-        if finer is None:
-            return Coded(column=text.cast("binary"))
-        return Coded(column=F.when(finer.isNull(), text.cast("binary")), wrong=finer.isNotNull(), message=finer)
+        error = finer_than_milliseconds(given, kind) if self.connect else None
+        return Coded(text.cast("binary") if error is None else F.when(error.isNull(), text.cast("binary")), error)
+
+
+Convert = Callable[[Column], Column]
+Leaf = Callable[[T.DataType], Convert | None]
+"""The conversion of a type without parts; None: it stays."""
+
+
+def converted(column: Column, kind: T.DataType, leaf: Leaf) -> Column:
+    """Return a column with its leaves converted."""
+    convert = conversion(kind, leaf)
+    return column if convert is None else convert(column)
+
+
+def conversion(kind: T.DataType, leaf: Leaf) -> Convert | None:
+    """Return the conversion of a type's leaves; None: all stay."""
+    match kind:
+        case T.StructType():
+            inner = [(one, conversion(one.dataType, leaf)) for one in kind.fields]
+
+            def convert(column: Column) -> Column:
+                parts = ((one, column.getField(one.name), each) for one, each in inner)
+                made = ((one, part if each is None else each(part)) for one, part, each in parts)
+                named = (part.alias(one.name, metadata=one.metadata or {}) for one, part in made)
+                return F.when(column.isNotNull(), F.struct(*named))
+
+            return None if all(each is None for _, each in inner) else convert
+        case T.ArrayType():
+            item = conversion(kind.elementType, leaf)
+            return None if item is None else lambda column: F.transform(column, item)
+        case T.MapType():
+            value = conversion(kind.valueType, leaf)
+            return None if value is None else lambda column: F.transform_values(column, lambda _, one: value(one))
+        case _:
+            return leaf(kind)
+
+
+def of_text(kind: T.DataType) -> Convert | None:
+    """Return the conversion of what json_rows.as_text returns for a type."""
+    if isinstance(kind, T.VariantType):
+        return F.try_parse_json
+    return None
 
 
 # Connect's own numbers for times and decimals
 
 
-def wire_type(kind: DataType, options: JsonOptions) -> DataType:
-    """Return the type that a type has in Connect's JSON."""
+def to_wire(kind: T.DataType, *, base64: bool) -> Convert | None:
+    """Return the conversion of a time to milliseconds, of a date to days, of a decimal to base64."""
     match kind:
-        case TimestampType() | TimestampNTZType():
-            return LongType()
-        case DateType() | TimeType():
-            return IntegerType()
-        case DecimalType() if options.decimals == "BASE64":
-            return StringType()
-        case StructType():
-            inner = (
-                StructField(one.name, wire_type(one.dataType, options), metadata=one.metadata) for one in kind.fields
-            )
-            return StructType(list(inner))
-        case ArrayType():
-            return ArrayType(wire_type(kind.elementType, options))
-        case MapType():
-            return MapType(kind.keyType, wire_type(kind.valueType, options))
+        case T.TimestampType():
+            return F.unix_millis
+        case T.TimestampNTZType():
+            return lambda column: F.unix_millis(column.cast("timestamp"))
+        case T.DateType():
+            return F.unix_date
+        case T.TimeType():
+            return lambda column: F.time_to_millis(column).cast("int")
+        case T.DecimalType() if base64:
+            return decimal_base64
         case _:
-            return kind
-
-
-def converted(column: Column, kind: DataType, wanted: DataType, leaf: Leaf) -> Column:
-    """Return a column of one type in another of the same shape, its leaves converted where they differ."""
-    if kind == wanted:
-        return column
-    match kind, wanted:
-        case StructType(), StructType():
-            made = [
-                converted(column.getField(one.name), one.dataType, other.dataType, leaf).alias(
-                    one.name, metadata=one.metadata or {}
-                )
-                for one, other in zip(kind.fields, wanted.fields, strict=True)
-            ]
-            return F.when(column.isNotNull(), F.struct(*made))
-        case ArrayType(), ArrayType():
-            return F.transform(column, lambda item: converted(item, kind.elementType, wanted.elementType, leaf))
-        case MapType(), MapType():
-            return F.transform_values(column, lambda _, item: converted(item, kind.valueType, wanted.valueType, leaf))
-        case _:
-            return leaf(column, kind, wanted)
-
-
-def to_wire(column: Column, kind: DataType, wire: DataType) -> Column:
-    """Return a time as milliseconds, a date as days, a decimal as base64."""
-    match kind:
-        case TimestampType():
-            return F.unix_millis(column)
-        case TimestampNTZType():
-            return F.unix_millis(column.cast("timestamp"))
-        case DateType():
-            return F.unix_date(column)
-        case TimeType():
-            return F.time_to_millis(column).cast("int")
-        case DecimalType():
-            return decimal_base64(column)
-        case _:
-            return column
+            return None
 
 
 def decimal_base64(column: Column) -> Column:
@@ -225,33 +185,26 @@ def decimal_base64(column: Column) -> Column:
     return F.base64(F.unhex(F.when(negative, F.regexp_replace(digits, "^(?:FF)*(?=[89A-F].)", "")).otherwise(short)))
 
 
-def finer_than_milliseconds(column: Column, kind: DataType, path: str = "") -> Column | None:
+def finer_than_milliseconds(column: Column, kind: T.DataType, path: str = "") -> Column | None:
     """Return the message for a value with a time that Connect's milliseconds do not hold; None: the type has none."""
     match kind:
-        case StructType():
+        case T.StructType():
             inner = ((one.name, one.dataType, column.getField(one.name)) for one in kind.fields)
             found = [finer_than_milliseconds(each, type_, f"{path}.{name}".lstrip(".")) for name, type_, each in inner]
             there = [one for one in found if one is not None]
             return F.coalesce(*there) if there else None
-        case ArrayType() | MapType():
-            item = kind.elementType if isinstance(kind, ArrayType) else kind.valueType
-            items = column if isinstance(kind, ArrayType) else F.map_values(column)
+        case T.ArrayType() | T.MapType():
+            item = kind.elementType if isinstance(kind, T.ArrayType) else kind.valueType
+            items = column if isinstance(kind, T.ArrayType) else F.map_values(column)
             if finer_than_milliseconds(F.lit(None).cast(item), item) is None:
                 return None
-
-            def of_item(one: Column) -> Column:
-                message = finer_than_milliseconds(one, item, f"{path}[]")
-                assert message is not None
-                return message
-
-            return F.get(F.filter(F.transform(items, of_item), lambda one: one.isNotNull()), F.lit(0))
-        case TimestampType() | TimestampNTZType():
+            messages = F.transform(items, lambda one: finer_than_milliseconds(one, item, f"{path}[]"))  # type: ignore
+            return F.get(F.filter(messages, lambda one: one.isNotNull()), F.lit(0))
+        case T.TimestampType() | T.TimestampNTZType():
             micros = F.unix_micros(column.cast("timestamp"))
-            text = column.cast("string")
-        case TimeType():
-            micros, text = F.time_to_micros(column), column.cast("string")
+        case T.TimeType():
+            micros = F.time_to_micros(column)
         case _:
             return None
-    what = "Connect's type has milliseconds; TimestampConverter or dialect: plain keep them"
-    message = F.concat(F.lit(f"json: field {path}: "), text, F.lit(f" has microseconds, {what}"))
+    message = F.concat(F.lit(f"json: field {path}: "), column.cast("string"), F.lit(FINER))
     return F.when(micros % 1000 != 0, message)

@@ -4,7 +4,6 @@
 was not sent has its zero, one with presence is null; enums are their names, unsigned numbers the next wider type.
 """
 
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -17,47 +16,32 @@ from google.protobuf.message import DecodeError, Message
 from pydantic import Field as Option
 from pydantic import ValidationInfo, field_validator
 from pyspark.sql import Column, SparkSession
+from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from typing_extensions import override
 
 from kvorum.pipelines.faults import Unfit, meant, shown
-from kvorum.pipelines.formats import modules
-from kvorum.pipelines.formats.base import Coded, FormatError, FormatOptions, Typed
-from kvorum.pipelines.formats.rows import as_float, by_row
+from kvorum.pipelines.formats.base import Coded, Format, FormatError
+from kvorum.pipelines.formats.rows import as_float, by_row, by_rows
 
 TIMESTAMP: Final = "google.protobuf.Timestamp"
 LENGTH: Final = 2
 """The wire type of strings, bytes and messages."""
 D = FieldDescriptor
-PLAIN: Final[dict[int, DataType]] = {
-    D.CPPTYPE_INT32: IntegerType(),
-    D.CPPTYPE_INT64: LongType(),
-    D.CPPTYPE_UINT32: LongType(),
-    D.CPPTYPE_UINT64: DecimalType(20, 0),
-    D.CPPTYPE_DOUBLE: DoubleType(),
-    D.CPPTYPE_FLOAT: FloatType(),
-    D.CPPTYPE_BOOL: BooleanType(),
-    D.CPPTYPE_ENUM: StringType(),
+PLAIN: Final[dict[int, T.DataType]] = {
+    D.CPPTYPE_INT32: T.IntegerType(),
+    D.CPPTYPE_INT64: T.LongType(),
+    D.CPPTYPE_UINT32: T.LongType(),
+    D.CPPTYPE_UINT64: T.DecimalType(20, 0),
+    D.CPPTYPE_DOUBLE: T.DoubleType(),
+    D.CPPTYPE_FLOAT: T.FloatType(),
+    D.CPPTYPE_BOOL: T.BooleanType(),
+    D.CPPTYPE_ENUM: T.StringType(),
 }
 
 
-class ProtobufOptions(FormatOptions):
-    """A descriptor file and a message's full name."""
+class ProtobufFormat(Format):
+    """One message per record: a descriptor file and the message's full name."""
 
     descriptor: str = Option(alias="descriptor.file")
     message: str
@@ -70,10 +54,28 @@ class ProtobufOptions(FormatOptions):
 
     @field_validator("message")
     @classmethod
-    def _there(cls, message: str, info: ValidationInfo) -> str:
+    def _present(cls, message: str, info: ValidationInfo) -> str:
         if "descriptor" in info.data:  # otherwise that is what is wrong
             spark_type(descriptors_of(info.data["descriptor"]), message)
         return message
+
+    @override
+    def read(self, column: Column, spark: SparkSession) -> Coded:
+        descriptors = descriptors_of(self.descriptor)
+        kind = spark_type(descriptors, self.message)
+        return by_rows(partial(decoded, descriptors, self.message, kind), kind, column, "protobuf")
+
+    @override
+    def write(self, column: Column, field: T.StructField) -> Coded:
+        """Return a struct as a message's bytes; a field that the message does not have is refused."""
+        kind, descriptors = field.dataType, descriptors_of(self.descriptor)
+        if not isinstance(kind, T.StructType):
+            raise FormatError(f"format protobuf takes fields, not {kind.simpleString()}")
+        there = spark_type(descriptors, self.message).names
+        unknown = [name for name in kind.names if name not in there]
+        if unknown:
+            raise FormatError(f"{self.message} has no field {unknown[0]!r}; it has {', '.join(there)}")
+        return by_rows(partial(encoded, descriptors, self.message), T.BinaryType(), column, "protobuf")
 
 
 def descriptors_of(path: str) -> bytes:
@@ -82,31 +84,6 @@ def descriptors_of(path: str) -> bytes:
         return Path(path).read_bytes()
     except OSError as error:
         raise FormatError(f"{path} cannot be read: {error.strerror}") from error
-
-
-@dataclass(frozen=True, slots=True)
-class ProtobufFormat:
-    """One message a record."""
-
-    options: ProtobufOptions
-
-    def read(self, column: Column, spark: SparkSession) -> Coded:
-        """Return a message's fields as a struct."""
-        descriptors = descriptors_of(self.options.descriptor)
-        kind = spark_type(descriptors, self.options.message)
-        return modules.by_rows(partial(decoded, descriptors, self.options.message, kind), kind, column, "protobuf")
-
-    def write(self, value: Typed, spark: SparkSession) -> Coded:
-        """Return a struct as a message's bytes; a field that the message does not have is refused."""
-        if not isinstance(value.type, StructType):
-            raise FormatError(f"format protobuf takes fields, not {value.type.simpleString()}")
-        descriptors = descriptors_of(self.options.descriptor)
-        there = spark_type(descriptors, self.options.message).fieldNames()
-        unknown = [name for name in value.type.fieldNames() if name not in there]
-        if unknown:
-            raise FormatError(f"{self.options.message} has no field {unknown[0]!r}; it has {', '.join(there)}")
-        encode = partial(encoded, descriptors, self.options.message)
-        return modules.by_rows(encode, BinaryType(), value.column, "protobuf")
 
 
 def described(descriptors: bytes, message: str) -> Descriptor:
@@ -126,33 +103,33 @@ def described(descriptors: bytes, message: str) -> Descriptor:
         raise FormatError(f"message {message!r} is not in the descriptor file{hint or f': {error}'}") from error
 
 
-def spark_type(descriptors: bytes, message: str) -> StructType:
+def spark_type(descriptors: bytes, message: str) -> T.StructType:
     """Return a message's type. Raises FormatError."""
     return _struct(described(descriptors, message), ())
 
 
-def _struct(found: Descriptor, inside: tuple[str, ...]) -> StructType:
+def _struct(found: Descriptor, inside: tuple[str, ...]) -> T.StructType:
     if found.full_name in inside:
         raise FormatError(f"{found.full_name} is recursive: Spark has no type for it")
     deeper = (*inside, found.full_name)
-    return StructType([StructField(one.name, _type(one, deeper)) for one in found.fields])
+    return T.StructType([T.StructField(one.name, _type(one, deeper)) for one in found.fields])
 
 
-def _type(one: FieldDescriptor, inside: tuple[str, ...]) -> DataType:
+def _type(one: FieldDescriptor, inside: tuple[str, ...]) -> T.DataType:
     if _is_map(one):
         entry = one.message_type.fields_by_name
-        return MapType(_single(entry["key"], inside), _single(entry["value"], inside))
+        return T.MapType(_single(entry["key"], inside), _single(entry["value"], inside))
     kind = _single(one, inside)
-    return ArrayType(kind) if one.is_repeated else kind
+    return T.ArrayType(kind) if one.is_repeated else kind
 
 
-def _single(one: FieldDescriptor, inside: tuple[str, ...]) -> DataType:
+def _single(one: FieldDescriptor, inside: tuple[str, ...]) -> T.DataType:
     if one.type == D.TYPE_BYTES:
-        return BinaryType()
+        return T.BinaryType()
     if one.cpp_type == D.CPPTYPE_STRING:
-        return StringType()
+        return T.StringType()
     if one.message_type is not None:
-        return TimestampType() if one.message_type.full_name == TIMESTAMP else _struct(one.message_type, inside)
+        return T.TimestampType() if one.message_type.full_name == TIMESTAMP else _struct(one.message_type, inside)
     return PLAIN[one.cpp_type]
 
 
@@ -160,7 +137,7 @@ def _is_map(one: FieldDescriptor) -> bool:
     return one.message_type is not None and one.message_type.GetOptions().map_entry
 
 
-def decoded(descriptors: bytes, message: str, kind: StructType, data: "pa.Array[Any]") -> "pa.Array[Any]":
+def decoded(descriptors: bytes, message: str, kind: T.StructType, data: "pa.Array[Any]") -> "pa.Array[Any]":
     """Return messages as structs of `kind`; structs of value and error."""
     found = described(descriptors, message)
     make = message_factory.GetMessageClass(found)
@@ -240,13 +217,11 @@ def _values(message: Message) -> dict[str, Any]:
 
 def _value(one: FieldDescriptor, value: Any) -> Any:
     if one.message_type is not None:
-        if one.message_type.full_name == TIMESTAMP:
-            if value.nanos % 1000:
-                raise Unfit(
-                    f"{value.seconds}.{value.nanos:09} s since 1970 has more digits than microseconds", one.name
-                )
-            return value.seconds * 1_000_000 + value.nanos // 1000
-        return _values(value)
+        if one.message_type.full_name != TIMESTAMP:
+            return _values(value)
+        if value.nanos % 1000:
+            raise Unfit(f"{value.seconds}.{value.nanos:09} s since 1970 has more digits than microseconds", one.name)
+        return value.seconds * 1_000_000 + value.nanos // 1000
     if one.enum_type is not None:
         named = one.enum_type.values_by_number.get(value)
         return named.name if named is not None else str(value)
@@ -255,72 +230,48 @@ def _value(one: FieldDescriptor, value: Any) -> Any:
 
 def encoded(descriptors: bytes, message: str, data: "pa.Array[Any]") -> "pa.Array[Any]":
     """Return structs as messages' bytes."""
-    make = message_factory.GetMessageClass(described(descriptors, message))
-
-    def one(value: dict[str, Any]) -> bytes:
-        made = make()
-        _fill(made, value)
-        return bytes(made.SerializeToString(deterministic=True))
-
-    return by_row(data, one, pa.binary())
+    found = described(descriptors, message)
+    return by_row(data, lambda value: bytes(_message(found, value).SerializeToString(deterministic=True)), pa.binary())
 
 
-def _fill(message: Message, value: dict[str, Any]) -> None:
-    for one in message.DESCRIPTOR.fields:
+def _message(found: Descriptor, value: dict[str, Any]) -> Message:
+    """Return a struct as a message. Raises Unfit."""
+    make = message_factory.GetMessageClass(found)
+    made = make()
+    for one in found.fields:
         given = value.get(one.name)
         if given is None:
             continue
         try:
-            _fill_field(message, one, given)
+            if _is_map(one):
+                inner = one.message_type.fields_by_name["value"]
+                given = {key: _item(inner, item) for key, item in dict(given).items()}
+            else:
+                given = [_item(one, item) for item in given] if one.is_repeated else _item(one, given)
+            made.MergeFrom(make(**{one.name: given}))
         except Unfit as unfit:
             raise unfit.within(one.name) from None
         except (TypeError, ValueError) as error:
             raise Unfit(str(error), one.name) from error
+    return made
 
 
-def _fill_field(message: Message, one: FieldDescriptor, given: Any) -> None:
-    if _is_map(one):
-        _fill_map(getattr(message, one.name), one.message_type.fields_by_name["value"], dict(given))
-    elif one.is_repeated:
-        target = getattr(message, one.name)
-        for item in given:
-            if one.message_type is not None:
-                _fill_message(target.add(), item)
-            else:
-                target.append(_plain(one, item))
-    elif one.message_type is not None:
-        inner = getattr(message, one.name)
-        inner.SetInParent()
-        _fill_message(inner, given)
-    else:
-        setattr(message, one.name, _plain(one, given))
-
-
-def _fill_map(target: Any, inner: FieldDescriptor, given: dict[Any, Any]) -> None:
-    for key, item in given.items():
-        if inner.message_type is not None:
-            _fill_message(target[key], item)
-        else:
-            target[key] = _plain(inner, item)
-
-
-def _fill_message(target: Message, given: Any) -> None:
-    if target.DESCRIPTOR.full_name == TIMESTAMP:
-        target.FromMicroseconds(given)
-    else:
-        _fill(target, given)
-
-
-def _plain(one: FieldDescriptor, value: Any) -> Any:
+def _item(one: FieldDescriptor, value: Any) -> Any:
     """Return a value as the field takes it. Raises Unfit if the field would change it."""
+    if one.message_type is not None:
+        if one.message_type.full_name != TIMESTAMP:
+            return _message(one.message_type, value)
+        made = message_factory.GetMessageClass(one.message_type)()
+        made.FromMicroseconds(value)
+        return made
     if one.enum_type is not None and isinstance(value, str):
         if value not in one.enum_type.values_by_name:
             raise Unfit(f"{shown(value)} is not one of {', '.join(one.enum_type.values_by_name)}")
         return one.enum_type.values_by_name[value].number
     is_real = one.cpp_type in (D.CPPTYPE_DOUBLE, D.CPPTYPE_FLOAT)
     if isinstance(value, Decimal):
-        made: float = float(value) if is_real else int(value)
-        if Decimal(repr(made)) != value:
+        number: float = float(value) if is_real else int(value)
+        if Decimal(repr(number)) != value:
             raise Unfit(f"{value} is not a {'double' if is_real else 'whole number'}")
-        value = made
+        value = number
     return as_float(value) if one.cpp_type == D.CPPTYPE_FLOAT else value

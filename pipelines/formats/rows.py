@@ -1,10 +1,9 @@
-"""Formats in Python, a row at a time: what runs in Spark's Python workers.
+"""Formats in Python, a row at a time: functions of Arrow arrays, which run in Spark's Python workers.
 
-Answers are structs of value and error, one of the two null. Nothing raises for a row. Times are integers on the way:
+They return structs of value and error, one of the two null. Nothing raises for a row. Times are integers on the way:
 Python's own types have fewer years than Spark's.
 """
 
-import codecs
 import math
 import struct
 from collections.abc import Callable
@@ -12,15 +11,33 @@ from decimal import Context, Decimal
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql.types import DecimalType
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.pandas.functions import arrow_udf
 
 from kvorum.pipelines.faults import Unfit, shown
+from kvorum.pipelines.formats.base import Coded
 
-BIG_ENDIAN: Final = {"utf-16": "utf-16-be", "utf-32": "utf-32-be"}
 MESSAGE_MAX: Final = 500
 """Characters of an error that are kept: some libraries put the whole value into it."""
 EXACT: Final = Context(prec=20_000, Emax=10**6, Emin=-(10**6))
 """For decimals: results are not rounded. A JSON integer of more than 4300 digits is an error before."""
+ARROW_ERRORS: Final = (pa.ArrowException, TypeError, ValueError, OverflowError)
+"""Raised for a value that an Arrow type does not hold."""
+
+
+def by_rows(
+    function: Callable[["pa.Array[Any]"], "pa.Array[Any]"], kind: T.DataType, column: Column, what: str
+) -> Coded:
+    """Return a column converted by a function that returns structs of value and error; `what` begins the messages."""
+
+    def run(data: pa.Array) -> pa.Array:
+        return function(data)
+
+    result = T.StructType([T.StructField("value", kind), T.StructField("error", T.StringType())])
+    made = arrow_udf(run, returnType=result)(column)  # type: ignore[call-overload]
+    return Coded(made.getField("value"), F.concat(F.lit(f"{what}: "), made.getField("error")))
 
 
 def by_row(data: "pa.Array[Any]", one: Callable[[Any], Any], arrow: pa.DataType) -> "pa.Array[Any]":
@@ -38,22 +55,16 @@ def by_row(data: "pa.Array[Any]", one: Callable[[Any], Any], arrow: pa.DataType)
                 error = f"{name}{caught}"[:MESSAGE_MAX].encode(errors="backslashreplace").decode()
         values.append(value)
         errors.append(error)
-    return pa.StructArray.from_arrays(
-        [_array(values, errors, arrow), pa.array(errors, pa.string())], names=["value", "error"]
-    )
-
-
-def _array(values: list[Any], errors: list[str | None], arrow: pa.DataType) -> "pa.Array[Any]":
-    """Return an Arrow array; where the batch does not fit its type, row by row, to fail those that do not."""
     try:
-        return pa.array(values, arrow)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        array = pa.array(values, arrow)
+    except ARROW_ERRORS:  # row by row, to fail those that do not fit
         for index, value in enumerate(values):
             try:
                 pa.array([value], arrow)
-            except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-                values[index], errors[index] = None, str(error)[:MESSAGE_MAX]
-        return pa.array(values, arrow)
+            except ARROW_ERRORS as unfit:
+                values[index], errors[index] = None, str(unfit)[:MESSAGE_MAX]
+        array = pa.array(values, arrow)
+    return pa.StructArray.from_arrays([array, pa.array(errors, pa.string())], names=["value", "error"])
 
 
 def with_integers(kind: pa.DataType) -> pa.DataType:
@@ -71,24 +82,6 @@ def with_integers(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def text_decoded(encoding: str, data: "pa.Array[Any]") -> "pa.Array[Any]":
-    """Return bytes as text of an encoding; without a mark, UTF-16 and UTF-32 are big-endian, as in Java."""
-    name = codecs.lookup(encoding).name
-
-    def one(value: bytes) -> str:
-        has_mark = value[:4] in (b"\xff\xfe\0\0", b"\0\0\xfe\xff") or value[:2] in (b"\xff\xfe", b"\xfe\xff")
-        return value.decode(name if has_mark else BIG_ENDIAN.get(name, name))
-
-    return by_row(data, one, pa.string())
-
-
-def text_encoded(encoding: str, data: "pa.Array[Any]") -> "pa.Array[Any]":
-    """Return text as bytes of an encoding; UTF-16 and UTF-32 as Java writes them."""
-    name = codecs.lookup(encoding).name
-    mark, wanted = b"\xfe\xff" if name == "utf-16" else b"", BIG_ENDIAN.get(name, name)
-    return by_row(data, lambda value: mark + value.encode(wanted), pa.binary())
-
-
 def as_float(value: float) -> float:
     """Return a number that a float of 32 bits holds. Raises Unfit if it would be rounded."""
     try:
@@ -100,7 +93,7 @@ def as_float(value: float) -> float:
     return value
 
 
-def fitted(kind: DecimalType, number: Decimal) -> Decimal:
+def fitted(kind: T.DecimalType, number: Decimal) -> Decimal:
     """Return a number with a type's scale. Raises Unfit if digits would be lost."""
     if not number.is_finite():
         raise Unfit(f"{number} is not a number")

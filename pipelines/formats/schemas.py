@@ -14,28 +14,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator
 from pyspark.errors import PySparkException
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-    TimeType,
-    VariantType,
-)
+from pyspark.sql import types as T
 
 from kvorum.pipelines.faults import TextError, meant
 from kvorum.pipelines.formats import ddl
@@ -49,20 +28,21 @@ TIME: Final = f"{LOGICAL}Time"
 DECIMAL_PRECISION: Final = 38
 """Spark's largest; Connect's Decimal has a scale only."""
 
-PLAIN: Final[Mapping[str, DataType]] = {
-    "int8": ByteType(),
-    "int16": ShortType(),
-    "int32": IntegerType(),
-    "int64": LongType(),
-    "float": FloatType(),
-    "float32": FloatType(),
-    "double": DoubleType(),
-    "float64": DoubleType(),
-    "boolean": BooleanType(),
-    "string": StringType(),
-    "bytes": BinaryType(),
+PLAIN: Final[Mapping[str, T.DataType]] = {
+    "int8": T.ByteType(),
+    "int16": T.ShortType(),
+    "int32": T.IntegerType(),
+    "int64": T.LongType(),
+    "float": T.FloatType(),
+    "float32": T.FloatType(),
+    "double": T.DoubleType(),
+    "float64": T.DoubleType(),
+    "boolean": T.BooleanType(),
+    "string": T.StringType(),
+    "bytes": T.BinaryType(),
 }
 """Connect's types; JSON's envelope says float and double."""
+CONNECT_NAMES: Final = {type(kind): name for name, kind in reversed(PLAIN.items())}
 
 SPARKS: Final = (
     "array", "binary", "boolean", "byte", "char", "date", "decimal", "double", "float", "geography", "geometry",
@@ -71,18 +51,6 @@ SPARKS: Final = (
 )  # fmt: skip
 """The types' names in Spark's JSON form."""
 FILE: Final = "file:"
-
-CONNECT_NAMES: Final[Mapping[type[DataType], str]] = {
-    ByteType: "int8",
-    ShortType: "int16",
-    IntegerType: "int32",
-    LongType: "int64",
-    FloatType: "float",
-    DoubleType: "double",
-    BooleanType: "boolean",
-    StringType: "string",
-    BinaryType: "bytes",
-}
 
 
 def from_file(given: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
@@ -112,21 +80,19 @@ def named(given: Any) -> str:
     return f"{given.removeprefix(FILE)}: " if isinstance(given, str) and given.startswith(FILE) else ""
 
 
-def parsed(given: str | Mapping[str, Any]) -> tuple[DataType, dict[str, Any]]:
+def parsed(given: str | Mapping[str, Any]) -> tuple[T.DataType, dict[str, Any]]:
     """Return a schema's type, and metadata for the column that has it. Raises FormatError."""
     found = said(given)
     return (from_ddl(found), {}) if isinstance(found, str) else from_data(found)
 
 
-def from_data(found: Mapping[str, Any]) -> tuple[DataType, dict[str, Any]]:
+def from_data(found: Mapping[str, Any]) -> tuple[T.DataType, dict[str, Any]]:
     """Return the type, and metadata, of a schema in Spark's or Connect's JSON form. Raises FormatError."""
     inner = found.get("fields", ())
     if not isinstance(inner, list | tuple) or not all(isinstance(one, Mapping) for one in inner):
         raise FormatError("the schema is neither Spark's nor Connect's: fields is a list of mappings")
     try:
-        if _is_connects(found):
-            return from_connect(found)
-        return StructType.fromJson(dict(found)), {}
+        return from_connect(found) if _is_connects(found) else (T.StructType.fromJson(dict(found)), {})
     except FormatError:
         raise
     except PySparkException as error:
@@ -172,7 +138,7 @@ def checked(given: str | dict[str, Any], *, columns: bool = False) -> str | dict
     found = said(given)
     if not isinstance(found, str):
         kind, _ = from_data(found)
-        if columns and not isinstance(kind, StructType):
+        if columns and not isinstance(kind, T.StructType):
             raise FormatError(f"{named(given)}a schema of fields is needed, not {kind.simpleString()}")
         return given
     faults = ddl.faults(found, columns=columns)
@@ -190,54 +156,52 @@ Columns = Annotated[str | dict[str, Any], AfterValidator(partial(checked, column
 """The same, for what has columns."""
 
 
-def from_ddl(text: str) -> DataType:
+def from_ddl(text: str) -> T.DataType:
     """Return the type of Spark's DDL. Raises FormatError."""
     try:
-        return StructType.fromDDL(text)
+        return T.StructType.fromDDL(text)
     except PySparkException as error:
         reason = str(error).strip().splitlines()[0]
         raise FormatError(f"the schema {text!r} is not Spark's DDL: {reason}") from error
 
 
-def fields_of(kind: DataType, what: str) -> StructType:
+def fields_of(kind: T.DataType, what: str) -> T.StructType:
     """Return a struct. Raises FormatError for other types."""
-    if not isinstance(kind, StructType):
+    if not isinstance(kind, T.StructType):
         raise FormatError(f"format {what} needs a schema of fields, not {kind.simpleString()}")
     return kind
 
 
-def from_connect(schema: Mapping[str, Any]) -> tuple[DataType, dict[str, Any]]:
+def from_connect(schema: Mapping[str, Any]) -> tuple[T.DataType, dict[str, Any]]:
     """Return the type of a schema in Connect's JSON form, and metadata for the field that has it."""
     kind, name = str(schema.get("type")), str(schema.get("name") or "")
     metadata: dict[str, Any] = {}
     if name and (not name.startswith(LOGICAL) or name == TIME):
-        metadata[NAME] = name
-    if schema.get("version") is not None and NAME in metadata:
-        metadata[VERSION] = int(schema["version"])
+        metadata = {NAME: name, **({} if schema.get("version") is None else {VERSION: int(schema["version"])})}
     if schema.get("default") is not None:
         metadata[DEFAULT] = json.dumps(schema["default"])
     return _from_connect(kind, name, schema), metadata
 
 
-def _from_connect(kind: str, name: str, schema: Mapping[str, Any]) -> DataType:
+def _from_connect(kind: str, name: str, schema: Mapping[str, Any]) -> T.DataType:
     match kind, name.removeprefix(LOGICAL):
         case "int64", "Timestamp":
-            return TimestampType()
+            return T.TimestampType()
         case "int32", "Date":
-            return DateType()
+            return T.DateType()
         case "int32", "Time":
-            return IntegerType()  # named in the metadata: Spark's own TIME is off by default
+            return T.IntegerType()  # named in the metadata: Spark's own TIME is off by default
         case "bytes", "Decimal":
             # A negative or a larger scale is the reader's business: Spark's types have none.
             scale = int(schema.get("parameters", {}).get("scale", 0))
-            return DecimalType(DECIMAL_PRECISION, min(max(scale, 0), DECIMAL_PRECISION))
+            return T.DecimalType(DECIMAL_PRECISION, min(max(scale, 0), DECIMAL_PRECISION))
         case "struct", _:
             made = [(one, *from_connect(one)) for one in schema.get("fields", ())]
-            return StructType([StructField(str(one["field"]), inner, metadata=more) for one, inner, more in made])
+            return T.StructType([T.StructField(str(one["field"]), inner, metadata=more) for one, inner, more in made])
         case "array", _:
-            return ArrayType(from_connect(schema["items"])[0])
+            return T.ArrayType(from_connect(schema["items"])[0])
         case "map", _:
-            return MapType(from_connect(schema["keys"])[0], from_connect(schema["values"])[0])
+            return T.MapType(from_connect(schema["keys"])[0], from_connect(schema["values"])[0])
         case _ if kind in PLAIN:
             return PLAIN[kind]
         case _:
@@ -245,38 +209,32 @@ def _from_connect(kind: str, name: str, schema: Mapping[str, Any]) -> DataType:
             raise FormatError(f"{kind!r} is not a type of Kafka Connect{meant(kind, there)}")
 
 
-def to_connect(kind: DataType, metadata: Mapping[str, Any]) -> dict[str, Any]:
+def to_connect(kind: T.DataType, metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return a type as a schema in Connect's JSON form: everything optional, as Spark's columns are."""
-    said = _to_connect(kind)
-    said["optional"] = True
-    if NAME in metadata:
-        said["name"] = metadata[NAME]
-    if VERSION in metadata:
-        said["version"] = metadata[VERSION]
-    if DEFAULT in metadata:
-        said["default"] = json.loads(metadata[DEFAULT])
-    return said
+    made = {**_to_connect(kind), "optional": True}
+    made |= {key: metadata[name] for key, name in (("name", NAME), ("version", VERSION)) if name in metadata}
+    return made | ({"default": json.loads(metadata[DEFAULT])} if DEFAULT in metadata else {})
 
 
-def _to_connect(kind: DataType) -> dict[str, Any]:
+def _to_connect(kind: T.DataType) -> dict[str, Any]:
     match kind:
-        case StructType():
+        case T.StructType():
             inner = [{**to_connect(one.dataType, one.metadata or {}), "field": one.name} for one in kind.fields]
             return {"type": "struct", "fields": inner}
-        case ArrayType():
+        case T.ArrayType():
             return {"type": "array", "items": to_connect(kind.elementType, {})}
-        case MapType():
+        case T.MapType():
             return {"type": "map", "keys": to_connect(kind.keyType, {}), "values": to_connect(kind.valueType, {})}
-        case TimestampType() | TimestampNTZType():
+        case T.TimestampType() | T.TimestampNTZType():
             return {"type": "int64", "name": f"{LOGICAL}Timestamp", "version": 1}
-        case DateType():
+        case T.DateType():
             return {"type": "int32", "name": f"{LOGICAL}Date", "version": 1}
-        case TimeType():
+        case T.TimeType():
             return {"type": "int32", "name": f"{LOGICAL}Time", "version": 1}
-        case DecimalType():
+        case T.DecimalType():
             parameters = {"scale": str(kind.scale), "connect.decimal.precision": str(kind.precision)}
             return {"type": "bytes", "name": f"{LOGICAL}Decimal", "version": 1, "parameters": parameters}
-        case VariantType():
+        case T.VariantType():
             raise FormatError("a value without a schema cannot be written with one: give the source's format a schema")
         case _ if type(kind) in CONNECT_NAMES:
             return {"type": CONNECT_NAMES[type(kind)]}

@@ -114,15 +114,15 @@ class FilesSource:
         settings = {**given, **checks, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
         rows = _stream(spark, options.file_format, options, settings).schema(wanted).load(options.path)
         line, value = F.col(CORRUPT), F.struct(*(F.col(f"`{name}`") for name in columns.names))
-        coded = Coded(column=value, wrong=line.isNotNull(), message="json: not of the schema, or not JSON")
+        coded = Coded(value, F.when(line.isNotNull(), "json: not of the schema, or not JSON"))
         if is_csv:
             line = F.coalesce(line, F.to_csv(value, {"sep": given.get("sep", ",")}))
             coded = csv_values.values(F.struct("*"), columns, given, F.lit(None).cast("string"))
-        assert coded.wrong is not None
+        assert coded.error is not None
         nothing = (F.lit(None).cast("binary").alias("key"), F.lit(None).cast("string").alias("topic"))
         origin = F.struct(nothing[0], line.cast("binary").alias("value"), nothing[1])
         rows = rows.withColumn(frames.ORIGIN, origin).withColumn("value", coded.column)
-        failure = frames.failure(rows, coded.wrong, stage=frames.VALUE_CONVERTER, message=coded.message)
+        failure = frames.failure(rows, coded.error.isNotNull(), stage=frames.VALUE_CONVERTER, message=coded.error)
         return frames.record_frame(rows.withColumn(frames.FAILURE, failure))
 
 

@@ -13,39 +13,32 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BeforeValidator
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DataType,
-    DateType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructType,
-    TimestampType,
-    VariantType,
-)
+from pyspark.sql import types as T
 
 from kvorum.pipelines import frames
 from kvorum.pipelines.transforms import conversions, patterns, values
-from kvorum.pipelines.transforms.steps import Change, Definition, Name, Names, SomeNames, SomeText, Text, Wrong
+from kvorum.pipelines.transforms.steps import Change, Definition, Name, Names, SomeNames, SomeText, Text
 from kvorum.pipelines.transforms.values import Clock, TransformError, Value
 
 NO_NAMES: Final[list[str]] = []
-Convert = Callable[[Value], tuple[Value, Sequence[Wrong]]]
+Convert = Callable[[Value], tuple[Value, list[Column]]]
+"""Returns the converted value, and the errors of rows that cannot be converted."""
 
 
-def only_objects(value: Value, purpose: str, *, nulls: bool = True) -> list[Wrong]:
-    """Return the error for values without fields (and, if requested, for null): they fail, row by row."""
-    wrong = []
+def changed(value: Value, new: Value, purpose: str = "", *, nulls: bool = True) -> Change:
+    """Return the change of a value by what its fields became; values without fields and, on request, null fail."""
+    return Change(columns={value.name: new}, errors=only_objects(value, purpose, nulls=nulls))
+
+
+def only_objects(value: Value, purpose: str, *, nulls: bool = True) -> list[Column]:
+    """Return the errors of values without fields (and, if requested, of null)."""
+    errors = []
     if value.schemaless:
         no_fields = value.column.isNotNull() & values.as_map(value).isNull()
-        wrong.append(Wrong(when=no_fields, message=f"{purpose}: the value has no fields"))
+        errors.append(F.when(no_fields, f"{purpose}: the value has no fields"))
     if not nulls:
-        wrong.append(Wrong(when=value.column.isNull(), message=f"{purpose}: the value is null"))
-    return wrong
+        errors.append(F.when(value.column.isNull(), f"{purpose}: the value is null"))
+    return errors
 
 
 def _named(value: Value, names: Sequence[str], purpose: str, missing: str) -> dict[str, Value]:
@@ -61,25 +54,24 @@ def _named(value: Value, names: Sequence[str], purpose: str, missing: str) -> di
 
 def converted_fields(value: Value, purpose: str, wanted: Mapping[str, Convert], *, nulls: bool = True) -> Change:
     """Return the change that replaces fields by what their functions return; a struct's order stays."""
-    wrong = only_objects(value, purpose, nulls=nulls)
-    there = [] if value.schemaless else values.fields(value, purpose)
-    made = list[Value]()
-    for one in [values.item(value, name) for name in wanted] if value.schemaless else there:
+    errors = only_objects(value, purpose, nulls=nulls)
+    is_struct, made = not value.schemaless, list[Value]()
+    for one in values.fields(value, purpose) if is_struct else [values.item(value, name) for name in wanted]:
         if one.name in wanted:
             one, more = wanted[one.name](one)
-            wrong += more
+            errors += more
         made.append(one)
     return Change(
-        columns={value.name: values.put(value, made) if value.schemaless else values.rebuilt(value, made)}, wrong=wrong
+        columns={value.name: values.rebuilt(value, made) if is_struct else values.put(value, made)}, errors=errors
     )
 
 
 def converted_whole(value: Value, convert: Convert) -> Change:
     """Return the change that replaces the whole key or value."""
-    new, wrong = convert(value)
-    if isinstance(value.type, VariantType):
-        new = value.to(new.column.cast(VariantType()), VariantType())
-    return Change(columns={value.name: new}, wrong=wrong)
+    new, errors = convert(value)
+    if value.schemaless:
+        new = value.to(new.column.cast(T.VariantType()), T.VariantType())
+    return Change(columns={value.name: new}, errors=errors)
 
 
 # InsertField, ReplaceField
@@ -102,21 +94,20 @@ def insert_field(
     static_value: Text | None = None,
 ) -> Change:
     """Add fields of the record's own, or a fixed one. A tombstone stays one."""
-    moment: tuple[Column, DataType] = (F.col("timestamp"), TimestampType())
+    moment: tuple[Column, T.DataType] = (F.col("timestamp"), T.TimestampType())
     if value.schemaless:
-        moment = (F.unix_millis("timestamp"), LongType())
-    candidates: Sequence[tuple[str | None, tuple[Column, DataType]]] = (
-        (topic_field, (F.col("topic"), StringType())),
-        (partition_field, (F.col("partition"), IntegerType())),
-        (offset_field, (F.col("offset"), LongType())),
+        moment = (F.unix_millis("timestamp"), T.LongType())
+    candidates: Sequence[tuple[str | None, tuple[Column, T.DataType]]] = (
+        (topic_field, (F.col("topic"), T.StringType())),
+        (partition_field, (F.col("partition"), T.IntegerType())),
+        (offset_field, (F.col("offset"), T.LongType())),
         (timestamp_field, moment),
-        (static_field, (F.lit(static_value), StringType())),
+        (static_field, (F.lit(static_value), T.StringType())),
     )
     added = [Value(name=name, column=column, type=kind) for name, (column, kind) in candidates if name]
     if value.schemaless:
-        return Change(columns={value.name: values.put(value, added)}, wrong=only_objects(value, "InsertField"))
-    there = values.fields(value, "InsertField")
-    return Change(columns={value.name: values.rebuilt(value, [*there, *added])})
+        return changed(value, values.put(value, added), "InsertField")
+    return changed(value, values.rebuilt(value, [*values.fields(value, "InsertField"), *added]))
 
 
 def check_insert_field(options: Any) -> str | None:
@@ -150,17 +141,16 @@ def replace_field(
     new_names = {old.strip(): new.strip() for old, new in (pair.split(":") for pair in renames)}
     if not value.schemaless:
         there = values.fields(value, "ReplaceField")
-        kept = [one for one in there if one.name not in exclude and (not include or one.name in include)]
-        named = [replace(one, name=new_names.get(one.name, one.name)) for one in kept]
-        return Change(columns={value.name: values.rebuilt(value, named)})
+        kept = (one for one in there if one.name not in exclude and (not include or one.name in include))
+        named = (replace(one, name=new_names.get(one.name, one.name)) for one in kept)
+        return changed(value, values.rebuilt(value, named))
     entries = values.without(value, exclude) if exclude else values.as_map(value)
     if include:
         entries = F.map_filter(entries, lambda key, _: key.isin(include))
     if new_names:
         flat = [F.lit(text) for pair in new_names.items() for text in pair]
         entries = F.transform_keys(entries, lambda key, _: F.coalesce(F.create_map(*flat)[key], key))
-    new = value.to(F.to_variant_object(entries), VariantType())
-    return Change(columns={value.name: new}, wrong=only_objects(value, "ReplaceField"))
+    return changed(value, values.of_map(value, entries), "ReplaceField")
 
 
 # MaskField
@@ -169,9 +159,9 @@ def replace_field(
 def mask_field(value: Value, *, fields: SomeNames, replacement: SomeText | None = None) -> Change:
     """Replace fields by their zero, or by the replacement. Null stays null; a tombstone fails, as in Connect."""
 
-    def hidden(one: Value) -> tuple[Value, Sequence[Wrong]]:
+    def hidden(one: Value) -> tuple[Value, list[Column]]:
         masked = mask_variant(one, replacement) if value.schemaless else mask(one.name, one.seen.type, replacement)
-        return one.to(F.when(one.column.isNotNull(), masked), one.type), ()
+        return one.to(F.when(one.column.isNotNull(), masked), one.type), []
 
     # Connect says nothing of a name that is not there, and lets a field through whose name was misspelt.
     _named(value, sorted(fields), "MaskField", "the value has no field {}; it has {}")
@@ -180,9 +170,9 @@ def mask_field(value: Value, *, fields: SomeNames, replacement: SomeText | None 
 
 def mask_variant(was: Value, replacement: str | None) -> Column:
     """Return the mask of a VARIANT, by the type of each row's value."""
-    kind, variant = F.schema_of_variant(was.column), VariantType()
+    kind, variant = F.schema_of_variant(was.column), T.VariantType()
 
-    def as_type(wanted: DataType) -> Column:
+    def as_type(wanted: T.DataType) -> Column:
         # A replacement that is no number cannot stand for one: null takes its place, Connect would fail the record.
         try:
             return mask("a field", wanted, replacement).cast(variant)
@@ -190,19 +180,19 @@ def mask_variant(was: Value, replacement: str | None) -> Column:
             return F.lit(None).cast(variant)
 
     is_real = (kind == "DOUBLE") | kind.startswith("DECIMAL")
-    numbers = F.when(kind == "BIGINT", as_type(LongType())).when(is_real, as_type(DoubleType()))
-    text = numbers.when(kind == "STRING", as_type(StringType()))
+    numbers = F.when(kind == "BIGINT", as_type(T.LongType())).when(is_real, as_type(T.DoubleType()))
+    text = numbers.when(kind == "STRING", as_type(T.StringType()))
     if replacement is not None:
         return text
     empty = F.when(kind.startswith("ARRAY"), F.parse_json(F.lit("[]"))).otherwise(F.parse_json(F.lit("{}")))
     return text.when(kind == "BOOLEAN", F.lit(False).cast(variant)).otherwise(empty)
 
 
-def mask(name: str, kind: DataType, replacement: str | None) -> Column:
+def mask(name: str, kind: T.DataType, replacement: str | None) -> Column:
     """Return what hides a field of a type. Raises TransformError for types that cannot be hidden, as in Connect."""
     if replacement is None:
         return _zero(name, kind)
-    if isinstance(kind, StringType):
+    if isinstance(kind, T.StringType):
         return F.lit(replacement).cast(kind)
     if isinstance(kind, Clock) or not isinstance(kind, conversions.NUMBERS):
         raise TransformError(f"cannot mask {name!r} of type {kind.simpleString()} with a replacement")
@@ -218,23 +208,20 @@ def mask(name: str, kind: DataType, replacement: str | None) -> Column:
     return F.lit(replacement).cast(kind)
 
 
-def _zero(name: str, kind: DataType) -> Column:
-    if isinstance(kind, conversions.NUMBERS):
-        return F.lit(0).cast(kind)
+def _zero(name: str, kind: T.DataType) -> Column:
     match kind:
-        case BooleanType():
-            return F.lit(False)
-        case StringType():
-            return F.lit("").cast(kind)
-        case DateType():
-            return F.lit("1970-01-01").cast(kind)
-        case TimestampType():
+        case T.BooleanType() | T.StringType() | T.DateType():
+            zeros = {T.BooleanType: "false", T.DateType: "1970-01-01"}
+            return F.lit(zeros.get(type(kind), "")).cast(kind)
+        case T.TimestampType():
             return F.timestamp_millis(F.lit(0))
-        case ArrayType():
+        case T.ArrayType():
             return F.array().cast(kind)
-        case MapType():
-            is_json = isinstance(kind.keyType, StringType)
+        case T.MapType():
+            is_json = isinstance(kind.keyType, T.StringType)
             return F.from_json(F.lit("{}"), kind.json()) if is_json else F.create_map().cast(kind)
+        case _ if isinstance(kind, conversions.NUMBERS):
+            return F.lit(0).cast(kind)
         case _:
             raise TransformError(f"cannot mask {name!r} of type {kind.simpleString()}")
 
@@ -246,21 +233,19 @@ def value_to_key(value: Value, *, fields: SomeNames) -> Change:
     """Make the key of fields of the value. A tombstone has none: it fails, as in Connect."""
     there = _named(value, fields, "ValueToKey", "the value has no field {}; it has {}")
     if value.schemaless:
-        entries = F.when(value.column.isNotNull(), values.as_entries(list(there.values())))
-        new = value.to(F.to_variant_object(entries), VariantType())
+        new = values.of_map(value, F.when(value.column.isNotNull(), values.as_entries(list(there.values()))))
     else:
         new = values.rebuilt(value, [there[name] for name in fields])
     key = Value(column=new.column, type=new.type)
-    return Change(columns={"key": key}, wrong=only_objects(value, "ValueToKey", nulls=False))
+    return Change(columns={"key": key}, errors=only_objects(value, "ValueToKey", nulls=False))
 
 
 def hoist_field(value: Value, *, field: str) -> Change:
     """Wrap the value in a field. Null as well: a tombstone becomes a value, as in Connect."""
     one = replace(value, name=field)
-    if isinstance(value.type, VariantType):
-        column = F.to_variant_object(values.as_entries([one]))
-        return Change(columns={value.name: Value(column=column, type=value.type)})
     column, kind = values.struct([one])
+    if value.schemaless:
+        column, kind = F.to_variant_object(values.as_entries([one])), value.type
     return Change(columns={value.name: Value(column=column, type=kind)})
 
 
@@ -269,18 +254,18 @@ def extract_field(value: Value, *, field: str, field_syntax_version: Literal["V1
 
     With V2 the field is a path of names between dots, in backticks where they have dots.
     """
-    part, wrong, at = value.name, list[Wrong](), list[str]()
+    part, errors, at = value.name, list[Column](), list[str]()
     for name in [field] if field_syntax_version == "V1" else split_path(field):
         at.append(name)
         if value.schemaless:
-            wrong += only_objects(value, "ExtractField") if field_syntax_version == "V1" else []
+            errors += only_objects(value, "ExtractField") if field_syntax_version == "V1" else []
             value = values.item(value, name)
             continue
         there = {one.name: one for one in values.fields(value, "ExtractField")}
         if name not in there:
             raise TransformError(f"there is no field {'.'.join(at)!r}; there are {', '.join(there)}")
         value = there[name]
-    return Change(columns={part: value}, wrong=wrong)
+    return Change(columns={part: value}, errors=errors)
 
 
 def split_path(path: str) -> list[str]:
@@ -303,7 +288,7 @@ def flatten(value: Value, *, delimiter: str = ".") -> Change:
 
     def leaves(inside: Value, before: str) -> Iterator[Value]:
         for one in values.fields(inside, "Flatten"):
-            if isinstance(one.type, StructType):
+            if isinstance(one.type, T.StructType):
                 yield from leaves(one, f"{before}{one.name}{delimiter}")
             else:
                 yield replace(one, name=f"{before}{one.name}")
@@ -315,9 +300,9 @@ def set_schema_metadata(value: Value, *, schema_name: str | None = None, schema_
     """Set the schema's name. It is stored in the column's metadata; JSON's envelope and Avro write it."""
     if value.schemaless:
         raise TransformError("SetSchemaMetadata needs a schema: give the source's format one")
-    said = {values.SCHEMA_NAME: schema_name, values.SCHEMA_VERSION: schema_version}
+    said = {values.NAME: schema_name, values.VERSION: schema_version}
     metadata = {**value.metadata, **{key: what for key, what in said.items() if what is not None}}
-    if value.defaults and isinstance(value.type, StructType):
+    if value.defaults and isinstance(value.type, T.StructType):
         value = value.to(values.rebuilt(value, values.fields(value, "SetSchemaMetadata")).column, value.type)
     return Change(columns={value.name: replace(value, metadata=metadata)})
 
@@ -347,15 +332,16 @@ def cast(value: Value, *, spec: Annotated[SomeNames, BeforeValidator(_pairs), Af
     return converted_fields(value, "Cast", wanted)
 
 
-def _cast(was: Value, wanted: DataType) -> tuple[Value, Sequence[Wrong]]:
-    if isinstance(was.type, VariantType):
+def _cast(was: Value, wanted: T.DataType) -> tuple[Value, list[Column]]:
+    if was.schemaless:
         column: Column | None = conversions.by_instance(was.column, wanted)
     else:
         column = conversions.to_type(was.column, was.type, wanted)
+    what = f"cannot become {wanted.simpleString()}"
     if column is None:
-        raise TransformError(f"{was.name!r} of type {was.type.simpleString()} cannot become {wanted.simpleString()}")
-    message = f"Cast: {was.name!r} cannot become {wanted.simpleString()}"
-    return was.becoming(column, wanted), [Wrong(when=was.column.isNotNull() & column.isNull(), message=message)]
+        raise TransformError(f"{was.name!r} of type {was.type.simpleString()} {what}")
+    error = F.when(was.column.isNotNull() & column.isNull(), f"Cast: {was.name!r} {what}")
+    return was.becoming(column, wanted), [error]
 
 
 # TimestampConverter, TimestampRouter: moments in other types, and in topics' names. All in UTC, as Connect.
@@ -366,12 +352,7 @@ Precision = Literal["seconds", "milliseconds", "microseconds", "nanoseconds"]
 
 
 def timestamp_converter(
-    value: Value,
-    *,
-    target_type: Target,
-    field: str = "",
-    format: str = "",
-    unix_precision: Precision = "milliseconds",
+    value: Value, *, target_type: Target, field: str = "", format: str = "", unix_precision: Precision = "milliseconds"
 ) -> Change:
     """Convert between text, unix time, Date, Time and Timestamp. Null stays null; invalid text fails.
 
@@ -380,11 +361,11 @@ def timestamp_converter(
     per_second, kind = conversions.PER_SECOND[unix_precision], conversions.TARGETS[target_type]
     message = f"TimestampConverter: {repr(field) if field else 'the value'} is no time"
 
-    def convert(one: Value) -> tuple[Value, Sequence[Wrong]]:
+    def convert(one: Value) -> tuple[Value, list[Column]]:
         moment = conversions.moment_of(one.seen, format, per_second)
         column = conversions.moment_as(moment, target_type, format, per_second)
-        made = one.becoming(column, kind, values.TIME_NAME if target_type == "Time" else None)
-        return made, [Wrong(when=one.column.isNotNull() & moment.isNull(), message=message)]
+        made = one.becoming(column, kind, values.TIME if target_type == "Time" else None)
+        return made, [F.when(one.column.isNotNull() & moment.isNull(), message)]
 
     if not field:
         return converted_whole(value, convert)
@@ -406,8 +387,8 @@ def timestamp_router(
     moment = patterns.formatted(F.unix_millis("timestamp"), timestamp_format)
     named = F.replace(F.lit(topic_format), F.lit("${topic}"), F.col("topic"))
     named = F.replace(named, F.lit("${timestamp}"), moment)
-    wrong = Wrong(when=F.col("timestamp").isNull(), message="TimestampRouter: the record has no timestamp")
-    return Change(columns={"topic": Value(column=named, type=StringType())}, wrong=[wrong])
+    error = F.when(F.col("timestamp").isNull(), "TimestampRouter: the record has no timestamp")
+    return Change(columns={"topic": Value(column=named, type=T.StringType())}, errors=[error])
 
 
 # Topics and records: RegexRouter, Filter
@@ -436,7 +417,7 @@ def regex_router(value: Value, *, regex: JavaPattern, replacement: str) -> Chang
     topic = F.col("topic")
     renamed = F.regexp_replace(topic, rf"\A(?:{regex})", replacement)
     column = F.when(matches(topic, regex), renamed).otherwise(topic)
-    return Change(columns={"topic": Value(column=column, type=StringType())})
+    return Change(columns={"topic": Value(column=column, type=T.StringType())})
 
 
 def drop(value: Value) -> Change:
@@ -463,13 +444,13 @@ def header_from(value: Value, *, fields: SomeNames, headers: SomeNames, operatio
     got = _named(value, fields, "HeaderFrom", "there is no field {}; there are {}")
     columns: dict[str, Value] = {}
     if operation == "move" and value.schemaless:
-        columns[value.name] = value.to(F.to_variant_object(values.without(value, fields)), VariantType())
+        columns[value.name] = values.of_map(value, values.without(value, fields))
     elif operation == "move":
         left = [one for one in values.fields(value, "HeaderFrom") if one.name not in fields]
         columns[value.name] = values.rebuilt(value, left)
     pairs = [(header, _header(got[name].seen)) for name, header in zip(fields, headers, strict=True)]
     added = F.when(value.column.isNotNull(), _and_headers(*pairs)).otherwise(F.col("headers"))
-    return Change(columns={**columns, **_headers(added)}, wrong=only_objects(value, "HeaderFrom", nulls=False))
+    return Change(columns={**columns, **_headers(added)}, errors=only_objects(value, "HeaderFrom", nulls=False))
 
 
 def check_header_from(options: Any) -> str | None:
@@ -479,11 +460,11 @@ def check_header_from(options: Any) -> str | None:
 
 
 def _header(value: Value) -> Column:
-    if isinstance(value.type, VariantType):
+    if value.schemaless:
         return F.try_variant_get(value.column, "$", "string").cast("binary")
     text = conversions.to_text(value.column, value.type)
     if text is None:
-        if not isinstance(value.type, StructType | ArrayType | MapType):
+        if not isinstance(value.type, T.StructType | T.ArrayType | T.MapType):
             raise TransformError(f"{value.type.simpleString()} cannot be a header")
         text = F.to_json(value.column, {"ignoreNullFields": "false"})
     return text.cast("binary")

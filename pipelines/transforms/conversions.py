@@ -12,52 +12,35 @@ from typing import Final
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    ShortType,
-    StringType,
-    TimestampNTZType,
-    TimestampType,
-    TimeType,
-    VariantType,
-)
+from pyspark.sql import types as T
 
 from kvorum.pipelines.transforms import patterns
 from kvorum.pipelines.transforms.patterns import DAY_MS
 from kvorum.pipelines.transforms.values import Clock, TransformError, Value
 
-TYPES: Final[Mapping[str, DataType]] = {
-    "int8": ByteType(),
-    "int16": ShortType(),
-    "int32": IntegerType(),
-    "int64": LongType(),
-    "float32": FloatType(),
-    "float64": DoubleType(),
-    "boolean": BooleanType(),
-    "string": StringType(),
+TYPES: Final[Mapping[str, T.DataType]] = {
+    "int8": T.ByteType(),
+    "int16": T.ShortType(),
+    "int32": T.IntegerType(),
+    "int64": T.LongType(),
+    "float32": T.FloatType(),
+    "float64": T.DoubleType(),
+    "boolean": T.BooleanType(),
+    "string": T.StringType(),
 }
 """Connect's names."""
 
 
-TARGETS: Final[Mapping[str, DataType]] = {
-    "string": StringType(),
-    "unix": LongType(),
-    "Date": DateType(),
-    "Time": IntegerType(),
-    "Timestamp": TimestampType(),
+TARGETS: Final[Mapping[str, T.DataType]] = {
+    "string": T.StringType(),
+    "unix": T.LongType(),
+    "Date": T.DateType(),
+    "Time": T.IntegerType(),
+    "Timestamp": T.TimestampType(),
 }
 PER_SECOND: Final = {"seconds": 1, "milliseconds": 1000, "microseconds": 1_000_000, "nanoseconds": 1_000_000_000}
-BITS: Final[dict[type[DataType], int]] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
-NUMBERS: Final[tuple[type[DataType], ...]] = (*BITS, FloatType, DoubleType, DecimalType)
+BITS: Final[dict[type[T.DataType], int]] = {T.ByteType: 8, T.ShortType: 16, T.IntegerType: 32, T.LongType: 64}
+NUMBERS: Final[tuple[type[T.DataType], ...]] = (*BITS, T.FloatType, T.DoubleType, T.DecimalType)
 INTEGER: Final = r"^[+-]?\d+$"
 # Double.parseDouble's grammar but for hexadecimal; it ignores space around the number.
 FLOATING: Final = r"^\s*[+-]?(NaN|Infinity|((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?))\s*$"
@@ -65,43 +48,43 @@ ISO: Final = ("HH:mm:ss.SSS'Z'", "yyyy-MM-dd", "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'")
 LITERAL: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$")
 FLOAT_MAX: Final = Decimal("3.4028235E38")
 DOUBLE_MAX: Final = Decimal("1.7976931348623157E308")
-INSTANCES: Final[Sequence[tuple[str, DataType]]] = (
-    ("^BIGINT$", LongType()),
-    (r"^(DOUBLE|FLOAT|DECIMAL\(.*)$", DoubleType()),
-    ("^BOOLEAN$", BooleanType()),
-    ("^STRING$", StringType()),
+INSTANCES: Final[Sequence[tuple[str, T.DataType]]] = (
+    ("^BIGINT$", T.LongType()),
+    (r"^(DOUBLE|FLOAT|DECIMAL\(.*)$", T.DoubleType()),
+    ("^BOOLEAN$", T.BooleanType()),
+    ("^STRING$", T.StringType()),
 )
 """What JSON holds: a pattern of schema_of_variant's names, and the type."""
 
 
-def to_type(column: Column, kind: DataType, wanted: DataType) -> Column | None:
+def to_type(column: Column, kind: T.DataType, wanted: T.DataType) -> Column | None:
     """Convert a value of a plain type; null if it is not convertible. None: there is no such conversion."""
     match kind, wanted:
-        case _, StringType():
+        case _, T.StringType():
             return to_text(column, kind)
-        case DateType(), _:
-            return to_type(F.unix_date(column), IntegerType(), wanted)
-        case ((TimestampType() | TimestampNTZType() | TimeType()), _):
-            return to_type(millis(column, kind), LongType(), wanted)
-        case BooleanType(), BooleanType():
+        case T.DateType(), _:
+            return to_type(F.unix_date(column), T.IntegerType(), wanted)
+        case ((T.TimestampType() | T.TimestampNTZType() | T.TimeType()), _):
+            return to_type(millis(column, kind), T.LongType(), wanted)
+        case T.BooleanType(), T.BooleanType():
             return column
-        case BooleanType(), _:
+        case T.BooleanType(), _:
             return F.when(column, 1).when(~column, 0).cast(wanted)
-        case StringType(), BooleanType():
+        case T.StringType(), T.BooleanType():
             return F.lower(column) == F.lit("true")
-        case StringType(), FloatType() | DoubleType():
+        case T.StringType(), T.FloatType() | T.DoubleType():
             return F.when(column.rlike(FLOATING), F.regexp_replace(F.trim(column), "[fFdD]$", "").try_cast(wanted))
-        case StringType(), _:
+        case T.StringType(), _:
             return F.when(column.rlike(INTEGER), column.try_cast(wanted))
-        case _, BooleanType():
-            whole = to_type(column, kind, LongType())
+        case _, T.BooleanType():
+            whole = to_type(column, kind, T.LongType())
             return None if whole is None else whole != F.lit(0)
-        case _, FloatType() | DoubleType() if isinstance(kind, NUMBERS):
+        case _, T.FloatType() | T.DoubleType() if isinstance(kind, NUMBERS):
             return column.cast(wanted)
-        case ((FloatType() | DoubleType()), _):
+        case ((T.FloatType() | T.DoubleType()), _):
             # Double.intValue saturates; shorter types take their low bits from the int.
-            return _narrowed(_saturated(column.cast("double"), 64 if isinstance(wanted, LongType) else 32), wanted)
-        case DecimalType(), _:
+            return _narrowed(_saturated(column.cast("double"), 64 if isinstance(wanted, T.LongType) else 32), wanted)
+        case T.DecimalType(), _:
             # BigDecimal.longValue: the low 64 bits of the whole part. What is beyond 64 bits is null here.
             return _narrowed(F.when(column >= 0, F.floor(column)).otherwise(F.ceil(column)).try_cast("long"), wanted)
         case _ if isinstance(kind, NUMBERS):
@@ -110,7 +93,7 @@ def to_type(column: Column, kind: DataType, wanted: DataType) -> Column | None:
             return None
 
 
-def _narrowed(column: Column, wanted: DataType) -> Column:
+def _narrowed(column: Column, wanted: T.DataType) -> Column:
     """Return the low bits of a long."""
     bits = BITS[type(wanted)]
     return column if bits == 64 else F.shiftright(F.shiftleft(column, 64 - bits), 64 - bits).cast(wanted)
@@ -125,7 +108,7 @@ def _saturated(column: Column, bits: int) -> Column:
     return whole.otherwise(column.try_cast("long"))
 
 
-def by_instance(column: Column, wanted: DataType) -> Column:
+def by_instance(column: Column, wanted: T.DataType) -> Column:
     """Return a VARIANT's value in another type, by what each row holds; null for arrays and objects."""
     kind, result = F.schema_of_variant(column), F.lit(None).cast(wanted)
     for pattern, inner in INSTANCES:
@@ -135,16 +118,16 @@ def by_instance(column: Column, wanted: DataType) -> Column:
     return result
 
 
-def to_text(column: Column, kind: DataType) -> Column | None:
+def to_text(column: Column, kind: T.DataType) -> Column | None:
     """Return a value's text: numbers as Java writes them, bytes in base64, dates and times in ISO 8601."""
     match kind:
-        case StringType():
+        case T.StringType():
             return column
-        case BinaryType():
+        case T.BinaryType():
             return F.base64(column)
-        case Clock() | DateType() | TimestampType() | TimestampNTZType() | TimeType():
+        case Clock() | T.DateType() | T.TimestampType() | T.TimestampNTZType() | T.TimeType():
             return _iso(millis(column, kind))
-        case _ if isinstance(kind, (BooleanType, *NUMBERS)):
+        case _ if isinstance(kind, (T.BooleanType, *NUMBERS)):
             return column.cast("string")
         case _:
             return None
@@ -157,16 +140,16 @@ def _iso(moment: Column) -> Column:
     return F.when((moment >= 0) & (moment < DAY_MS), time).when(is_midnight, date).otherwise(both)
 
 
-def millis(column: Column, kind: DataType) -> Column:
+def millis(column: Column, kind: T.DataType) -> Column:
     """Return a date, a time or a timestamp as milliseconds since 1970."""
     match kind:
         case Clock():
             return column.cast("long")
-        case DateType():
+        case T.DateType():
             return F.unix_date(column).cast("long") * F.lit(DAY_MS).cast("long")
-        case TimeType():
+        case T.TimeType():
             return F.time_to_millis(column)
-        case TimestampNTZType():
+        case T.TimestampNTZType():
             return F.unix_millis(F.to_utc_timestamp(column.cast("timestamp"), F.lit("UTC")))
         case _:
             return F.unix_millis(column)
@@ -175,20 +158,20 @@ def millis(column: Column, kind: DataType) -> Column:
 def moment_of(was: Value, pattern: str, per_second: int) -> Column:
     """Return a time as milliseconds since 1970; null where it is none. Raises TransformError."""
     match was.type:
-        case VariantType():
+        case T.VariantType():
             kind = F.schema_of_variant(was.column)
             number = _from_unix(F.try_variant_get(was.column, "$", "bigint"), per_second)
             moment = F.unix_millis(F.try_variant_get(was.column, "$", "timestamp"))
             found = F.when(kind == "BIGINT", number).when(kind.isin("TIMESTAMP", "TIMESTAMP_NTZ", "DATE"), moment)
             text = F.try_variant_get(was.column, "$", "string")
             return found.when(kind == "STRING", patterns.parsed(text, pattern)) if pattern else found
-        case StringType():
+        case T.StringType():
             if not pattern:
                 raise TransformError("a format is needed to read text")
             return patterns.parsed(was.column, pattern)
-        case LongType():
+        case T.LongType():
             return _from_unix(was.column, per_second)
-        case Clock() | DateType() | TimestampType() | TimestampNTZType() | TimeType():
+        case Clock() | T.DateType() | T.TimestampType() | T.TimestampNTZType() | T.TimeType():
             return millis(was.column, was.type)
         case _:
             shown = was.type.simpleString()

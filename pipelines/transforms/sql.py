@@ -13,10 +13,10 @@ from pydantic import BeforeValidator, Field, StringConstraints
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, DataType, StructField, StructType
+from pyspark.sql import types as T
 
 from kvorum.pipelines import frames
-from kvorum.pipelines.transforms.steps import Change, Wrong
+from kvorum.pipelines.transforms.steps import Change
 from kvorum.pipelines.transforms.values import TransformError, Value
 
 TABLE: Final = "records"
@@ -58,14 +58,14 @@ def _applied(number: int, statement: str, frame: DataFrame) -> Change:
 
 def _change(frame: DataFrame, number: int, statement: str) -> Change:
     selected, condition = _parsed(frame.sparkSession, statement)
-    found: dict[str, tuple[Column, DataType]] = {}
+    found: dict[str, tuple[Column, T.DataType]] = {}
     (where,) = _fields(frame, condition)
-    if not isinstance(where.dataType, BooleanType):
+    if not isinstance(where.dataType, T.BooleanType):
         raise TransformError(f"the condition is of type {where.dataType.simpleString()}, not boolean")
-    wrong = [_wrong(number, "the condition", condition)]
+    errors = [_error(number, "the condition", condition)]
     for item in selected:
         made = _fields(frame, item)
-        wrong.append(_wrong(number, f"column {made.names[0]}", item))
+        errors.append(_error(number, f"column {made.names[0]}", item))
         for field in made:
             if field.name in found:
                 raise TransformError(f"two columns are named {field.name!r}; name one of them with AS")
@@ -80,23 +80,23 @@ def _change(frame: DataFrame, number: int, statement: str) -> Change:
         raise TransformError(f"the result has the column value; {', '.join(found)} cannot be fields of it")
     if found:
         value = F.struct(*(column.alias(name) for name, (column, _) in found.items()))
-        kind = StructType([StructField(name, kind) for name, (_, kind) in found.items()])
+        kind = T.StructType([T.StructField(name, kind) for name, (_, kind) in found.items()])
         columns["value"] = Value(column=F.when(F.col("value").isNotNull(), value), type=kind)
     keep = F.coalesce(condition.getField(KEEP), condition.isNull())
     # Spark rejects here what a column alone does not show, as an aggregate function.
     frame.where(keep).select("*", *(value.column for value in columns.values()))
-    return Change(columns=columns, keep=keep, wrong=wrong)
+    return Change(columns=columns, keep=keep, errors=errors)
 
 
-def _fields(frame: DataFrame, tried: Column) -> StructType:
+def _fields(frame: DataFrame, tried: Column) -> T.StructType:
     """Return the fields of a struct column; a `*` is several of them."""
     made = frame.select(tried.alias("item")).schema["item"].dataType
-    assert isinstance(made, StructType), "a struct was selected"
+    assert isinstance(made, T.StructType), "a struct was selected"
     return made
 
 
-def _wrong(number: int, what: str, tried: Column) -> Wrong:
-    return Wrong(when=tried.isNull(), message=f"sql: statement {number}: {what} cannot be computed")
+def _error(number: int, what: str, tried: Column) -> Column:
+    return F.when(tried.isNull(), f"sql: statement {number}: {what} cannot be computed")
 
 
 def _parsed(spark: SparkSession, statement: str) -> tuple[list[Column], Column]:

@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
 from pyspark.sql import Column, DataFrame
@@ -18,17 +18,15 @@ from kvorum.pipelines import frames
 from kvorum.pipelines.transforms.values import Value, merged, value_of
 
 DEFAULTS: Final = "replace_null_with_default"
-Part = Literal["key", "value"]
-Step = Callable[[DataFrame], DataFrame]
 
 
 def _list(value: Any) -> Any:
-    """Take Connect's `a, b` for a list."""
+    """Return the items of Connect's `a, b`."""
     return [item.strip() for item in value.split(",") if item.strip()] if isinstance(value, str) else value
 
 
 def _text(value: Any) -> Any:
-    """Take a number or a truth of YAML for its text."""
+    """Return the text of a number or a boolean of YAML."""
     if isinstance(value, bool):
         return str(value).lower()
     return str(value) if isinstance(value, int | float) else value
@@ -54,26 +52,25 @@ class Definition:
     """Whether the type ends in $Key or $Value."""
     defaults: bool = False
     """Whether it reads fields, and so has the option `replace.null.with.default`."""
-    check: Callable[[Any], str | None] | None = None
-    """Returns what is wrong with the options together."""
+    check: Callable[[Any], str | None] = lambda options: None
+    """Returns an error of the options together."""
 
     @cached_property
     def options(self) -> type[BaseModel]:
         """Return the model of the options; unknown ones are rejected."""
-        there = inspect.signature(self.function).parameters.values()
-        given = {each.name: (each.annotation, each.default) for each in there if each.kind is each.KEYWORD_ONLY}
+        parameters = inspect.signature(self.function).parameters.values()
+        given = {each.name: (each.annotation, each.default) for each in parameters if each.kind is each.KEYWORD_ONLY}
         if self.defaults:
             given[DEFAULTS] = bool, True
         fields: dict[str, Any] = {
             name: (kind, Field(... if default is inspect.Parameter.empty else default, alias=name.replace("_", ".")))
             for name, (kind, default) in given.items()
         }
-        check = self.check or (lambda options: None)
 
         def checked(options: Any) -> Any:
-            wrong = check(options)
-            if wrong is not None:
-                raise ValueError(wrong)
+            error = self.check(options)
+            if error is not None:
+                raise ValueError(error)
             return options
 
         validators: dict[str, Any] = {"checked": model_validator(mode="after")(checked)}
@@ -82,19 +79,12 @@ class Definition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wrong:
-    """Rows that fail."""
-
-    when: Column
-    message: Column | str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """A transform's change of a frame."""
 
     columns: Mapping[str, Value] = field(default_factory=dict)
-    wrong: Sequence[Wrong] = ()
+    errors: Sequence[Column] = ()
+    """Why a row fails; null for rows that do not."""
     keep: Column | None = None
     """Rows to go on; None: all."""
 
@@ -107,16 +97,12 @@ def apply(frame: DataFrame, make: Callable[[DataFrame], Change], condition: Colu
     for name, new in change.columns.items():
         value = new if condition is None else merged(condition, new, value_of(frame, name))
         columns[name] = frames.fenced(value.column).alias(name, metadata=dict(value.metadata))
-    if change.wrong:
-        message = F.coalesce(*(F.when(wrong.when, _as_column(wrong.message)) for wrong in change.wrong))
-        applies = message.isNotNull() if condition is None else condition & message.isNotNull()
-        failure = frames.failure(frame, applies, stage=frames.TRANSFORMATION, message=message)
+    if change.errors:
+        error = F.coalesce(*change.errors)
+        applies = error.isNotNull() if condition is None else condition & error.isNotNull()
+        failure = frames.failure(frame, applies, stage=frames.TRANSFORMATION, message=error)
         columns[frames.FAILURE] = frames.fenced(failure).alias(frames.FAILURE)
     if change.keep is not None:
         keep = change.keep if condition is None else change.keep | ~condition
         frame = frame.where(keep | F.col(frames.FAILURE).isNotNull() if frames.FAILURE in frame.columns else keep)
-    return frame.select(*columns.values()) if change.columns or change.wrong else frame
-
-
-def _as_column(message: Column | str) -> Column:
-    return F.lit(message) if isinstance(message, str) else message
+    return frame.select(*columns.values()) if change.columns or change.errors else frame

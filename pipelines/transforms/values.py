@@ -3,7 +3,8 @@
 Connect tells records with a schema from records without one. Here any type but VARIANT has a schema: what is in it is
 known when the plan is made. What is in a VARIANT is known row by row; it stays one whatever is done to it.
 
-Metadata of columns and struct fields, under the names of METADATA, hold the parts of a schema that are not types.
+Metadata of columns and struct fields hold the parts of a schema that are not types (formats/schemas.py): its name and
+version, a field's default as JSON text, and which integers are Connect's Time (milliseconds of the day).
 """
 
 import json
@@ -13,14 +14,10 @@ from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, IntegerType, MapType, StructField, StructType, VariantType
+from pyspark.sql import types as T
 
-SCHEMA_NAME: Final = "connect.name"
-SCHEMA_VERSION: Final = "connect.version"
-DEFAULT: Final = "connect.default"
-"""A field's default, as JSON text."""
-TIME_NAME: Final = "org.apache.kafka.connect.data.Time"
-"""Connect's Time is an integer here, milliseconds of the day: Spark's own TIME is off by default."""
+from kvorum.pipelines.formats.schemas import DEFAULT, NAME, TIME, VERSION
+
 MAP_OF_VARIANTS: Final = "map<string,variant>"
 
 
@@ -28,7 +25,7 @@ class TransformError(ValueError):
     """A transform that cannot be made, or cannot work on the type it meets. Connect would fail every record."""
 
 
-class Clock(IntegerType):
+class Clock(T.IntegerType):
     """Type of Connect's Time where a transform looks at it; in a frame it is an integer with metadata."""
 
 
@@ -37,7 +34,7 @@ class Value:
     """A column of a known type; a field of a struct or of a map has a name."""
 
     column: Column
-    type: DataType
+    type: T.DataType
     metadata: Mapping[str, Any] = field(default_factory=dict)
     name: str = ""
     defaults: bool = False
@@ -46,21 +43,21 @@ class Value:
     @property
     def schemaless(self) -> bool:
         """Return whether the type is only known per row."""
-        return isinstance(self.type, VariantType)
+        return isinstance(self.type, T.VariantType)
 
     @property
     def seen(self) -> "Value":
         """Return it with the type that transforms see."""
-        is_clock = self.metadata.get(SCHEMA_NAME) == TIME_NAME and type(self.type) is IntegerType
+        is_clock = self.metadata.get(NAME) == TIME and type(self.type) is T.IntegerType
         return replace(self, type=Clock()) if is_clock else self
 
-    def to(self, column: Column, kind: DataType) -> "Value":
+    def to(self, column: Column, kind: T.DataType) -> "Value":
         """Return another column under the same names."""
         return replace(self, column=column, type=kind)
 
-    def becoming(self, column: Column, kind: DataType, schema_name: str | None = None) -> "Value":
+    def becoming(self, column: Column, kind: T.DataType, schema_name: str | None = None) -> "Value":
         """Return a value of another type, whose schema may have a name. Its default goes."""
-        metadata = {SCHEMA_NAME: schema_name, SCHEMA_VERSION: 1} if schema_name else {}
+        metadata = {NAME: schema_name, VERSION: 1} if schema_name else {}
         return replace(self, column=column, type=kind, metadata=metadata)
 
 
@@ -76,12 +73,12 @@ def value_of(frame: DataFrame, part: str, *, defaults: bool = False) -> Value:
 
 def fields(value: Value, purpose: str) -> list[Value]:
     """Return a struct's fields. Raises TransformError."""
-    if not isinstance(value.type, StructType):
+    if not isinstance(value.type, T.StructType):
         raise TransformError(f"{purpose} needs fields; the type is {value.type.simpleString()}")
     return [_field(value, found) for found in value.type.fields]
 
 
-def _field(value: Value, found: StructField) -> Value:
+def _field(value: Value, found: T.StructField) -> Value:
     metadata, column = dict(found.metadata or {}), value.column.getField(found.name)
     if value.defaults and DEFAULT in metadata:
         decoded = json.loads(metadata[DEFAULT])
@@ -91,7 +88,7 @@ def _field(value: Value, found: StructField) -> Value:
     return Value(name=found.name, column=column, type=found.dataType, metadata=metadata, defaults=value.defaults)
 
 
-def struct(made: Iterable[Value], unless_null: Column | None = None) -> tuple[Column, StructType]:
+def struct(made: Iterable[Value], unless_null: Column | None = None) -> tuple[Column, T.StructType]:
     """Return fields as a struct, null where another column is null, and its type."""
     made = list(made)
     names = [one.name for one in made]
@@ -103,7 +100,7 @@ def struct(made: Iterable[Value], unless_null: Column | None = None) -> tuple[Co
     # No metadata at all differs from empty ones: those would hide what the column itself has.
     named = ({"metadata": dict(one.metadata)} if one.metadata else {} for one in made)
     column = F.struct(*(one.column.alias(one.name, **more) for one, more in zip(made, named, strict=True)))
-    kind = StructType([StructField(one.name, one.type, metadata=dict(one.metadata)) for one in made])
+    kind = T.StructType([T.StructField(one.name, one.type, metadata=dict(one.metadata)) for one in made])
     return (column if unless_null is None else F.when(unless_null.isNotNull(), column)), kind
 
 
@@ -123,13 +120,18 @@ def as_map(value: Value) -> Column:
 def item(value: Value, name: str) -> Value:
     """Return what a value without schema has under a name; null where there is nothing, and for JSON's null."""
     got = as_map(value).getItem(name)
-    return Value(name=name, column=F.when(~F.is_variant_null(got), got), type=VariantType())
+    return Value(name=name, column=F.when(~F.is_variant_null(got), got), type=T.VariantType())
+
+
+def of_map(value: Value, entries: Column) -> Value:
+    """Return a value without schema that holds a map."""
+    return value.to(F.to_variant_object(entries), T.VariantType())
 
 
 def put(value: Value, entries: Sequence[Value]) -> Value:
     """Return a value without schema with entries set, added where they are new; null where it was null."""
     kept = without(value, [entry.name for entry in entries])
-    return value.to(F.to_variant_object(F.map_concat(kept, as_entries(entries))), VariantType())
+    return of_map(value, F.map_concat(kept, as_entries(entries)))
 
 
 def without(value: Value, names: Sequence[str]) -> Column:
@@ -147,9 +149,9 @@ def as_entries(fields: Sequence[Value]) -> Column:
 
 def as_variant(value: Value) -> Column:
     """Return a value as a VARIANT."""
-    if isinstance(value.type, StructType | MapType | ArrayType):
+    if isinstance(value.type, T.StructType | T.MapType | T.ArrayType):
         return F.to_variant_object(value.column)
-    return value.column if value.schemaless else value.column.cast(VariantType())
+    return value.column if value.schemaless else value.column.cast(T.VariantType())
 
 
 # Two values in one column
@@ -165,17 +167,17 @@ def merged(condition: Column, new: Value, old: Value) -> Value:
     # Equal but for nullability and metadata.
     if new.type.simpleString() == old.type.simpleString():
         column, kind = F.when(condition, new.column).otherwise(old.column), new.type
-    elif isinstance(new.type, StructType) and isinstance(old.type, StructType):
+    elif isinstance(new.type, T.StructType) and isinstance(old.type, T.StructType):
         column, kind = _merged_structs(condition, new, old)
-    elif isinstance(new.type, VariantType) or isinstance(old.type, VariantType):
-        column, kind = F.when(condition, as_variant(new)).otherwise(as_variant(old)), VariantType()
+    elif isinstance(new.type, T.VariantType) or isinstance(old.type, T.VariantType):
+        column, kind = F.when(condition, as_variant(new)).otherwise(as_variant(old)), T.VariantType()
     else:
         shown = f"{old.type.simpleString()} and {new.type.simpleString()}"
         raise TransformError(f"with this predicate a column would be both {shown}")
     return Value(column=column, type=kind, metadata=metadata)
 
 
-def _merged_structs(condition: Column, new: Value, old: Value) -> tuple[Column, DataType]:
+def _merged_structs(condition: Column, new: Value, old: Value) -> tuple[Column, T.DataType]:
     news, olds = ({one.name: one for one in fields(replace(side, defaults=False), "")} for side in (new, old))
     made = []
     for name, known in {**olds, **news}.items():

@@ -11,7 +11,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from kvorum.pipelines.bridge.layout import Undetermined, source_range
 from kvorum.pipelines.bridge.offsets import OffsetRange
 from kvorum.pipelines.cdc import database, snapshot
-from kvorum.pipelines.cdc.database import CopiedTable
+from kvorum.pipelines.cdc.events import TableDescription
 from kvorum.pipelines.cdc.options import Options
 from kvorum.pipelines.cdc.pgoutput import Column, Relation
 from kvorum.pipelines.cdc.snapshot import Chunk, Manifest
@@ -56,7 +56,7 @@ def capture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PostgresqlStream
     """Return the reader of a captured database of two chunks; the database itself is not asked."""
     columns = (Column(name="id", type_oid=20, type_modifier=-1, identity=True),)
     relation = Relation(oid=1, schema="public", table="orders", replica_identity="d", columns=columns)
-    table = CopiedTable(relation=relation, key=("id",), base_types={})
+    table = TableDescription(relation=relation, key=("id",), base_types={})
     chunks = [Chunk(file=f"{number}.copy", table=table, rows=3, size=30) for number in range(2)]
     manifest = Manifest(slot="kvorum", generation="g", lsn=100, taken_us=5, chunks=chunks)
     monkeypatch.setattr(snapshot, "load", lambda folder: manifest)

@@ -5,7 +5,16 @@ from collections.abc import Sequence
 
 import pytest
 
-from kvorum.pipelines.cdc.events import Assembler, Envelopes, Origin, Record, StreamError, Table, topic_name
+from kvorum.pipelines.cdc.events import (
+    Assembler,
+    Envelopes,
+    Origin,
+    Record,
+    StreamError,
+    Table,
+    TableDescription,
+    topic_name,
+)
 from kvorum.pipelines.cdc.options import Options
 from kvorum.pipelines.cdc.pgoutput import Relation, decode
 from tests.unit.pipelines.cdc import messages
@@ -24,18 +33,14 @@ KEYLESS = messages.relation(1, "public", "orders", "d", [("id", 20, False), ("no
 TOMBSTONE = "tombstone"
 
 
-class FakeCatalog:
-    """A catalog that knows one primary key and one domain."""
-
-    def primary_key(self, relation_oid: int) -> Sequence[str]:
-        return ["id"] if relation_oid == 1 else []
-
-    def base_type(self, type_oid: int) -> int:
-        return 23 if type_oid == 70000 else type_oid
+def describe(relation: Relation) -> TableDescription:
+    """Describe a database that has one primary key and one domain."""
+    key = ("id",) if relation.oid == 1 else ()
+    return TableDescription(relation=relation, key=key, base_types={70000: 23})
 
 
 def records(*data: bytes, options: Options = PLAIN, start: int = 0, end: int = 1 << 40) -> list[Record]:
-    assembler = Assembler(Envelopes(options, "1", 5), FakeCatalog(), start=start, end=end)
+    assembler = Assembler(Envelopes(options, "1", 5), describe, start=start, end=end)
     return [record for number, one in enumerate(data) for record in assembler.feed(1000 + number, decode(one))]
 
 
@@ -196,7 +201,7 @@ def test_a_row_of_the_snapshot_has_the_key_that_its_changes_will_have() -> None:
     relation = decode(ORDERS)
     assert isinstance(relation, Relation)
     origin = Origin(snapshot="true", committed_us=9000, lsn=3, xid=None)
-    record = Envelopes(PLAIN, "1", 5).read(Table(relation, PLAIN, FakeCatalog()), (b"7", b"a"), origin)
+    record = Envelopes(PLAIN, "1", 5).read(Table(relation, PLAIN, describe), (b"7", b"a"), origin)
     assert record.key == records(*transaction(ORDERS, messages.insert(1, ROW_A)))[0].key
     value = json.loads(record.value or b"")
     assert (value["op"], value["after"], value["source"]["snapshot"]) == ("r", A, "true")

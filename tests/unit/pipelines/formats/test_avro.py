@@ -25,7 +25,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from kvorum.pipelines.formats import avro, avro_schemas
+from kvorum.pipelines.formats import avro
 from kvorum.pipelines.formats.base import FormatError
 from kvorum.pipelines.formats.rows import with_integers
 
@@ -53,9 +53,9 @@ def bytes_of(schema: Any, value: Any) -> bytes:
 
 
 def read(schema: Any, *data: bytes, writer: Any = None) -> list[dict[str, Any]]:
-    reader = avro_schemas.parsed(schema)
-    kind = avro_schemas.spark_type(reader)
-    found = avro.decoded({None: avro_schemas.parsed(writer or schema)}, reader, kind, pa.array(data, pa.binary()))
+    reader = avro.parsed(schema)
+    kind = avro.spark_type(reader)
+    found = avro.decoded({None: avro.parsed(writer or schema)}, reader, kind, pa.array(data, pa.binary()))
     integers = with_integers(found.type)
     rows: list[dict[str, Any]] = found.cast(integers).to_pylist()
     return rows
@@ -139,7 +139,7 @@ def test_a_writer_with_another_unit_or_scale_is_read_in_its_own() -> None:
 
 def test_a_decimal_that_spark_does_not_have_is_an_error_before_the_start() -> None:
     with pytest.raises(FormatError, match="a decimal of 50 digits: Spark's have 38 at most"):
-        avro_schemas.spark_type(logical("bytes", "decimal", precision=50))
+        avro.spark_type(logical("bytes", "decimal", precision=50))
 
 
 # (Spark's type, Avro's type, value in Arrow, what is read back or the error's beginning)
@@ -179,8 +179,8 @@ def test_each_type_is_written_exactly_or_its_field_fails(kind: DataType, schema:
 def test_behind_confluents_prefix_each_record_is_read_with_the_schema_of_its_id() -> None:
     old, new = record(("id", "int")), record(("id", "long"))
     new["fields"].append({"name": "label", "type": "string", "default": "none"})
-    reader = avro_schemas.parsed(new)
-    kind = avro_schemas.spark_type(reader)
+    reader = avro.parsed(new)
+    kind = avro.spark_type(reader)
     data = [
         b"\0\0\0\0\1" + bytes_of(old, {"id": 5}),
         b"\0\0\0\1\2" + bytes_of(new, {"id": 2**40, "label": "l"}),
@@ -190,7 +190,7 @@ def test_behind_confluents_prefix_each_record_is_read_with_the_schema_of_its_id(
         b"\0\0\0\0\1",
         None,
     ]
-    found = avro.decoded({1: avro_schemas.parsed(old), 258: reader}, reader, kind, pa.array(data, pa.binary()))
+    found = avro.decoded({1: avro.parsed(old), 258: reader}, reader, kind, pa.array(data, pa.binary()))
     assert found.to_pylist() == [
         {"value": {"id": 5, "label": "none"}, "error": None},
         {"value": {"id": 2**40, "label": "l"}, "error": None},
@@ -204,4 +204,4 @@ def test_behind_confluents_prefix_each_record_is_read_with_the_schema_of_its_id(
 
 def test_a_union_of_several_types_is_an_error_before_the_start() -> None:
     with pytest.raises(FormatError, match="a union of int, string has no type in Spark: give the field one type"):
-        avro_schemas.spark_type(avro_schemas.parsed(record(("f", ["null", "int", "string"]))))
+        avro.spark_type(avro.parsed(record(("f", ["null", "int", "string"]))))

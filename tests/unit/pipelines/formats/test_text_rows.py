@@ -6,8 +6,7 @@ import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
-from kvorum.pipelines.formats.plain import StringOptions
-from kvorum.pipelines.formats.rows import text_decoded, text_encoded
+from kvorum.pipelines.formats.plain import StringFormat, text_decoded, text_encoded
 
 
 @pytest.mark.parametrize(
@@ -42,4 +41,4 @@ def test_what_is_not_of_the_encoding_fails(found: Any, reason: str) -> None:
 
 def test_an_unknown_encoding_is_rejected() -> None:
     with pytest.raises(ValidationError, match="'UTF-99' is not an encoding"):
-        StringOptions(encoding="UTF-99")
+        StringFormat(encoding="UTF-99")
