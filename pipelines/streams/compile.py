@@ -16,9 +16,8 @@ from pyspark.sql.types import DataType, TimestampType
 from kvorum.pipelines import frames
 from kvorum.pipelines.plugins import Trigger
 from kvorum.pipelines.streams import functions, serdes
-from kvorum.pipelines.streams.nodes import Node, Repartition, Sink, Source, Step
-from kvorum.pipelines.streams.plan import Query
 from kvorum.pipelines.streams.state import pack, unpack
+from kvorum.pipelines.streams.topology import Node, Query, Repartition, Sink, Source, Step
 
 OnBadRecord = Literal["fail", "skip"]
 
@@ -56,9 +55,16 @@ class Compiler:
                 case Source() as source:
                     made[node] = self._source(source)
                 case Repartition(suffix=suffix):
-                    made[node] = self._internal(suffix, self._types[node])
+                    frame = frames.record_frame(self.topics.read_internal(suffix))
+                    made[node] = frame.withColumns(
+                        {
+                            name: unpack(F.col(name).cast("string"), {name: kind}).getField(name)
+                            for name, kind in self._types[node].items()
+                        }
+                    )
                 case Step() as step:
-                    made[node] = step.frame([made[parent] for parent in node.parents], query.mode)
+                    mode = {"mode": query.mode} if step.load.has_state else {}
+                    made[node] = step.function(*(made[parent] for parent in node.parents), **mode)
                 case Sink():
                     raise AssertionError(f"{node.name} is no query's end")
         return self._written(head, made[head.parents[0]])
@@ -73,11 +79,6 @@ class Compiler:
             frame = frame.withColumn("timestamp", F.coalesce(extracted, F.col("timestamp")))
         frame = frame.select(*frames.COLUMNS)
         return frame.where(F.col("key").isNotNull()) if source.is_table else frame
-
-    def _internal(self, suffix: str, types: Mapping[str, DataType]) -> DataFrame:
-        frame = frames.record_frame(self.topics.read_internal(suffix))
-        unpacked = {name: unpack(F.col(name).cast("string"), {name: kind}) for name, kind in types.items()}
-        return frame.withColumns({name: column.getField(name).alias(name) for name, column in unpacked.items()})
 
     def _written(self, head: Node, frame: DataFrame) -> DataFrame:
         operation = head.operation

@@ -32,11 +32,20 @@ from pyspark.sql.streaming.stateful_processor import (
     ValueState,
 )
 from pyspark.sql.types import DataType, StringType, StructField, StructType, TimestampType
+from typing_extensions import override
 
 from kvorum.pipelines.frames import record_frame
-from kvorum.pipelines.streams.aggregates import untimed_order
-from kvorum.pipelines.streams.nodes import Mode
-from kvorum.pipelines.streams.state import EPOCH, MILLISECOND, in_order, millis, pack, unpack, with_state
+from kvorum.pipelines.streams.state import (
+    EPOCH,
+    MILLISECOND,
+    in_order,
+    millis,
+    pack,
+    unpack,
+    untimed_order,
+    with_state,
+)
+from kvorum.pipelines.streams.topology import Mode
 
 STATE: Final = StructType([StructField("json", StringType())])
 Time = Literal["none", "event", "processing"]
@@ -64,12 +73,11 @@ class Record:
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
 class Store:
     """One value for the current key."""
 
-    def __init__(self, state: ValueState) -> None:
-        """Keep it in Spark's state."""
-        self._state = state
+    _state: ValueState
 
     def get(self) -> Any:
         """Return the key's value, or None."""
@@ -78,10 +86,7 @@ class Store:
 
     def put(self, value: Any) -> None:
         """Keep what JSON can hold; None deletes it."""
-        if value is None:
-            self.delete()
-        else:
-            self._state.update((json.dumps(value),))
+        self.delete() if value is None else self._state.update((json.dumps(value),))
 
     def delete(self) -> None:
         """Forget the key's value."""
@@ -132,11 +137,9 @@ def process(
     """Return what a user's Processor forwards, or a StatefulProcessor of Spark's returns."""
     own_key_type = frame.schema["key"].dataType
     has_new_keys = key_type is not None or isinstance(processor, StatefulProcessor)
-    made_key = own_key_type if has_new_keys else StringType()
-    if key_type is not None:
-        made_key = DataType.fromDDL(key_type)
-    value = StructField("value", DataType.fromDDL(value_type))
-    output = StructType([StructField("key", made_key), value, StructField("timestamp", TimestampType())])
+    made_key = DataType.fromDDL(key_type) if key_type else own_key_type if has_new_keys else StringType()
+    output = StructType().add("key", made_key).add("value", DataType.fromDDL(value_type))
+    output = output.add("timestamp", TimestampType())
     if not isinstance(processor, StatefulProcessor):
         processor = ProcessorRunner(processor, stores, has_new_keys)
     if time == "event":
@@ -157,50 +160,39 @@ class ProcessorRunner(StatefulProcessor):
         self._has_own_keys = has_own_keys
         self._processor: Any = None
 
+    @override
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Register the stores. Spark calls this on the driver as well, where the processor is not created."""
+        # Spark calls this on the driver as well, where the processor is not created.
         stores = {name: Store(handle.getValueState(name, STATE)) for name in self._stores}
         self._context = ProcessorContext(stores=stores, handle=handle)
 
+    @override
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: TimerValues) -> Iterator[Any]:
-        """Hand over the records of one key."""
         self._begin(timerValues)
         for row in in_order(rows):
-            self._context.timestamp_ms = millis(row["timestamp"])
+            at_ms = self._context.timestamp_ms = millis(row["timestamp"])
             headers = tuple((each["key"], each["value"]) for each in row["headers"] or ())
-            record = Record(
-                key=row["key"],
-                value=row["value"],
-                timestamp_ms=self._context.timestamp_ms,
-                topic=row["topic"],
-                partition=row["partition"],
-                offset=row["offset"],
-                headers=headers,
-            )
-            self._processor.process(record)
+            plain = {name: row[name] for name in ("key", "value", "topic", "partition", "offset")}
+            self._processor.process(Record(**plain, timestamp_ms=at_ms, headers=headers))
             yield from self._forwarded(key[0])
 
+    @override
     def handleExpiredTimer(self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo) -> Any:
-        """Tell the processor that a timer is due."""
         self._begin(timerValues)
         self._context.timestamp_ms = expiredTimerInfo.getExpiryTimeInMs()
         self._processor.punctuate(json.loads(key[0]).get("key"), self._context.timestamp_ms)
         yield from self._forwarded(key[0])
 
+    @override
     def close(self) -> None:
-        """Close the processor."""
-        close = getattr(self._processor, "close", None)
-        if close is not None:
-            close()
+        getattr(self._processor, "close", lambda: None)()
 
     def _begin(self, timer_values: TimerValues) -> None:
         self._context.stream_time_ms = timer_values.getCurrentWatermarkInMs()
         self._context.system_time_ms = timer_values.getCurrentProcessingTimeInMs()
         if self._processor is None:
             self._processor = self._factory()
-            init = getattr(self._processor, "init", None)
-            if init is not None:
-                init(self._context)
+            getattr(self._processor, "init", lambda context: None)(self._context)
 
     def _forwarded(self, packed_key: str) -> Iterator[Row]:
         for key, value, timestamp_ms in self._context.forwarded:

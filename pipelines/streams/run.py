@@ -19,9 +19,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from kvorum.pipelines.plugins import Trigger
 from kvorum.pipelines.session.build import ROCKSDB, build
 from kvorum.pipelines.streams.compile import Compiler, OnBadRecord, Topics
-from kvorum.pipelines.streams.config import StreamsConfig
-from kvorum.pipelines.streams.plan import Topology
-from kvorum.pipelines.streams.topics import ClusterTopics, readers
+from kvorum.pipelines.streams.topics import ClusterTopics, StreamsConfig, readers
+from kvorum.pipelines.streams.topology import Topology
 
 logger = logging.getLogger(__name__)
 

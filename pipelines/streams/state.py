@@ -11,7 +11,7 @@ before. Both ways go through Spark's native expressions. What cannot be packed i
 
 import heapq
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal
@@ -25,8 +25,9 @@ from pyspark.sql.streaming.stateful_processor import (
     TimerValues,
 )
 from pyspark.sql.types import DataType, StringType, StructField, StructType
+from typing_extensions import override
 
-from kvorum.pipelines.streams.nodes import Mode
+from kvorum.pipelines.streams.topology import Mode
 
 JoinKind = Literal["inner", "left", "outer"]
 LEFT: Final = 0
@@ -70,6 +71,14 @@ def with_state(
     )
 
 
+def untimed_order() -> tuple[Column, Column, Column]:
+    """Return the columns that order a key's records, the timestamp without its watermark.
+
+    With one Spark would drop rows that are late, but in time for their window.
+    """
+    return F.timestamp_micros(F.unix_micros("timestamp")).alias("timestamp"), F.col("partition"), F.col("offset")
+
+
 def in_order(rows: Iterator[Row]) -> list[Row]:
     """Return a key's rows of a micro-batch as its partition has them; where they are of several, by time."""
     listed = list(rows)
@@ -96,7 +105,33 @@ def merged(rows: Iterator[Row], *, is_table_first: bool = False) -> Iterator[Row
         yield from heapq.merge(right, left, key=lambda row: row["timestamp"] or EPOCH)
 
 
-class Lookup(StatefulProcessor):
+class Changes(StatefulProcessor):
+    """Keeps a table's row, and yields it as it was and as it is."""
+
+    @override
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._row = handle.getValueState("row", ROW)
+
+    @override
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: TimerValues) -> Iterator[Any]:
+        kept = self._row.get()
+        before = None if kept is None else kept[0]
+        latest = yield from self._made(rows, before)
+        if latest is None and before is not None:
+            self._row.clear()
+        elif latest != before:
+            self._row.update((latest,))
+
+    def _made(self, rows: Iterator[Any], latest: str | None) -> Generator[Row, None, str | None]:
+        """Yield the results of a key's rows, and return the table's row after them."""
+        for row in in_order(rows):
+            old, latest = latest, row["_payload"]
+            if old is not None or latest is not None:
+                yield Row(old=old, new=latest)
+        return latest
+
+
+class Lookup(Changes):
     """Keeps a table's row, and pairs each record of a stream with it."""
 
     def __init__(self, kind: JoinKind, is_table_first: bool) -> None:
@@ -104,23 +139,14 @@ class Lookup(StatefulProcessor):
         self._needs_row = kind == "inner"
         self._is_table_first = is_table_first
 
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        """Make the state known."""
-        self._row = handle.getValueState("row", ROW)
-
-    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: TimerValues) -> Iterator[Any]:
-        """Yield the pairs of one key."""
-        kept = self._row.get()
-        before = latest = None if kept is None else kept[0]
+    @override
+    def _made(self, rows: Iterator[Any], latest: str | None) -> Generator[Row, None, str | None]:
         for row in merged(rows, is_table_first=self._is_table_first):
             if row["_side"] == RIGHT:
                 latest = row["_payload"]
             elif latest is not None or not self._needs_row:
                 yield Row(left=row["_payload"], right=latest)
-        if latest is None and before is not None:
-            self._row.clear()
-        elif latest != before:
-            self._row.update((latest,))
+        return latest
 
 
 class Join(StatefulProcessor):
@@ -130,12 +156,12 @@ class Join(StatefulProcessor):
         """Take which pairs there are."""
         self._kind = kind
 
+    @override
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Make the state known."""
         self._rows = handle.getValueState("rows", ROWS)
 
+    @override
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: TimerValues) -> Iterator[Any]:
-        """Yield the changes of one key."""
         sides: list[str | None] = list(self._rows.get() or (None, None))
         for row in merged(rows):
             was_live = self._is_live(sides)
@@ -156,27 +182,6 @@ class Join(StatefulProcessor):
                 return sides[LEFT] is not None
             case "outer":
                 return sides != [None, None]
-
-
-class Changes(StatefulProcessor):
-    """Keeps a table's row, and yields it as it was and as it is."""
-
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        """Make the state known."""
-        self._row = handle.getValueState("row", ROW)
-
-    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: TimerValues) -> Iterator[Any]:
-        """Yield the changes of one key."""
-        kept = self._row.get()
-        before = latest = None if kept is None else kept[0]
-        for row in in_order(rows):
-            old, latest = latest, row["_payload"]
-            if old is not None or latest is not None:
-                yield Row(old=old, new=latest)
-        if latest is not None:
-            self._row.update((latest,))
-        elif before is not None:
-            self._row.clear()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,13 +209,13 @@ class PythonAggregate(StatefulProcessor):
         self._functions = functions
         self._is_final = is_final
 
+    @override
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Make the state known."""
         self._handle = handle
         self._state = handle.getValueState("aggregate", ROW)
 
+    @override
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: TimerValues) -> Iterator[Any]:
-        """Take the rows of one key in."""
         kept = self._state.get()
         packed: dict[str, Any] = {} if kept is None else json.loads(kept[0])
         has_changed = False
@@ -231,8 +236,8 @@ class PythonAggregate(StatefulProcessor):
             if not self._is_final:
                 yield _aggregated(key[0], packed)
 
+    @override
     def handleExpiredTimer(self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo) -> Any:
-        """Let the window go."""
         kept = self._state.get()
         self._state.clear()
         if self._is_final and kept is not None:
