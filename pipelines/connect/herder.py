@@ -19,8 +19,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from kvorum.pipelines.connect import catalogue, offsets, records
-from kvorum.pipelines.connect.catalogue import Cluster, Secrets
+from kvorum.pipelines.connect import catalogue, offsets
+from kvorum.pipelines.connect import state as records
 from kvorum.pipelines.connect.errors import (
     ConnectError,
     Fenced,
@@ -31,10 +31,10 @@ from kvorum.pipelines.connect.errors import (
     conflict,
 )
 from kvorum.pipelines.connect.keeper import Keeper, Report
-from kvorum.pipelines.connect.records import Condition, Json, Manager, Record, Status, Target
 from kvorum.pipelines.connect.runner import Runner
-from kvorum.pipelines.connect.state import Connector, State
+from kvorum.pipelines.connect.state import Condition, Connector, Json, Manager, Offsets, Record, State, Status, Target
 from kvorum.pipelines.connect.store import Store
+from kvorum.pipelines.connect.validation import without_secrets
 from kvorum.pipelines.spec import Pipeline
 
 T = TypeVar("T")
@@ -57,8 +57,8 @@ class Herder:
     runner: Runner
     worker_id: str
     checkpoints: str
-    """See records.Manager."""
-    cluster: Cluster
+    """See state.Manager."""
+    cluster: catalogue.Cluster
     now: Callable[[], float]
     """Monotonic time in seconds."""
     wall_ms: Callable[[], int]
@@ -107,25 +107,27 @@ class Herder:
         """Take the topics, or find them still owned. Raises Superseded, Fenced, Unavailable."""
         self._failed.clear()
         self.cluster_id = await self.store.prepare()
-        self._check(await self._read(), is_owner=is_owner)
+        await self._read(is_owner=is_owner)
         await self.store.fence()
-        state = await self._read()
-        self._check(state, is_owner=is_owner)
-        self.state = state
+        self.state = await self._read(is_owner=is_owner)
         written = [self._own_record()]
         if not is_owner:
             await self.runner.end()
-            self.generation = state.generation() + 1
-            written += self._unassigned()
+            self.generation = self.state.generation() + 1
+            unassigned = Status(state=Condition.UNASSIGNED, worker_id="", generation=self.generation)
+            for make, statuses in (
+                (records.connector_status, self.state.connector_statuses),
+                (records.task_status, self.state.task_statuses),
+            ):
+                # Workers ended with their manager.
+                ended = [name for name, each in statuses.items() if each.state is not Condition.STOPPED]
+                written += [make(name, unassigned) for name in ended]
         await self.write(written)
 
-    async def _read(self) -> State:
+    async def _read(self, *, is_owner: bool) -> State:
+        """Return the state in the topics. Raises Superseded if this manager must not own them."""
         state = State()
         state.replay(await self.store.read())
-        return state
-
-    def _check(self, state: State, *, is_owner: bool) -> None:
-        """Raise Superseded if this manager must not own the topics."""
         other = state.manager
         if is_owner and (other is None or other.id != self._id):
             where = f"at {other.worker_id} " if other is not None else ""
@@ -136,18 +138,10 @@ class Herder:
                 "the manager there, or set --checkpoints to a folder that has them (or to an empty one: connectors "
                 "then start as configured)"
             )
+        return state
 
     def _own_record(self) -> Record:
         return records.manager(Manager(id=self._id, worker_id=self.worker_id, checkpoints=self.checkpoints))
-
-    def _unassigned(self) -> Iterable[Record]:
-        """Yield the statuses of connectors whose workers ended with their manager."""
-        status = Status(state=Condition.UNASSIGNED, worker_id="", generation=self.generation)
-        for make, statuses in (
-            (records.connector_status, self.state.connector_statuses),
-            (records.task_status, self.state.task_statuses),
-        ):
-            yield from (make(name, status) for name, each in statuses.items() if each.state is not Condition.STOPPED)
 
     async def _beat(self) -> None:
         """Write the manager's record again and again. Raises Fenced, Unavailable, also after another failed write."""
@@ -194,24 +188,18 @@ class Herder:
     def _keep(self, name: str) -> None:
         if name in self.keepers:
             return
-        keeper = Keeper(
-            name=name,
-            runner=self.runner,
-            wanted=lambda: self.state.get(name),
-            make=self._pipeline,
-            reported=self.reported,
-            now=self.now,
-        )
+        keeper = Keeper(name, self.runner, lambda: self.state.get(name), self._pipeline, self.reported, self.now)
         keeper.memory.is_finished = self._is_stopped(name)
         self.keepers[name] = keeper
-        task = asyncio.create_task(self._run_keeper(keeper), name=f"keeper-{name}")
+
+        async def keep() -> None:
+            await keeper.run()
+            del self.keepers[name]
+            self._positions_at.pop(name, None)
+
+        task = asyncio.create_task(keep(), name=f"keeper-{name}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    async def _run_keeper(self, keeper: Keeper) -> None:
-        await keeper.run()
-        del self.keepers[keeper.name]
-        self._positions_at.pop(keeper.name, None)
 
     def _pipeline(self, connector: Connector) -> Pipeline:
         checkpoint = self.runner.checkpoint(connector.name, connector.start.run)
@@ -243,7 +231,7 @@ class Herder:
     def _changed(self, connector: Connector, found: Report) -> Iterable[Record]:
         name, trace = connector.name, found.trace
         if trace:
-            trace = Secrets.in_configuration({**self.cluster.client, **connector.properties}).hidden(trace)
+            trace = without_secrets(trace, {**self.cluster.client, **connector.properties})
         task = None if found.task is None else self._status(found.task, trace)
         own = self._status(found.connector, trace if found.connector is Condition.FAILED else None)
         if own != self.state.connector_statuses.get(name):
@@ -314,9 +302,8 @@ class Herder:
 
     def _again(self, name: str) -> list[Record]:
         """Return the status of a connector that starts again after it had finished or was stopped."""
-        if not self._is_stopped(name):
-            return []
-        return [records.connector_status(name, self._status(Condition.UNASSIGNED))]
+        status = self._status(Condition.UNASSIGNED)
+        return [records.connector_status(name, status)] if self._is_stopped(name) else []
 
     def _is_stopped(self, name: str) -> bool:
         status = self.state.connector_statuses.get(name)
@@ -325,7 +312,9 @@ class Herder:
     async def delete(self, name: str) -> None:
         """Delete a connector; its worker ends soon. Positions stay, as in Connect."""
         self.existing(name)
-        gone = [records.connector(name, None), records.target(name, None), records.commit(name, None)]
+        gone = [
+            Record(records.Topic.CONFIGS, key + name) for key in (records.CONNECTOR, records.TARGET, records.COMMIT)
+        ]
         gone += [records.connector_status(name, None), records.task_status(name, None)]
         gone += [records.topic_status(name, topic, None) for topic in self.state.topics.get(name, {})]
         await self.write(gone)
@@ -366,7 +355,7 @@ class Herder:
         checkpoint = self.runner.checkpoint(name, run) if given is None else catalogue.checkpoint_of_run(given, run)
         return offsets.of_checkpoint(checkpoint, name) or self.state.positions(name)
 
-    async def move(self, name: str, wanted: offsets.Offsets | None) -> None:
+    async def move(self, name: str, wanted: Offsets | None) -> None:
         """Set positions of a stopped connector; None: start as configured. Either is a new run of the connector."""
         connector = self.existing(name)
         if connector.target is not Target.STOPPED or name in self.state.task_statuses:

@@ -40,6 +40,8 @@ class ConnectorClass:
 CLASSES: Final[Mapping[str, ConnectorClass]] = {
     "Pipeline": ConnectorClass(role="both", type=""),
     "Postgres": ConnectorClass(role="source", type="postgresql"),
+    "TopicSource": ConnectorClass(role="source", type="topics"),
+    "TopicSink": ConnectorClass(role="sink", type="topics"),
 }
 """By the class's last name without Connector; a name that ends in Source or Sink needs no entry."""
 
@@ -80,14 +82,13 @@ def from_connect(
     *,
     places: Places | None = None,
     bootstrap: str | None = None,
-    classes: Mapping[str, ConnectorClass] = CLASSES,
 ) -> Pipeline:
     """Return the pipeline of a connector's configuration. Raises SpecError, in terms of Connect's keys.
 
     `bootstrap` is the cluster of the worker (Connect's `bootstrap.servers`).
     """
     places = places or Places()
-    data, problems = converted(name, properties, places=places, bootstrap=bootstrap, classes=classes)
+    data, problems = converted(name, properties, places=places, bootstrap=bootstrap)
     if problems:
         raise SpecError(problems)
     return from_data(data, places)
@@ -100,7 +101,6 @@ def converted(
     places: Places,
     under: Loc = (),
     bootstrap: str | None = None,
-    classes: Mapping[str, ConnectorClass] = CLASSES,
 ) -> tuple[dict[str, Any], list[Problem]]:
     """Return a configuration in a pipeline's shape, and what is wrong with it so far; see from_connect.
 
@@ -108,7 +108,7 @@ def converted(
     """
     flat = {str(key): _text(value) for key, value in properties.items() if value is not None}
     work = _Conversion(flat=flat, places=places, under=under)
-    kind = work.kind({**CLASSES, **classes})
+    kind = work.kind()
     work.put(("name",), "name", name or flat.get("name", ""))
     work.common()
     if kind.role == "both":
@@ -153,15 +153,15 @@ class _Conversion:
         """Note what is wrong with a key."""
         self.problems.append(self.places.problem((*self.under, key), message))
 
-    def kind(self, classes: Mapping[str, ConnectorClass]) -> ConnectorClass:
+    def kind(self) -> ConnectorClass:
         """Return what `connector.class` names."""
         given = self.flat.get("connector.class", "")
         last = re.split(r"[.$]", given)[-1].removesuffix("Connector")
-        if last in classes:
-            return classes[last]
+        if last in CLASSES:
+            return CLASSES[last]
         matched = re.fullmatch(r"(.+?)-?(Source|Sink|source|sink)", last)
         if matched is None:
-            self.problem("connector.class", f"{given!r} ends neither in Source nor in Sink{meant(last, classes)}")
+            self.problem("connector.class", f"{given!r} ends neither in Source nor in Sink{meant(last, CLASSES)}")
             raise SpecError(self.problems)
         role: Role = "source" if matched.group(2).lower() == "source" else "sink"
         return ConnectorClass(role=role, type=_kebab(matched.group(1)))

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 import pytest
 
 from kvorum.pipelines.connect import herder as module
-from kvorum.pipelines.connect import records
+from kvorum.pipelines.connect import state as records
 from kvorum.pipelines.connect.errors import Fenced, Superseded, Unavailable
 from kvorum.pipelines.connect.keeper import RESTARTS_MAX
-from kvorum.pipelines.connect.records import Manager
+from kvorum.pipelines.connect.state import Manager
 from kvorum.pipelines.run.state import State
 from tests.unit.pipelines.connect.fakes import Fake, FakeRunner, MemoryStore, manager
 

@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from kvorum.pipelines.connect import records
-from kvorum.pipelines.connect.records import Condition, Manager, Record, Status, Target, Topic, parse
-from kvorum.pipelines.connect.state import Start, State
+from kvorum.pipelines.connect import state as records
+from kvorum.pipelines.connect.state import Condition, Manager, Record, Start, State, Status, Target, Topic, parse
 
 STATUS = Status(state=Condition.RUNNING, worker_id="127.0.0.1:8083", generation=3)
 EVERY = [
