@@ -14,6 +14,7 @@ process is retried here.
 """
 
 import asyncio
+import contextlib
 import logging
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
@@ -57,11 +58,11 @@ class Memory:
 
     def ended(self, worker: Status, now: float) -> None:
         """Note how a worker ended."""
+        self.is_finished = worker.state is State.FINISHED
         if worker.state is State.FAILED and worker.died:
             self.crashed(worker.trace, now)
         elif worker.state is State.FAILED:
             self.is_failed, self.trace = True, worker.trace
-        self.is_finished = worker.state is State.FINISHED
 
     def crashed(self, trace: str | None, now: float) -> None:
         """Note that a process ended or could not be started."""
@@ -143,11 +144,8 @@ class Keeper:
     async def run(self) -> None:
         """Supervise until the connector is deleted and its worker has ended."""
         while await self._looked():
-            try:
-                async with asyncio.timeout(self._pause_seconds):
-                    await self._woken.wait()
-            except TimeoutError:
-                pass
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._woken.wait(), self._pause_seconds)
             self._woken.clear()
 
     async def _looked(self) -> bool:
@@ -190,8 +188,7 @@ class Keeper:
         """Return the status of the running worker; note how it ended, if it did."""
         worker = None if self._started is None else await self.runner.seen(self.name)
         if worker is not None and worker.alive:
-            if worker.state is State.RUNNING:
-                self.memory.trace = None
+            self.memory.trace = None if worker.state is State.RUNNING else self.memory.trace
             return worker
         if worker is not None:
             self.memory.ended(worker, self.now())
@@ -201,13 +198,12 @@ class Keeper:
     def _prepare(self, connector: Connector) -> None:
         """Make the pipeline, once per configuration."""
         made_of = (connector.properties, connector.start)
-        if self._broken is None and made_of == self._made_of:
-            return
-        self._made_of = made_of
-        try:
-            self._pipeline, self._broken = self.make(connector), None
-        except RunnerError as error:
-            self._pipeline, self._broken = None, str(error)
+        if self._broken is not None or made_of != self._made_of:
+            self._made_of = made_of
+            try:
+                self._pipeline, self._broken = self.make(connector), None
+            except RunnerError as error:
+                self._pipeline, self._broken = None, str(error)
 
     async def _act(self, action: Action) -> None:
         try:

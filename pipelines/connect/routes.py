@@ -27,8 +27,8 @@ from kvorum.pipelines.connect.state import TASK, Connector, Json, Status, Target
 from kvorum.pipelines.connect.store import Store
 from kvorum.pipelines.plugins import PluginError
 from kvorum.pipelines.run.launch import Launch
+from kvorum.pipelines.spec.document import resolve
 from kvorum.pipelines.spec.problems import Places
-from kvorum.pipelines.spec.resolve import resolve
 
 CONNECT_VERSION: Final = "4.3.0"
 """Version of Connect's interface: scripts read it."""
@@ -39,15 +39,7 @@ INITIAL: Final = {"RUNNING": Target.STARTED, "PAUSED": Target.PAUSED, "STOPPED":
 TARGETS: Final = {"pause": (Target.PAUSED, 202), "resume": (Target.STARTED, 202), "stop": (Target.STOPPED, 204)}
 """{last part of the path: (target state, HTTP status)}."""
 ROOT_LOGGER: Final = "root"
-LEVELS: Final = {
-    "TRACE": 5,
-    "DEBUG": logging.DEBUG,
-    "INFO": logging.INFO,
-    "WARN": logging.WARNING,
-    "ERROR": logging.ERROR,
-    "FATAL": logging.CRITICAL,
-    "OFF": 1000,
-}
+LEVELS: Final = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL": 50, "OFF": 1000}
 """log4j's names."""
 MODIFIED: Final = "_connect_modified_ms"
 """An attribute of a logger whose level was set here."""
@@ -310,30 +302,26 @@ async def _set_level(herder: Herder, request: web.Request, logger: str) -> web.R
 # Connectors.
 
 
-def info(herder: Herder, connector: Connector) -> Json:
+def info(connector: Connector) -> Json:
     """Return Connect's ConnectorInfo."""
     name, properties = connector.name, dict(connector.properties)
-    tasks = [{"connector": name, "task": TASK}] if name in herder.state.task_statuses else []
+    tasks = [] if connector.task is None else [{"connector": name, "task": TASK}]
     return {"name": name, "config": properties, "tasks": tasks, "type": catalogue.type_of(properties)}
 
 
-def _state(status: Status | None) -> Json:
-    if status is None:
-        return {"state": "UNASSIGNED", "worker_id": "", "version": plugins.own_version()}
-    trace = {} if status.trace is None else {"trace": status.trace}
-    return {"state": status.state, "worker_id": status.worker_id, **trace, "version": plugins.own_version()}
-
-
-def state_info(herder: Herder, connector: Connector) -> Json:
+def state_info(connector: Connector) -> Json:
     """Return Connect's ConnectorStateInfo."""
-    state, name = herder.state, connector.name
-    task = state.task_statuses.get(name)
-    return {
-        "name": name,
-        "connector": _state(state.connector_statuses.get(name)),
-        "tasks": [] if task is None else [{"id": TASK, **_state(task)}],
-        "type": catalogue.type_of(connector.properties),
-    }
+    name, type_ = connector.name, catalogue.type_of(connector.properties)
+    tasks = [] if connector.task is None else [{"id": TASK, **_state(connector.task)}]
+    return {"name": name, "connector": _state(connector.status), "tasks": tasks, "type": type_}
+
+
+def _state(status: Status | None) -> Json:
+    found = {"state": "UNASSIGNED", "worker_id": "", "version": plugins.own_version()}
+    if status is not None:
+        found |= {"state": status.state, "worker_id": status.worker_id}
+        found |= {} if status.trace is None else {"trace": status.trace}
+    return found
 
 
 def configuration(name: str, found: Mapping[str, str | None]) -> dict[str, str]:
@@ -358,7 +346,7 @@ async def _names(herder: Herder, request: web.Request) -> web.Response:
         return answer(names)
     parts = {"info": info, "status": state_info}
     wanted = [each for each in request.query.getall("expand") if each in parts]
-    return answer({name: {each: parts[each](herder, herder.existing(name)) for each in wanted} for name in names})
+    return answer({name: {each: parts[each](herder.existing(name)) for each in wanted} for name in names})
 
 
 @route("POST", "/connectors", "/connectors/")
@@ -376,12 +364,12 @@ async def _create(herder: Herder, request: web.Request) -> web.Response:
         raise bad_request(f"initial_state {given!r} is not one of running, paused, stopped")
     await validation.accepted(name, properties, herder.cluster.bootstrap)
     await herder.submit(lambda: herder.put(name, properties, new=True, target=target))
-    return answer(info(herder, herder.existing(name)), 201, _location(request, name))
+    return answer(info(herder.existing(name)), 201, _location(request, name))
 
 
 @route("GET", "/connectors/{name}")
 async def _info(herder: Herder, request: web.Request, name: str) -> web.Response:
-    return answer(info(herder, herder.existing(name)))
+    return answer(info(herder.existing(name)))
 
 
 @route("DELETE", "/connectors/{name}")
@@ -413,12 +401,12 @@ async def _put(
     name = properties["name"]
     await validation.accepted(name, properties, herder.cluster.bootstrap)
     new = await herder.submit(lambda: herder.put(name, properties, new=False, before=before))
-    return answer(info(herder, herder.existing(name)), 201 if new else 200, _location(request, name) if new else None)
+    return answer(info(herder.existing(name)), 201 if new else 200, _location(request, name) if new else None)
 
 
 @route("GET", "/connectors/{name}/status")
 async def _status(herder: Herder, request: web.Request, name: str) -> web.Response:
-    return answer(state_info(herder, herder.existing(name, "No status found for connector {}")))
+    return answer(state_info(herder.existing(name, "No status found for connector {}")))
 
 
 @route("PUT", "/connectors/{name}/{target:pause|resume|stop}")
@@ -433,24 +421,22 @@ async def _restart(herder: Herder, request: web.Request, name: str) -> web.Respo
     include_tasks, only_failed = flag(request, "includeTasks", False), flag(request, "onlyFailed", False)
     connector = herder.existing(name, "Unknown connector: {}")
     await herder.submit(lambda: herder.restart(connector.name, only_failed=only_failed))
-    return answer(state_info(herder, connector), 202) if include_tasks or only_failed else web.Response(status=204)
+    return answer(state_info(connector), 202) if include_tasks or only_failed else web.Response(status=204)
 
 
 @route("GET", "/connectors/{name}/tasks")
 async def _tasks(herder: Herder, request: web.Request, name: str) -> web.Response:
     connector = herder.existing(name)
-    if connector.name not in herder.state.task_statuses:
-        return answer([])
-    return answer([{"id": {"connector": connector.name, "task": TASK}, "config": dict(connector.properties)}])
+    return answer([{"id": task, "config": dict(connector.properties)} for task in info(connector)["tasks"]])
 
 
 def _task(herder: Herder, name: str, task: str, missing: str) -> Status:
     if not task.isdecimal():
         raise ConnectError(404, "HTTP 404 Not Found")
-    found = herder.state.task_statuses.get(name)
-    if found is None or int(task) != TASK or herder.state.get(name) is None:
+    connector = herder.state.get(name)
+    if connector is None or connector.task is None or int(task) != TASK:
         raise ConnectError(404, f"{missing} {name}-{int(task)}")
-    return found
+    return connector.task
 
 
 @route("GET", "/connectors/{name}/tasks/{task}/status")
@@ -488,7 +474,8 @@ async def _reset_offsets(herder: Herder, request: web.Request, name: str) -> web
 
 @route("GET", "/connectors/{name}/topics")  # KIP-558
 async def _topics(herder: Herder, request: web.Request, name: str) -> web.Response:
-    return answer({name: {"topics": sorted(herder.state.topics.get(name, {}))}})
+    connector = herder.state.get(name)
+    return answer({name: {"topics": sorted(connector.topics) if connector else []}})
 
 
 @route("PUT", "/connectors/{name}/topics/reset")

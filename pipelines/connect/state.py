@@ -108,14 +108,31 @@ class Start:
     offsets: tuple[tuple[Json, Json | None], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True)
 class Connector:
-    """A configured connector."""
+    """A connector, as far as records say: statuses and positions may be of one that does not exist."""
 
     name: str
-    properties: Mapping[str, str]
+    exists: bool = False
+    properties: Mapping[str, str] = field(default_factory=dict)
     target: Target = Target.STARTED
     start: Start = Start()
+    status: Status | None = None
+    task: Status | None = None
+    """The status of its task; None: it has none."""
+    topics: dict[str, int] = field(default_factory=dict)
+    """{topic: time of its first use, ms}."""
+    offsets: dict[str, Json] = field(default_factory=dict)
+    """{partition as JSON: offset}: the last written positions."""
+
+    @property
+    def is_stopped(self) -> bool:
+        """Return whether it was stopped, or had finished."""
+        return self.status is not None and self.status.state is Condition.STOPPED
+
+    def positions(self) -> list[tuple[Json, Json]]:
+        """Return the last written positions: (partition, offset)."""
+        return [(json.loads(key), value) for key, value in sorted(self.offsets.items())]
 
 
 def compact(value: object) -> str:
@@ -187,37 +204,23 @@ def parse(topic: Topic, key: bytes | None, value: bytes | None) -> Record | None
 class State:
     """The image. `replay` takes the records of each topic in their order."""
 
-    properties: dict[str, Mapping[str, str]] = field(default_factory=dict)
-    targets: dict[str, Target] = field(default_factory=dict)
-    starts: dict[str, Start] = field(default_factory=dict)
-    connector_statuses: dict[str, Status] = field(default_factory=dict)
-    task_statuses: dict[str, Status] = field(default_factory=dict)
-    topics: dict[str, dict[str, int]] = field(default_factory=dict)
-    """{connector: {topic: time of its first use, ms}}."""
-    offsets: dict[str, dict[str, Json]] = field(default_factory=dict)
-    """{connector: {partition as JSON: offset}}."""
+    connectors: dict[str, Connector] = field(default_factory=dict)
+    """Of all names that records have, see `get`."""
     manager: Manager | None = None
 
     def names(self) -> list[str]:
         """Return the names of all connectors."""
-        return sorted(self.properties)
+        return sorted(name for name, each in self.connectors.items() if each.exists)
 
     def get(self, name: str) -> Connector | None:
         """Return a connector, None if it does not exist."""
-        found = self.properties.get(name)
-        if found is None:
-            return None
-        wanted, start = self.targets.get(name, Target.STARTED), self.starts.get(name, Start())
-        return Connector(name=name, properties=found, target=wanted, start=start)
+        found = self.connectors.get(name)
+        return found if found is not None and found.exists else None
 
     def generation(self) -> int:
         """Return the highest generation that wrote a status."""
-        statuses = [*self.connector_statuses.values(), *self.task_statuses.values()]
-        return max((status.generation for status in statuses), default=0)
-
-    def positions(self, name: str) -> list[tuple[Json, Json]]:
-        """Return a connector's last written positions: (partition, offset)."""
-        return [(json.loads(key), value) for key, value in sorted(self.offsets.get(name, {}).items())]
+        statuses = (status for each in self.connectors.values() for status in (each.status, each.task))
+        return max((status.generation for status in statuses if status is not None), default=0)
 
     def replay(self, found: Iterable[Record]) -> None:
         """Take records. Those of other kinds (Connect's own) are ignored."""
@@ -226,60 +229,61 @@ class State:
                 case Topic.CONFIGS:
                     self._config(record.key, record.value)
                 case Topic.STATUS:
-                    self._status(record.key, record.value)
+                    self._status(record.key, record.value or {})
                 case Topic.OFFSETS:
                     self._offset(record.key, record.value)
+
+    def _of(self, name: str) -> Connector:
+        return self.connectors.setdefault(name, Connector(name))
 
     def _config(self, key: str, value: Json | None) -> None:
         given = value or {}
         if key.startswith(CONNECTOR):
-            properties = given.get("properties")
-            text = {k: str(v) for k, v in properties.items() if v is not None} if isinstance(properties, dict) else None
-            _set(self.properties, key.removeprefix(CONNECTOR), text)
+            connector, properties = self._of(key.removeprefix(CONNECTOR)), given.get("properties")
+            connector.exists = isinstance(properties, dict)
+            connector.properties = {k: str(v) for k, v in (properties or {}).items() if v is not None}
         elif key.startswith(TARGET):
             word = given.get("state.v2") or given.get("state")
-            _set(self.targets, key.removeprefix(TARGET), Target(word) if word in set(Target) else None)
+            wanted = Target(word) if word in set(Target) else Target.STARTED
+            self._of(key.removeprefix(TARGET)).target = wanted
         elif key.startswith(START):
             listed = tuple((each["partition"], each["offset"]) for each in given.get("offsets", ()))
-            found = None if value is None else Start(run=int(given.get("run", 0)), offsets=listed)
-            _set(self.starts, key.removeprefix(START), found)
+            self._of(key.removeprefix(START)).start = Start(run=int(given.get("run", 0)), offsets=listed)
         elif key == MANAGER:
             self.manager = None if value is None else Manager(**value)
 
-    def _status(self, key: str, value: Json | None) -> None:
-        found = value or {}
+    def _status(self, key: str, value: Json) -> None:
         if key.startswith(TOPIC_STATUS):
             topic, _, name = key.removeprefix(TOPIC_STATUS).partition(f":{CONNECTOR}")
-            entry = found.get("topic")
+            entry = value.get("topic")
             seen = entry.get("discoverTimestamp") if isinstance(entry, dict) else None
-            _set(self.topics.setdefault(name, {}), topic, seen if isinstance(seen, int) else None)
+            _set(self._of(name).topics, topic, seen if isinstance(seen, int) else None)
             return
         status = None
-        if found.get("state") in set(Condition):
+        if value.get("state") in set(Condition):
             status = Status(
-                state=Condition(found["state"]),
-                trace=str(found.get("trace") or "") or None,
-                worker_id=str(found.get("worker_id", "")),
-                generation=int(found.get("generation", 0)),
+                state=Condition(value["state"]),
+                trace=str(value.get("trace") or "") or None,
+                worker_id=str(value.get("worker_id", "")),
+                generation=int(value.get("generation", 0)),
             )
         if key.startswith(CONNECTOR_STATUS):
-            _set(self.connector_statuses, key.removeprefix(CONNECTOR_STATUS), status)
+            self._of(key.removeprefix(CONNECTOR_STATUS)).status = status
         elif key.startswith(TASK_STATUS):
             name, _, number = key.removeprefix(TASK_STATUS).rpartition("-")
             if number == str(TASK):
-                _set(self.task_statuses, name, status)
+                self._of(name).task = status
 
     def _offset(self, key: str, value: Json | None) -> None:
         try:
             name, partition = json.loads(key)
         except ValueError:
             return
-        _set(self.offsets.setdefault(str(name), {}), compact(partition), value)
+        _set(self._of(str(name)).offsets, compact(partition), value)
 
 
 def _set(table: dict[str, Any], key: str, value: Any) -> None:
     """Set or, with None, delete."""
-    if value is None:
-        table.pop(key, None)
-    else:
+    table.pop(key, None)
+    if value is not None:
         table[key] = value

@@ -29,8 +29,8 @@ from kvorum.pipelines.plugins import PluginError
 from kvorum.pipelines.run import compile as compiling
 from kvorum.pipelines.spec import Problem, SpecError
 from kvorum.pipelines.spec.connect import split
+from kvorum.pipelines.spec.document import VARIABLE, resolve
 from kvorum.pipelines.spec.problems import Places
-from kvorum.pipelines.spec.resolve import VARIABLE, resolve
 
 Type = Literal["STRING", "INT", "LONG", "DOUBLE", "BOOLEAN", "LIST", "PASSWORD", "CLASS"]
 TYPES: Final[Mapping[str, Type]] = {"boolean": "BOOLEAN", "integer": "LONG", "number": "DOUBLE", "array": "LIST"}

@@ -23,27 +23,18 @@ from itertools import pairwise
 from typing import Any, Final, Literal
 
 from kvorum.pipelines.faults import meant
-from kvorum.pipelines.spec.model import Pipeline, from_data
 from kvorum.pipelines.spec.problems import Loc, Places, Problem, SpecError
 
 Role = Literal["source", "sink", "both"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectorClass:
-    """Kvorum's equivalent of a connector class."""
-
-    role: Role
-    type: str
-
-
-CLASSES: Final[Mapping[str, ConnectorClass]] = {
-    "Pipeline": ConnectorClass(role="both", type=""),
-    "Postgres": ConnectorClass(role="source", type="postgresql"),
-    "TopicSource": ConnectorClass(role="source", type="topics"),
-    "TopicSink": ConnectorClass(role="sink", type="topics"),
+CLASSES: Final[Mapping[str, tuple[Role, str]]] = {
+    "Pipeline": ("both", ""),
+    "Postgres": ("source", "postgresql"),
+    "TopicSource": ("source", "topics"),
+    "TopicSink": ("sink", "topics"),
 }
-"""By the class's last name without Connector; a name that ends in Source or Sink needs no entry."""
+"""{a class's last name without Connector: (role, plugin)}; a name that ends in Source or Sink needs no entry."""
 
 CONVERTERS: Final[Mapping[str, str]] = {
     "org.apache.kafka.connect.storage.StringConverter": "string",
@@ -64,34 +55,10 @@ IGNORED: Final = re.compile(
     r"errors\.deadletterqueue\.topic\.replication\.factor|topic\.creation\..*|transaction\.boundary.*|"
     r"offsets\.storage\.topic|admin\.override\..*|kafka\.bootstrap\.servers"
 )
-OWN: Final[Mapping[str, Loc]] = {
-    "kvorum.trigger": ("trigger",),
-    "kvorum.delivery": ("delivery",),
-    "kvorum.checkpoint": ("checkpoint",),
-    "kvorum.connector": ("connector",),
-    "kvorum.description": ("description",),
-    "kvorum.isolation": ("isolation",),
-}
+OWN: Final = ("trigger", "delivery", "checkpoint", "connector", "description", "isolation")
+"""Keys of a pipeline, here with `kvorum.` before them."""
 END_PARTS: Final = ("key", "value", "options")
 """Keys of an end that have keys of their own: source.value.format."""
-
-
-def from_connect(
-    name: str,
-    properties: Mapping[str, Any],
-    *,
-    places: Places | None = None,
-    bootstrap: str | None = None,
-) -> Pipeline:
-    """Return the pipeline of a connector's configuration. Raises SpecError, in terms of Connect's keys.
-
-    `bootstrap` is the cluster of the worker (Connect's `bootstrap.servers`).
-    """
-    places = places or Places()
-    data, problems = converted(name, properties, places=places, bootstrap=bootstrap)
-    if problems:
-        raise SpecError(problems)
-    return from_data(data, places)
 
 
 def converted(
@@ -106,22 +73,22 @@ def converted(
 
     Raises SpecError for a class that is neither source nor sink.
     """
-    flat = {str(key): _text(value) for key, value in properties.items() if value is not None}
+    flat = {
+        str(key): str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in properties.items()
+        if value is not None
+    }
     work = _Conversion(flat=flat, places=places, under=under)
-    kind = work.kind()
+    role, plugin = work.kind()
     work.put(("name",), "name", name or flat.get("name", ""))
     work.common()
-    if kind.role == "both":
+    if role == "both":
         for end in ("source", "sink"):
             work.end(end, bootstrap)
     else:
-        work.topics_end(kind, flat.get("kafka.bootstrap.servers", bootstrap))
-        work.plugin_end(kind)
+        work.topics_end(role, flat.get("kafka.bootstrap.servers", bootstrap))
+        work.plugin_end(role, plugin)
     return work.data, work.problems
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -153,7 +120,7 @@ class _Conversion:
         """Note what is wrong with a key."""
         self.problems.append(self.places.problem((*self.under, key), message))
 
-    def kind(self) -> ConnectorClass:
+    def kind(self) -> tuple[Role, str]:
         """Return what `connector.class` names."""
         given = self.flat.get("connector.class", "")
         last = re.split(r"[.$]", given)[-1].removesuffix("Connector")
@@ -163,16 +130,16 @@ class _Conversion:
         if matched is None:
             self.problem("connector.class", f"{given!r} ends neither in Source nor in Sink{meant(last, CLASSES)}")
             raise SpecError(self.problems)
-        role: Role = "source" if matched.group(2).lower() == "source" else "sink"
-        return ConnectorClass(role=role, type=_kebab(matched.group(1)))
+        kebab = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", matched.group(1)).lower()
+        return ("source" if matched.group(2).lower() == "source" else "sink"), kebab
 
     def common(self) -> None:
         """Take what all connectors share."""
         if "tasks.max" in self.flat:
             self.put(("parallelism",), "tasks.max", self.flat["tasks.max"])
-        for key, path in OWN.items():
-            if key in self.flat:
-                self.put(path, key, self.flat[key])
+        for own in OWN:
+            if f"kvorum.{own}" in self.flat:
+                self.put((own,), f"kvorum.{own}", self.flat[f"kvorum.{own}"])
         for key, rest in self.prefixed("kvorum.spark."):
             self.put(("spark", rest), key, self.flat[key])
         if "exactly.once.support" in self.flat:
@@ -226,14 +193,14 @@ class _Conversion:
             for full, rest in self.prefixed(f"{key}."):
                 self.put((end, part, rest), full, self.flat[full])
 
-    def topics_end(self, kind: ConnectorClass, bootstrap: str | None) -> None:
+    def topics_end(self, role: Role, bootstrap: str | None) -> None:
         """Make the end that Connect itself is: where a sink reads from, where a source writes to."""
-        end = "source" if kind.role == "sink" else "sink"
+        end = "source" if role == "sink" else "sink"
         self.put((end, "type"), "connector.class", "topics")
         if bootstrap:
             self.put((end, "bootstrap"), "kafka.bootstrap.servers", bootstrap)
         self.converters(end)
-        if kind.role == "sink":
+        if role == "sink":
             if "topics" in self.flat:
                 self.put((end, "topics"), "topics", split(self.flat["topics"]))
             if "topics.regex" in self.flat:
@@ -244,18 +211,17 @@ class _Conversion:
             self.put((end, "startingOffsets"), reset, self.flat.get(reset, "earliest"))
         elif "topic" in self.flat:
             self.put((end, "topic"), "topic", self.flat["topic"])
-        overrides = "consumer.override." if kind.role == "sink" else "producer.override."
+        overrides = "consumer.override." if role == "sink" else "producer.override."
         for key, rest in self.prefixed(overrides):
             if key not in self.used:
                 self.put((end, "options", f"kafka.{rest}"), key, self.flat[key])
 
-    def plugin_end(self, kind: ConnectorClass) -> None:
+    def plugin_end(self, role: Role, plugin: str) -> None:
         """Make the connector's own end from the keys that are left."""
-        self.put((kind.role, "type"), "connector.class", kind.type)
-        self.places.aliases[(kind.role,)] = self.under
-        for key, value in self.flat.items():
-            if key not in self.used and not IGNORED.fullmatch(key):
-                self.put((kind.role, key), key, value)
+        self.put((role, "type"), "connector.class", plugin)
+        self.places.aliases[(role,)] = self.under
+        for key in self.rest():
+            self.put((role, key), key, self.flat[key])
 
     def end(self, end: str, bootstrap: str | None) -> None:
         """Make an end of `source.` or `sink.` keys."""
@@ -266,21 +232,18 @@ class _Conversion:
         ours = self.data.get(end, {})
         if ours.get("type") == "topics" and "bootstrap" not in ours and bootstrap:
             self.put((end, "bootstrap"), "kafka.bootstrap.servers", bootstrap)
-        for key in self.flat if end == "sink" else ():
-            if key not in self.used and not IGNORED.fullmatch(key):
-                self.problem(key, "unknown key")
+        for key in self.rest() if end == "sink" else ():
+            self.problem(key, "unknown key")
+
+    def rest(self) -> list[str]:
+        """Return the keys that found no part yet, without those that are ignored."""
+        return [key for key in self.flat if key not in self.used and not IGNORED.fullmatch(key)]
 
     def prefixed(self, prefix: str) -> Iterator[tuple[str, str]]:
         """Yield the keys that begin with a prefix, whole and without it."""
-        for key in self.flat:
-            if key.startswith(prefix):
-                yield key, key.removeprefix(prefix)
+        yield from ((key, key.removeprefix(prefix)) for key in self.flat if key.startswith(prefix))
 
 
 def split(text: str) -> list[str]:
     """Return the items of `a, b`."""
     return [item.strip() for item in text.split(",") if item.strip()]
-
-
-def _kebab(name: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()

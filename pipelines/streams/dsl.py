@@ -23,9 +23,8 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from kvorum.pipelines import frames
 from kvorum.pipelines.streams.functions import Expression, TopologyError, arity, column, pair, truth
 from kvorum.pipelines.streams.operators import aggregate_step, stream_join, table_aggregate, table_join, table_lookup
-from kvorum.pipelines.streams.processor import Processor, Time, process
 from kvorum.pipelines.streams.serdes import Serde
-from kvorum.pipelines.streams.state import JoinKind, Python
+from kvorum.pipelines.streams.state import JoinKind, Processor, Python, Time, process
 from kvorum.pipelines.streams.topology import (
     APPEND,
     UPDATE,
@@ -215,7 +214,7 @@ class KStream(_Built):
             if windows is None:
                 raise TopologyError("a join of two streams needs a window: pass JoinWindows")
             join = partial(stream_join, joiner=joiner, windows=windows, kind=kind)
-            load = Load(modes=APPEND, has_state=True, is_timed=True)
+            load = Load(APPEND, has_state=True, is_timed=True)
             operation = Step(function=join, load=load, join_windows=windows)
             prefix = "KSTREAM-JOIN"
         else:
@@ -236,7 +235,7 @@ class KStream(_Built):
         time: Time = "none",
         named: str | None = None,
     ) -> "KStream":
-        """Hand the records of each key to a Processor in Python, with stores and timers; see processor.py.
+        """Hand the records of each key to a Processor in Python, with stores and timers; see state.py.
 
         `value_type` and `key_type` (default: as it is) are Spark's words for what it forwards: "BIGINT",
         "STRUCT<user: STRING, sessions: INT>". A StatefulProcessor of Spark's is taken, too: it gets the record frame's
@@ -486,7 +485,7 @@ class KGroupedTable:
         return self._aggregate(function, **names)
 
     def _aggregate(self, function: Python | None, **names: str | None) -> KTable:
-        load = Load(has_state=True) if function else Load(modes=UPDATE, has_state=True)
+        load = Load(has_state=True) if function else Load(UPDATE, has_state=True)
         operation = Step(function=partial(table_aggregate, selector=self._selector, function=function), load=load)
         store_kind = "KTABLE-AGGREGATE-STATE-STORE"
         node = self._table._add(operation, "KTABLE-AGGREGATE", store_kind=store_kind, **names)

@@ -34,7 +34,7 @@ from kvorum.pipelines.streams.state import (
     untimed_order,
     with_state,
 )
-from kvorum.pipelines.streams.topology import APPEND, UPDATE, Load, Mode, Query, Step
+from kvorum.pipelines.streams.topology import APPEND, BOTH, UPDATE, Load, Mode, Query, Step
 from kvorum.pipelines.streams.windows import JoinWindows, SessionWindows, TimeWindows, Windows, interval, milliseconds
 
 WINDOW: Final = "_window"
@@ -51,12 +51,10 @@ def aggregate_step(function: Expression | Python, windows: Windows | None, *, is
     a window, when it is closed; otherwise one for each micro-batch that changed it.
     """
     is_timed = windows is not None
-    load = Load(modes=APPEND if is_final else UPDATE, has_state=True, is_timed=is_timed)
-    if isinstance(function, Python):
-        load = Load(has_state=True, is_timed=is_timed)
+    modes = BOTH if isinstance(function, Python) else APPEND if is_final else UPDATE
     return Step(
         function=partial(aggregate, function=function, windows=windows, is_final=is_final),
-        load=load,
+        load=Load(modes, has_state=True, is_timed=is_timed),
         final=partial(aggregate_step, function, windows, is_final=True) if is_timed else None,
     )
 

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException
@@ -31,13 +31,13 @@ from kvorum.pipelines.bridge.sink import Delivery as SinkDelivery
 from kvorum.pipelines.bridge.sink import stream_writer
 from kvorum.pipelines.plugins import Delivery, Trigger
 from kvorum.pipelines.session.build import SessionSettings
-from kvorum.pipelines.streams.compile import OnBadRecord
 from kvorum.pipelines.streams.functions import TopologyError
 from kvorum.pipelines.streams.operators import check_state
 from kvorum.pipelines.streams.topology import Query, Repartition, Source
 
 logger = logging.getLogger(__name__)
 
+OnBadRecord = Literal["fail", "skip"]
 REQUEST_SECONDS: Final = 60
 KEPT: Final = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 INTERNAL_CONFIGS: Final = {**KEPT, "segment.bytes": "52428800", "message.timestamp.type": "CreateTime"}

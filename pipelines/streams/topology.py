@@ -34,8 +34,7 @@ APPEND: frozenset[Mode] = frozenset(("append",))
 UPDATE: frozenset[Mode] = frozenset(("update",))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
+class Load(NamedTuple):
     """Limits that an operation sets for its query, or all operations of a query up to one of its nodes."""
 
     modes: frozenset[Mode] = BOTH
@@ -45,12 +44,11 @@ class Load:
 
     def together(self, *others: "Load") -> "Load":
         """Return the limits of several operations of one query."""
-        loads = (self, *others)
-        return Load(
-            modes=BOTH.intersection(*(load.modes for load in loads)),
-            has_state=any(load.has_state for load in loads),
-            is_timed=any(load.is_timed for load in loads),
-        )
+        modes, states, times = zip(self, *others, strict=True)
+        return Load(BOTH.intersection(*modes), any(states), any(times))
+
+
+NO_LOAD = Load()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +89,7 @@ class Step:
 
     function: Callable[..., DataFrame]
     """Makes its records of those of the node's parents; with state it gets the query's output mode as `mode`, too."""
-    load: Load = Load()
+    load: Load = NO_LOAD
     final: "Callable[[], Step] | None" = None
     """Of a windowed table: makes the same step with one result for each window, when it is closed."""
     keeps_windows: bool = False
@@ -165,8 +163,7 @@ class Graph:
 
         Raises TopologyError for a name that is taken: names are those of stores and internal topics, too.
         """
-        if store is None and store_kind is not None:
-            store = self.name(store_kind)
+        store = self.name(store_kind) if store is None and store_kind is not None else store
         name = named or self.name(kind)
         for each in filter(None, (name, store)):
             if each in self._names:
@@ -193,8 +190,7 @@ class Query:
     @property
     def topic(self) -> str | None:
         """Return the topic that it writes, an internal one without the application id; None: records name it."""
-        operation = self.head.operation
-        return operation.topic if isinstance(operation, Sink) else self.head.name
+        return self.head.operation.topic if isinstance(self.head.operation, Sink) else self.head.name
 
     def nodes(self) -> Sequence[Node]:
         """Return its nodes, each after its parents; the first ones are a Source or the Repartition of another query."""
@@ -240,12 +236,10 @@ class Topology:
         for number, group in enumerate(_groups([step for node in ancestors(*self.sinks) for step in _drawn(node)])):
             lines.append(f"   Sub-topology: {number}")
             for step in group:
-                below = [other.name for other in group if step.name in other.above]
+                below = ", ".join(other.name for other in group if step.name in other.above)
                 lines.append(f"    {step.kind}: {step.name} ({step.details})")
-                if step.kind != "Sink":
-                    lines.append(f"      --> {', '.join(below) or 'none'}")
-                if step.kind != "Source":
-                    lines.append(f"      <-- {', '.join(step.above)}")
+                lines += [f"      --> {below or 'none'}"] if step.kind != "Sink" else []
+                lines += [f"      <-- {', '.join(step.above)}"] if step.kind != "Source" else []
             lines.append("")
         return "\n".join(lines)
 
@@ -291,19 +285,16 @@ class _Cutter:
 
 def _in_order(queries: Sequence[Query]) -> tuple[Query, ...]:
     """Return the queries, each after those that write what it reads; in a circle, as they came."""
-    done: dict[Query, None] = {}
     seen: set[Query] = set()
 
-    def visit(query: Query) -> None:
+    def visit(query: Query) -> Iterator[Query]:
         if query not in seen:
             seen.add(query)
             for writer in filter(query.follows, queries):
-                visit(writer)
-            done[query] = None
+                yield from visit(writer)
+            yield query
 
-    for query in queries:
-        visit(query)
-    return tuple(done)
+    return tuple(each for query in queries for each in visit(query))
 
 
 class _Drawn(NamedTuple):

@@ -8,8 +8,8 @@ from pydantic import BaseModel, ValidationError
 from pyspark.sql import Column, DataFrame
 
 from kvorum.pipelines import frames, plugins
-from kvorum.pipelines.spec.parts import Predicate
-from kvorum.pipelines.spec.parts import Transform as TransformSpec
+from kvorum.pipelines.spec.model import Predicate
+from kvorum.pipelines.spec.model import Transform as TransformSpec
 from kvorum.pipelines.transforms import sql
 from kvorum.pipelines.transforms.connect import PREDICATES, TRANSFORMS
 from kvorum.pipelines.transforms.steps import DEFAULTS, Change, Definition, Step, apply
@@ -19,7 +19,7 @@ DEFINITIONS = {**TRANSFORMS, "sql": Definition(sql.sql)}
 
 
 def models() -> dict[str, type[BaseModel]]:
-    """Return the options' models by `transform.NAME` and `predicate.NAME`, for Pipeline.validate_with."""
+    """Return the options' models by `transform.NAME` and `predicate.NAME`, for Parts.wrong_settings."""
     return {
         **{f"transform.{name}": definition.options for name, definition in DEFINITIONS.items()},
         **{f"predicate.{name}": definition.options for name, definition in PREDICATES.items()},
