@@ -36,19 +36,15 @@ CLASSES: Final[Mapping[str, tuple[Role, str]]] = {
 }
 """{a class's last name without Connector: (role, plugin)}; a name that ends in Source or Sink needs no entry."""
 
+KAFKA_CONVERTERS: Final = "org.apache.kafka.connect.converters."
 CONVERTERS: Final[Mapping[str, str]] = {
     "org.apache.kafka.connect.storage.StringConverter": "string",
-    "org.apache.kafka.connect.converters.ByteArrayConverter": "bytes",
     "org.apache.kafka.connect.json.JsonConverter": "json",
-    "org.apache.kafka.connect.converters.ShortConverter": "short",
-    "org.apache.kafka.connect.converters.IntegerConverter": "integer",
-    "org.apache.kafka.connect.converters.LongConverter": "long",
-    "org.apache.kafka.connect.converters.FloatConverter": "float",
-    "org.apache.kafka.connect.converters.DoubleConverter": "double",
     "io.confluent.connect.avro.AvroConverter": "avro",
     "io.confluent.connect.protobuf.ProtobufConverter": "protobuf",
+    f"{KAFKA_CONVERTERS}ByteArrayConverter": "bytes",
+    **{f"{KAFKA_CONVERTERS}{kind}Converter": kind.lower() for kind in ("Short", "Integer", "Long", "Float", "Double")},
 }
-
 IGNORED: Final = re.compile(
     r"name|config\.action\.reload|tasks\.max\.enforce|header\.converter(\..*)?|.*plugin\.version|"
     r"errors\.(retry\.timeout|retry\.delay\.max\.ms|log\.enable|log\.include\.messages)|"
@@ -107,8 +103,7 @@ class _Conversion:
         part: Any = self.data
         for step, follows in pairwise(path):
             if isinstance(step, int):
-                while len(part) <= step:
-                    part.append({})
+                part += [{} for _ in range(len(part), step + 1)]
                 part = part[step]
             else:
                 part = part.setdefault(step, [] if isinstance(follows, int) else {})
@@ -116,8 +111,12 @@ class _Conversion:
         self.places.aliases[path] = (*self.under, key)
         self.used.add(key)
 
+    def take(self, key: str, *path: str) -> None:
+        """Set a part of the pipeline to the value of a key, if it is given."""
+        if key in self.flat:
+            self.put(path, key, split(self.flat[key]) if path[-1] == "topics" else self.flat[key])
+
     def problem(self, key: str, message: str) -> None:
-        """Note what is wrong with a key."""
         self.problems.append(self.places.problem((*self.under, key), message))
 
     def kind(self) -> tuple[Role, str]:
@@ -135,13 +134,11 @@ class _Conversion:
 
     def common(self) -> None:
         """Take what all connectors share."""
-        if "tasks.max" in self.flat:
-            self.put(("parallelism",), "tasks.max", self.flat["tasks.max"])
+        self.take("tasks.max", "parallelism")
         for own in OWN:
-            if f"kvorum.{own}" in self.flat:
-                self.put((own,), f"kvorum.{own}", self.flat[f"kvorum.{own}"])
+            self.take(f"kvorum.{own}", own)
         for key, rest in self.prefixed("kvorum.spark."):
-            self.put(("spark", rest), key, self.flat[key])
+            self.take(key, "spark", rest)
         if "exactly.once.support" in self.flat:
             required = self.flat["exactly.once.support"].lower() in ("required", "requested")
             self.put(("delivery",), "exactly.once.support", "exactly_once" if required else "at_least_once")
@@ -157,19 +154,19 @@ class _Conversion:
         self.used |= {tolerance, topic, headers}
         if given not in ("none", "all"):
             self.problem(tolerance, f"{given!r} is not one of 'none' or 'all'")
-        if given == "all" and self.flat.get(topic):
-            self.put(("errors", "tolerance"), tolerance, "dead-letter")
-            self.put(("errors", "topic"), topic, self.flat[topic])
-            self.put(("errors", "headers"), headers, self.flat.get(headers, "false"))
-        elif given == "all":
-            self.put(("errors", "tolerance"), tolerance, "skip")
+        if given == "all":
+            has_topic = bool(self.flat.get(topic))
+            self.put(("errors", "tolerance"), tolerance, "dead-letter" if has_topic else "skip")
+            if has_topic:
+                self.put(("errors", "topic"), topic, self.flat[topic])
+                self.put(("errors", "headers"), headers, self.flat.get(headers, "false"))
 
     def chain(self, word: str, single: str) -> None:
         """Take `transforms: a,b` with `transforms.a.type` and so on; or predicates."""
         names = split(self.flat.get(word, ""))
         self.used.add(word)
         for index, name in enumerate(names):
-            at: Loc = (word, index) if word == "transforms" else (word, name)
+            at: Loc = (word, index if word == "transforms" else name)
             if word == "transforms":
                 self.put((*at, "name"), word, name)
             self.places.aliases[at] = (*self.under, f"{word}.{name}")
@@ -191,30 +188,27 @@ class _Conversion:
             if form == "json":  # Connect's JsonConverter has the envelope by default, `format: json` has not
                 self.put((end, part, "schemas.enable"), key, True)
             for full, rest in self.prefixed(f"{key}."):
-                self.put((end, part, rest), full, self.flat[full])
+                self.take(full, end, part, rest)
 
     def topics_end(self, role: Role, bootstrap: str | None) -> None:
         """Make the end that Connect itself is: where a sink reads from, where a source writes to."""
-        end = "source" if role == "sink" else "sink"
+        end, client = ("source", "consumer") if role == "sink" else ("sink", "producer")
         self.put((end, "type"), "connector.class", "topics")
         if bootstrap:
             self.put((end, "bootstrap"), "kafka.bootstrap.servers", bootstrap)
         self.converters(end)
         if role == "sink":
-            if "topics" in self.flat:
-                self.put((end, "topics"), "topics", split(self.flat["topics"]))
-            if "topics.regex" in self.flat:
-                self.put((end, "pattern"), "topics.regex", self.flat["topics.regex"])
+            self.take("topics", end, "topics")
+            self.take("topics.regex", end, "pattern")
             if ("topics" in self.flat) == ("topics.regex" in self.flat):
                 self.problem("topics", "a sink needs one of topics and topics.regex")
             reset = "consumer.override.auto.offset.reset"
             self.put((end, "startingOffsets"), reset, self.flat.get(reset, "earliest"))
-        elif "topic" in self.flat:
-            self.put((end, "topic"), "topic", self.flat["topic"])
-        overrides = "consumer.override." if role == "sink" else "producer.override."
-        for key, rest in self.prefixed(overrides):
+        else:
+            self.take("topic", end, "topic")
+        for key, rest in self.prefixed(f"{client}.override."):
             if key not in self.used:
-                self.put((end, "options", f"kafka.{rest}"), key, self.flat[key])
+                self.take(key, end, "options", f"kafka.{rest}")
 
     def plugin_end(self, role: Role, plugin: str) -> None:
         """Make the connector's own end from the keys that are left."""
@@ -227,8 +221,7 @@ class _Conversion:
         """Make an end of `source.` or `sink.` keys."""
         for key, rest in self.prefixed(f"{end}."):
             first, _, inner = rest.partition(".")
-            value = split(self.flat[key]) if rest == "topics" else self.flat[key]
-            self.put((end, first, inner) if inner and first in END_PARTS else (end, rest), key, value)
+            self.take(key, end, *((first, inner) if inner and first in END_PARTS else (rest,)))
         ours = self.data.get(end, {})
         if ours.get("type") == "topics" and "bootstrap" not in ours and bootstrap:
             self.put((end, "bootstrap"), "kafka.bootstrap.servers", bootstrap)

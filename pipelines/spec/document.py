@@ -109,46 +109,47 @@ def parse(text: str, *, file: str = "", form: str = "yaml") -> Document:
         raise SpecError([Problem(file=file, message=str(error).splitlines()[0])]) from error
     except RecursionError as error:
         raise SpecError([Problem(file=file, message="is nested too deeply, or an alias is within itself")]) from error
-    if as_json:
-        data = _from_json(text, file, data)
-    return Document(data=data, places=places, problems=problems)
-
-
-def _from_json(text: str, file: str, otherwise: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Read JSON as JSON (its escapes are not all YAML's); a flow mapping that is no JSON is YAML all the same."""
-    try:
-        data = json.loads(text)
+    try:  # JSON is read as JSON: its escapes are not all YAML's; a flow mapping that is no JSON is YAML all the same
+        found = json.loads(text) if as_json else data
     except json.JSONDecodeError as error:
         if file.endswith(".json"):
             place = Place(error.lineno, error.colno)
             raise SpecError([Problem(file=file, place=place, message=f"not JSON: {error.msg}")]) from error
-        return otherwise
-    return data if isinstance(data, dict) else otherwise
+        found = data
+    return Document(data=found if isinstance(found, dict) else data, places=places, problems=problems)
 
 
 def _place(node: yaml.Node, at: Loc, places: Places, problems: list[Problem]) -> None:
     """Note where everything under a node stands. A value's place is its key's: that is what one looks for."""
     if isinstance(node, yaml.MappingNode):
-        seen = set[str]()
+        seen = set[Loc]()
         for key, value in node.value:
-            name = str(key.value)
-            place = Place(key.start_mark.line + 1, key.start_mark.column + 1)
-            if name in seen:
-                problems.append(Problem(file=places.file, place=place, path=(*at, name), message="stands twice"))
-            seen.add(name)
-            places.at[(*at, name)] = place
-            _place(value, (*at, name), places, problems)
+            path, place = (*at, str(key.value)), _start(key)
+            if path in seen:
+                problems.append(Problem(file=places.file, place=place, path=path, message="stands twice"))
+            seen.add(path)
+            places.at[path] = place
+            _place(value, path, places, problems)
     elif isinstance(node, yaml.SequenceNode):
         for index, item in enumerate(node.value):
-            places.at[(*at, index)] = Place(item.start_mark.line + 1, item.start_mark.column + 1)
+            places.at[(*at, index)] = _start(item)
             _place(item, (*at, index), places, problems)
     elif node.start_mark.line != node.end_mark.line and node.start_mark.buffer is not None:
-        written = node.start_mark.buffer[node.start_mark.pointer : node.end_mark.pointer]
-        places.texts[at] = (Place(node.start_mark.line + 1, node.start_mark.column + 1), written)
+        places.texts[at] = _start(node), node.start_mark.buffer[node.start_mark.pointer : node.end_mark.pointer]
+
+
+def _start(node: yaml.Node) -> Place:
+    return Place(node.start_mark.line + 1, node.start_mark.column + 1)
 
 
 def _properties(text: str, file: str) -> Document:
     """Read Java's properties: `key=value`, `key: value`, comments by # or !, a backslash goes on with the next line."""
+    special = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+    def unescaped(matched: re.Match[str]) -> str:
+        code, char = matched.groups()
+        return chr(int(code, 16)) if code else special.get(char, char)
+
     data, places = dict[str, Any](), Places(file=file)
     number, lines = 0, text.splitlines()
     while number < len(lines):
@@ -161,20 +162,10 @@ def _properties(text: str, file: str) -> Document:
             number += 1
         matched = re.match(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*(.*)$", line)
         assert matched is not None, line
-        key, value = (_unescape(part) for part in matched.groups())
+        key, value = (re.sub(r"\\(?:u([0-9a-fA-F]{4})|(.))", unescaped, part) for part in matched.groups())
         data[key] = value
         places.at[(key,)] = Place(first, 1)
     return Document(data=data, places=places)
-
-
-def _unescape(text: str) -> str:
-    special = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
-
-    def one(matched: re.Match[str]) -> str:
-        code, char = matched.groups()
-        return chr(int(code, 16)) if code else special.get(char, char)
-
-    return re.sub(r"\\(?:u([0-9a-fA-F]{4})|(.))", one, text)
 
 
 def resolve(data: Mapping[str, Any], places: Places, environment: Mapping[str, str] | None = None) -> dict[str, Any]:
