@@ -172,7 +172,7 @@ def package(target: str) -> None:
     require_extra()
     from pathlib import Path
 
-    from kvorum.pipelines.session.shipping import pack
+    from kvorum.pipelines.session.build import pack
 
     click.echo(str(pack(Path(target))))
 
@@ -191,7 +191,7 @@ def doctor(memory: str, jars: str | None, output: str) -> None:
     kvorum pipelines doctor --jars ./jars -o json
     """
     require_extra()
-    from kvorum.pipelines.session.doctor import examine
+    from kvorum.pipelines.session.machine import examine
 
     found = list(examine(memory, jars))
     show(found, output)

@@ -59,7 +59,7 @@ def connect(
     import logging
 
     from kvorum.pipelines.connect.errors import RunnerError, Superseded
-    from kvorum.pipelines.connect.manager import serve
+    from kvorum.pipelines.connect.routes import serve
     from kvorum.pipelines.run.process import RETRIES_OF_CONNECTORS, Launch
     from kvorum.pipelines.run.state import StateError
     from kvorum.pipelines.spec import SpecError

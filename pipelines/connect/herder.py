@@ -13,14 +13,15 @@ manager: the exactly-once sink and Spark's checkpoint accept one writer (docs/de
 """
 
 import asyncio
+import contextlib
 import logging
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from kvorum.pipelines.connect import catalogue, offsets, records
-from kvorum.pipelines.connect.catalogue import Cluster, Secrets
+from kvorum.pipelines.connect import catalogue, offsets
+from kvorum.pipelines.connect import state as records
 from kvorum.pipelines.connect.errors import (
     ConnectError,
     Fenced,
@@ -31,10 +32,10 @@ from kvorum.pipelines.connect.errors import (
     conflict,
 )
 from kvorum.pipelines.connect.keeper import Keeper, Report
-from kvorum.pipelines.connect.records import Condition, Json, Manager, Record, Status, Target
 from kvorum.pipelines.connect.runner import Runner
-from kvorum.pipelines.connect.state import Connector, State
+from kvorum.pipelines.connect.state import Condition, Connector, Json, Manager, Offsets, Record, State, Status, Target
 from kvorum.pipelines.connect.store import Store
+from kvorum.pipelines.connect.validation import without_secrets
 from kvorum.pipelines.spec import Pipeline
 
 T = TypeVar("T")
@@ -57,8 +58,8 @@ class Herder:
     runner: Runner
     worker_id: str
     checkpoints: str
-    """See records.Manager."""
-    cluster: Cluster
+    """See state.Manager."""
+    cluster: catalogue.Cluster
     now: Callable[[], float]
     """Monotonic time in seconds."""
     wall_ms: Callable[[], int]
@@ -107,25 +108,25 @@ class Herder:
         """Take the topics, or find them still owned. Raises Superseded, Fenced, Unavailable."""
         self._failed.clear()
         self.cluster_id = await self.store.prepare()
-        self._check(await self._read(), is_owner=is_owner)
+        await self._read(is_owner=is_owner)
         await self.store.fence()
-        state = await self._read()
-        self._check(state, is_owner=is_owner)
-        self.state = state
+        self.state = await self._read(is_owner=is_owner)
         written = [self._own_record()]
         if not is_owner:
             await self.runner.end()
-            self.generation = state.generation() + 1
-            written += self._unassigned()
+            self.generation = self.state.generation() + 1
+            unassigned = Status(state=Condition.UNASSIGNED, worker_id="", generation=self.generation)
+            for name, each in self.state.connectors.items():  # workers ended with their manager
+                if each.status is not None and not each.is_stopped:
+                    written.append(records.connector_status(name, unassigned))
+                if each.task is not None and each.task.state is not Condition.STOPPED:
+                    written.append(records.task_status(name, unassigned))
         await self.write(written)
 
-    async def _read(self) -> State:
+    async def _read(self, *, is_owner: bool) -> State:
+        """Return the state in the topics. Raises Superseded if this manager must not own them."""
         state = State()
         state.replay(await self.store.read())
-        return state
-
-    def _check(self, state: State, *, is_owner: bool) -> None:
-        """Raise Superseded if this manager must not own the topics."""
         other = state.manager
         if is_owner and (other is None or other.id != self._id):
             where = f"at {other.worker_id} " if other is not None else ""
@@ -136,27 +137,16 @@ class Herder:
                 "the manager there, or set --checkpoints to a folder that has them (or to an empty one: connectors "
                 "then start as configured)"
             )
+        return state
 
     def _own_record(self) -> Record:
         return records.manager(Manager(id=self._id, worker_id=self.worker_id, checkpoints=self.checkpoints))
 
-    def _unassigned(self) -> Iterable[Record]:
-        """Yield the statuses of connectors whose workers ended with their manager."""
-        status = Status(state=Condition.UNASSIGNED, worker_id="", generation=self.generation)
-        for make, statuses in (
-            (records.connector_status, self.state.connector_statuses),
-            (records.task_status, self.state.task_statuses),
-        ):
-            yield from (make(name, status) for name, each in statuses.items() if each.state is not Condition.STOPPED)
-
     async def _beat(self) -> None:
         """Write the manager's record again and again. Raises Fenced, Unavailable, also after another failed write."""
         while True:
-            try:
-                async with asyncio.timeout(HEARTBEAT_SECONDS):
-                    await self._failed.wait()
-            except TimeoutError:
-                pass
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._failed.wait(), HEARTBEAT_SECONDS)
             async with self._turn:
                 await self.write([self._own_record()])
 
@@ -194,24 +184,18 @@ class Herder:
     def _keep(self, name: str) -> None:
         if name in self.keepers:
             return
-        keeper = Keeper(
-            name=name,
-            runner=self.runner,
-            wanted=lambda: self.state.get(name),
-            make=self._pipeline,
-            reported=self.reported,
-            now=self.now,
-        )
-        keeper.memory.is_finished = self._is_stopped(name)
+        keeper = Keeper(name, self.runner, lambda: self.state.get(name), self._pipeline, self.reported, self.now)
+        keeper.memory.is_finished = self.existing(name).is_stopped
         self.keepers[name] = keeper
-        task = asyncio.create_task(self._run_keeper(keeper), name=f"keeper-{name}")
+
+        async def keep() -> None:
+            await keeper.run()
+            del self.keepers[name]
+            self._positions_at.pop(name, None)
+
+        task = asyncio.create_task(keep(), name=f"keeper-{name}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    async def _run_keeper(self, keeper: Keeper) -> None:
-        await keeper.run()
-        del self.keepers[keeper.name]
-        self._positions_at.pop(keeper.name, None)
 
     def _pipeline(self, connector: Connector) -> Pipeline:
         checkpoint = self.runner.checkpoint(connector.name, connector.start.run)
@@ -224,7 +208,13 @@ class Herder:
         connector = self.state.get(name)
         if connector is None or not self.ready:
             return
-        written = list(self._changed(connector, found))
+        trace = found.trace
+        if trace:
+            trace = without_secrets(trace, {**self.cluster.client, **connector.properties})
+        task = None if found.task is None else self._status(found.task, trace)
+        own = self._status(found.connector, trace if found.connector is Condition.FAILED else None)
+        written = [] if own == connector.status else [records.connector_status(name, own)]
+        written += [] if task == connector.task else [records.task_status(name, task)]
         is_due = self.now() - self._positions_at.get(name, -POSITIONS_SECONDS) >= POSITIONS_SECONDS
         if found.task is Condition.RUNNING and is_due:
             self._positions_at[name] = self.now()
@@ -240,17 +230,6 @@ class Herder:
             except ConnectError as error:
                 log.info("status not written connector=%s error=%s", name, error.message)
 
-    def _changed(self, connector: Connector, found: Report) -> Iterable[Record]:
-        name, trace = connector.name, found.trace
-        if trace:
-            trace = Secrets.in_configuration({**self.cluster.client, **connector.properties}).hidden(trace)
-        task = None if found.task is None else self._status(found.task, trace)
-        own = self._status(found.connector, trace if found.connector is Condition.FAILED else None)
-        if own != self.state.connector_statuses.get(name):
-            yield records.connector_status(name, own)
-        if task != self.state.task_statuses.get(name):
-            yield records.task_status(name, task)
-
     def _status(self, state: Condition, trace: str | None = None) -> Status:
         return Status(state=state, worker_id=self.worker_id, generation=self.generation, trace=trace)
 
@@ -261,13 +240,12 @@ class Herder:
             found = offsets.of_answer(await self.runner.ask(name, "offsets"), name)
         except RunnerError:
             return []  # it is starting or stopping
-        known, topics = self.state.offsets.get(name, {}), self.state.topics.get(name, {})
         moved = [
             records.offset(name, partition, offset)
             for partition, offset in found
-            if known.get(records.compact(partition)) != offset
+            if connector.offsets.get(records.compact(partition)) != offset
         ]
-        new = offsets.topics_of(connector.properties, found) - set(topics)
+        new = offsets.topics_of(connector.properties, found) - set(connector.topics)
         return moved + [records.topic_status(name, topic, self.wall_ms()) for topic in sorted(new)]
 
     # Operations.
@@ -305,29 +283,26 @@ class Herder:
             written = [records.target(name, target), *written, records.commit(name, 1)]
         is_changed = connector is None or connector.properties != properties
         if connector is not None and is_changed and connector.target is Target.STARTED:
-            written += self._again(name)
+            written += self._again(connector)
         await self.write(written)
         self._keep(name)
         keeper = self.keepers[name]
         keeper.wake(forget=is_changed or keeper.memory.is_failed)
         return connector is None
 
-    def _again(self, name: str) -> list[Record]:
+    def _again(self, connector: Connector) -> list[Record]:
         """Return the status of a connector that starts again after it had finished or was stopped."""
-        if not self._is_stopped(name):
-            return []
-        return [records.connector_status(name, self._status(Condition.UNASSIGNED))]
-
-    def _is_stopped(self, name: str) -> bool:
-        status = self.state.connector_statuses.get(name)
-        return status is not None and status.state is Condition.STOPPED
+        status = self._status(Condition.UNASSIGNED)
+        return [records.connector_status(connector.name, status)] if connector.is_stopped else []
 
     async def delete(self, name: str) -> None:
         """Delete a connector; its worker ends soon. Positions stay, as in Connect."""
-        self.existing(name)
-        gone = [records.connector(name, None), records.target(name, None), records.commit(name, None)]
+        topics = self.existing(name).topics
+        gone = [
+            Record(records.Topic.CONFIGS, key + name) for key in (records.CONNECTOR, records.TARGET, records.COMMIT)
+        ]
         gone += [records.connector_status(name, None), records.task_status(name, None)]
-        gone += [records.topic_status(name, topic, None) for topic in self.state.topics.get(name, {})]
+        gone += [records.topic_status(name, topic, None) for topic in topics]
         await self.write(gone)
         self.keepers[name].wake()
 
@@ -336,19 +311,16 @@ class Herder:
         connector = self.existing(name, "Unknown connector {}")
         written = [records.target(name, wanted)] if connector.target is not wanted else []
         if wanted is Target.STARTED:
-            written += self._again(name)
+            written += self._again(connector)
         await self.write(written)
-        self.keepers[name].wake(forget=wanted is Target.STARTED and not self._runs(name))
-
-    def _runs(self, name: str) -> bool:
-        task = self.state.task_statuses.get(name)
-        return task is not None and task.state is Condition.RUNNING
+        runs = connector.task is not None and connector.task.state is Condition.RUNNING
+        self.keepers[name].wake(forget=wanted is Target.STARTED and not runs)
 
     async def restart(self, name: str, *, only_failed: bool = False) -> None:
         """Stop a connector's worker and start it again; with `only_failed` only one that failed."""
-        task = self.state.task_statuses.get(name)
-        is_failed = task is not None and task.state is Condition.FAILED
-        if self.existing(name).target is not Target.STARTED or (only_failed and not is_failed):
+        connector = self.existing(name)
+        is_failed = connector.task is not None and connector.task.state is Condition.FAILED
+        if connector.target is not Target.STARTED or (only_failed and not is_failed):
             return
         again = self._status(Condition.RESTARTING)
         await self.write([records.connector_status(name, again), records.task_status(name, again)])
@@ -357,29 +329,28 @@ class Herder:
     async def positions(self, name: str) -> list[tuple[Json, Json]]:
         """Return a connector's positions: its worker's, else those of the checkpoint, else the last written ones."""
         connector = self.existing(name)
-        if self._runs(name):
-            try:
+        if connector.task is not None and connector.task.state is Condition.RUNNING:
+            with contextlib.suppress(RunnerError):
                 return offsets.of_answer(await self.runner.ask(name, "offsets"), name)
-            except RunnerError:
-                pass
         given, run = connector.properties.get("kvorum.checkpoint"), connector.start.run
         checkpoint = self.runner.checkpoint(name, run) if given is None else catalogue.checkpoint_of_run(given, run)
-        return offsets.of_checkpoint(checkpoint, name) or self.state.positions(name)
+        return offsets.of_checkpoint(checkpoint, name) or connector.positions()
 
-    async def move(self, name: str, wanted: offsets.Offsets | None) -> None:
+    async def move(self, name: str, wanted: Offsets | None) -> None:
         """Set positions of a stopped connector; None: start as configured. Either is a new run of the connector."""
         connector = self.existing(name)
-        if connector.target is not Target.STOPPED or name in self.state.task_statuses:
+        if connector.target is not Target.STOPPED or connector.task is not None:
             raise bad_request(
                 "Connectors must be in the STOPPED state before their offsets can be modified. This can be done "
                 f"for the specified connector by issuing a 'PUT' request to the '/connectors/{name}/stop' endpoint"
             )
         after = [] if wanted is None else offsets.merged(await self.positions(name), wanted)
         written = [records.start(name, connector.start.run + 1, after)]
-        written += [records.offset(name, partition, None) for partition, _ in self.state.positions(name)]
+        written += [records.offset(name, partition, None) for partition, _ in connector.positions()]
         written += [records.offset(name, partition, value) for partition, value in after if value is not None]
         await self.write(written)
 
     async def forget_topics(self, name: str) -> None:
         """Delete the list of topics that a connector uses."""
-        await self.write([records.topic_status(name, topic, None) for topic in self.state.topics.get(name, {})])
+        found = self.state.get(name)
+        await self.write([records.topic_status(name, topic, None) for topic in (found.topics if found else ())])

@@ -14,17 +14,17 @@ process is retried here.
 """
 
 import asyncio
+import contextlib
 import logging
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum, auto
+from enum import Enum
 from typing import Final
 
 from kvorum.pipelines.connect.errors import RunnerError
-from kvorum.pipelines.connect.records import Condition, Target
 from kvorum.pipelines.connect.runner import Runner
-from kvorum.pipelines.connect.state import Connector, Start
+from kvorum.pipelines.connect.state import Condition, Connector, Start, Target
 from kvorum.pipelines.run.failures import Backoff
 from kvorum.pipelines.run.state import State, Status
 from kvorum.pipelines.spec import Pipeline
@@ -39,14 +39,7 @@ TRACE_CHARACTERS_MAX: Final = 16_000
 log = logging.getLogger("kvorum.pipelines.connect.keeper")
 
 
-class Action(Enum):
-    """Next action."""
-
-    NOTHING = auto()
-    START = auto()
-    STOP = auto()
-    PAUSE = auto()
-    RESUME = auto()
+Action = Enum("Action", ["NOTHING", "START", "STOP", "PAUSE", "RESUME"])
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,11 +58,11 @@ class Memory:
 
     def ended(self, worker: Status, now: float) -> None:
         """Note how a worker ended."""
+        self.is_finished = worker.state is State.FINISHED
         if worker.state is State.FAILED and worker.died:
             self.crashed(worker.trace, now)
         elif worker.state is State.FAILED:
             self.is_failed, self.trace = True, worker.trace
-        self.is_finished = worker.state is State.FINISHED
 
     def crashed(self, trace: str | None, now: float) -> None:
         """Note that a process ended or could not be started."""
@@ -94,7 +87,7 @@ def decide(target: Target | None, worker: Status | None, memory: Memory, *, is_c
     return Action.RESUME if worker.state is State.PAUSED else Action.NOTHING
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Report:
     """State of a connector and its task; task None: it has none."""
 
@@ -106,18 +99,18 @@ class Report:
 def report(target: Target, worker: Status | None, memory: Memory) -> Report:
     """Return the state of a connector."""
     if target is Target.STOPPED:
-        return Report(connector=Condition.STOPPED, task=None)
+        return Report(Condition.STOPPED, None)
     if target is Target.PAUSED:
-        return Report(connector=Condition.PAUSED, task=Condition.PAUSED if worker is not None else None)
+        return Report(Condition.PAUSED, Condition.PAUSED if worker is not None else None)
     if memory.is_failed:
-        return Report(connector=Condition.RUNNING, task=Condition.FAILED, trace=memory.trace)
+        return Report(Condition.RUNNING, Condition.FAILED, memory.trace)
     if worker is not None and worker.state in (State.RUNNING, State.PAUSED):
-        return Report(connector=Condition.RUNNING, task=Condition.RUNNING)
+        return Report(Condition.RUNNING, Condition.RUNNING)
     if memory.is_finished:
-        return Report(connector=Condition.STOPPED, task=None)
+        return Report(Condition.STOPPED, None)
     trace = memory.trace or (worker.trace if worker is not None else None)
     task = Condition.RESTARTING if trace or memory.restart else Condition.UNASSIGNED
-    return Report(connector=Condition.RUNNING, task=task, trace=trace)
+    return Report(Condition.RUNNING, task, trace)
 
 
 @dataclass(slots=True)
@@ -151,11 +144,8 @@ class Keeper:
     async def run(self) -> None:
         """Supervise until the connector is deleted and its worker has ended."""
         while await self._looked():
-            try:
-                async with asyncio.timeout(self._pause_seconds):
-                    await self._woken.wait()
-            except TimeoutError:
-                pass
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._woken.wait(), self._pause_seconds)
             self._woken.clear()
 
     async def _looked(self) -> bool:
@@ -164,11 +154,9 @@ class Keeper:
             return await self.look()
         except Exception as error:
             log.exception("connector supervision failed connector=%s", self.name)
-            await self._fail("".join(traceback.format_exception(error))[-TRACE_CHARACTERS_MAX:])
+            trace = "".join(traceback.format_exception(error))[-TRACE_CHARACTERS_MAX:]
+            await self.reported(self.name, Report(Condition.FAILED, Condition.FAILED, trace))
             return True
-
-    async def _fail(self, trace: str) -> None:
-        await self.reported(self.name, Report(connector=Condition.FAILED, task=Condition.FAILED, trace=trace))
 
     async def look(self) -> bool:
         """See, decide, act, report. Return False when the connector is deleted and its worker has ended."""
@@ -181,7 +169,7 @@ class Keeper:
         is_changed = self._started is not self._pipeline
         action = decide(target, worker, self.memory, is_changed=is_changed, now=self.now())
         if target is Target.STARTED and self._broken is not None and action is not Action.STOP:
-            await self._fail(self._broken)
+            await self.reported(self.name, Report(Condition.FAILED, Condition.FAILED, self._broken))
             return True
         if action is not Action.NOTHING:
             await self._act(action)
@@ -200,8 +188,7 @@ class Keeper:
         """Return the status of the running worker; note how it ended, if it did."""
         worker = None if self._started is None else await self.runner.seen(self.name)
         if worker is not None and worker.alive:
-            if worker.state is State.RUNNING:
-                self.memory.trace = None
+            self.memory.trace = None if worker.state is State.RUNNING else self.memory.trace
             return worker
         if worker is not None:
             self.memory.ended(worker, self.now())
@@ -211,13 +198,12 @@ class Keeper:
     def _prepare(self, connector: Connector) -> None:
         """Make the pipeline, once per configuration."""
         made_of = (connector.properties, connector.start)
-        if self._broken is None and made_of == self._made_of:
-            return
-        self._made_of = made_of
-        try:
-            self._pipeline, self._broken = self.make(connector), None
-        except RunnerError as error:
-            self._pipeline, self._broken = None, str(error)
+        if self._broken is not None or made_of != self._made_of:
+            self._made_of = made_of
+            try:
+                self._pipeline, self._broken = self.make(connector), None
+            except RunnerError as error:
+                self._pipeline, self._broken = None, str(error)
 
     async def _act(self, action: Action) -> None:
         try:

@@ -7,15 +7,14 @@
 Positions are in the checkpoint of a pipeline; they are read there, and never edited: see state.Start.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from kvorum.pipelines.connect.errors import bad_request
-from kvorum.pipelines.connect.records import Json, compact
+from kvorum.pipelines.connect.state import Json, Offsets, compact
 from kvorum.pipelines.run import checkpoint as checkpoints
 from kvorum.pipelines.run.progress import topic_offsets
 
-Offsets = Sequence[tuple[Json, Json | None]]
 TOPIC, PARTITION, OFFSET = "kafka_topic", "kafka_partition", "kafka_offset"
 FILENAME, POSITION = "filename", "position"
 
@@ -26,18 +25,15 @@ def of_answer(answer: Mapping[str, Any], name: str) -> list[tuple[Json, Json]]:
     for number, source in enumerate(answer.get("sources") or ()):
         by_partition = topic_offsets(source) if source else None
         if by_partition:
-            for (topic, partition), position in sorted(by_partition.items(), key=_place):
-                found.append(({TOPIC: topic, PARTITION: int(partition)}, {OFFSET: position}))
+            listed = sorted((topic, int(partition), offset) for (topic, partition), offset in by_partition.items())
+            found += [({TOPIC: topic, PARTITION: number}, {OFFSET: offset}) for topic, number, offset in listed]
         elif isinstance(source, dict) and source.keys() >= {FILENAME, POSITION}:
             found.append(({FILENAME: source[FILENAME]}, {POSITION: source[POSITION]}))
         elif source is not None and source != {}:
-            offset: Json = source if isinstance(source, dict) else {"offset": source}
-            found.append(({"source": name, "number": number}, offset))
+            found.append(
+                ({"source": name, "number": number}, source if isinstance(source, dict) else {"offset": source})
+            )
     return found
-
-
-def _place(item: tuple[tuple[str, str], int]) -> tuple[str, int]:
-    return item[0][0], int(item[0][1])
 
 
 def of_checkpoint(checkpoint: str, name: str) -> list[tuple[Json, Json]]:
@@ -50,8 +46,7 @@ def of_checkpoint(checkpoint: str, name: str) -> list[tuple[Json, Json]]:
 
 def merged(before: Offsets, wanted: Offsets) -> list[tuple[Json, Json | None]]:
     """Return the positions with those in their place that were set by hand."""
-    table = {compact(partition): (partition, offset) for partition, offset in before}
-    table |= {compact(partition): (partition, offset) for partition, offset in wanted}
+    table = {compact(partition): (partition, offset) for partition, offset in (*before, *wanted)}
     return [table[key] for key in sorted(table)]
 
 
@@ -65,7 +60,7 @@ def requested(body: Any, type_: Literal["sink", "file", "source"]) -> Offsets:
         raise bad_request("Partitions / offsets need to be provided for an alter offsets request")
     if type_ == "source":
         raise bad_request("source offsets of this connector are in its checkpoint: they can be reset, but not altered")
-    return [_of_file(each) if type_ == "file" else _one(each) for each in listed]
+    return [_of_file(each) if type_ == "file" else _of_topic(each) for each in listed]
 
 
 def _of_file(each: Any) -> tuple[Json, Json | None]:
@@ -86,7 +81,7 @@ def _of_file(each: Any) -> tuple[Json, Json | None]:
     return {FILENAME: str(partition[FILENAME])}, {POSITION: offset[POSITION]}
 
 
-def _one(each: Any) -> tuple[Json, Json | None]:
+def _of_topic(each: Any) -> tuple[Json, Json | None]:
     partition = each.get("partition") if isinstance(each, dict) else None
     if not isinstance(partition, dict) or set(partition) != {TOPIC, PARTITION}:
         raise bad_request(

@@ -9,9 +9,11 @@ import fcntl
 import logging
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
+import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -33,6 +35,7 @@ LOG_BYTES: Final = 4000
 
 log = logging.getLogger("kvorum.pipelines.connect.runner")
 Answer = dict[str, Any]
+Process = subprocess.Popen[bytes]
 
 
 def hold(root: Path) -> int:
@@ -47,6 +50,16 @@ def hold(root: Path) -> int:
     return descriptor
 
 
+def identity(root: Path) -> str:
+    """Return the state folder's name, unique among all machines, created on first use."""
+    path = root / "manager.id"
+    if not path.exists():
+        new = path.with_name(".manager.id")
+        new.write_text(f"{socket.gethostname()}:{root} (id {uuid.uuid4()})", encoding="utf-8")
+        new.replace(path)
+    return path.read_text(encoding="utf-8")
+
+
 def has_own_process(pipeline: Pipeline, launch: Launch) -> bool:
     """Return whether a pipeline has its own process: it says so, or it needs another Spark context."""
     if pipeline.isolation == "process" or pipeline.spark:
@@ -55,14 +68,7 @@ def has_own_process(pipeline: Pipeline, launch: Launch) -> bool:
         return False
     from kvorum.pipelines.session.connector import choose, folder_of_jars  # imports Spark
 
-    folder = folder_of_jars(launch.jars)
-    return choose("auto", folder, launch.settings).connector != pipeline.connector
-
-
-def write_spec(folder: Folder, pipeline: Pipeline) -> None:
-    """Write the pipeline for the host. Raises StateError if a worker has the folder."""
-    with folder.held():
-        folder.write(folder.spec, pipeline.as_data())
+    return choose("auto", folder_of_jars(launch.jars), launch.settings).connector != pipeline.connector
 
 
 @dataclass(slots=True)
@@ -72,7 +78,7 @@ class Runner:
     root: Path
     checkpoints: str | None = None
     launch: Launch = field(default_factory=Launch)
-    _hosts: "dict[str, subprocess.Popen[bytes]]" = field(default_factory=dict)
+    _hosts: dict[str, Process] = field(default_factory=dict)
     _host_of: dict[str, str] = field(default_factory=dict)
     _starting: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -85,9 +91,7 @@ class Runner:
         """Return a worker's status."""
         return await asyncio.to_thread(Folder(self.root, name).status)
 
-    async def ask(
-        self, name: str, command: str, seconds: float = REQUEST_SECONDS, *, other: str = ""
-    ) -> dict[str, Any]:
+    async def ask(self, name: str, command: str, seconds: float = REQUEST_SECONDS, *, other: str = "") -> Answer:
         """Return a worker's or a host's answer. Raises RunnerError."""
         try:
             return await asyncio.to_thread(control.ask, self.root, name, command, seconds, other=other)
@@ -100,8 +104,13 @@ class Runner:
         host, folder = HOST if is_shared else f"{HOST}-{name}", Folder(self.root, name)
         if folder.alive():
             await self.stop(name)  # an earlier start was not confirmed
+
+        def write_spec() -> None:
+            with folder.held():  # no worker has the folder
+                folder.write(folder.spec, pipeline.as_data())
+
         try:
-            await asyncio.to_thread(write_spec, folder, pipeline)
+            await asyncio.to_thread(write_spec)
         except (StateError, OSError) as error:
             raise RunnerError(str(error)) from error
         self._host_of[name] = host
@@ -135,18 +144,12 @@ class Runner:
                     raise
             await asyncio.sleep(POLL_SECONDS)
 
-    def _launched(self, folder: Folder) -> "subprocess.Popen[bytes]":
+    def _launched(self, folder: Folder) -> Process:
         folder.make()
         folder.write(folder.launch, self.launch.data())
         command = [sys.executable, "-m", "kvorum.pipelines.run.host", folder.name, "--state", str(self.root)]
-        with open(folder.log, "ab") as file:
-            return subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,  # closed when this process ends
-                stdout=file,
-                stderr=file,
-                start_new_session=True,
-            )
+        with open(folder.log, "ab") as file:  # stdin is closed when this process ends
+            return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=file, stderr=file, start_new_session=True)
 
     async def stop(self, name: str) -> None:
         """Stop a worker; kill its process if it does not stop in time. Raises RunnerError."""

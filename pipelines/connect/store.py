@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # it means to export it
 
 from kvorum.pipelines.connect.errors import Fenced, Unavailable
-from kvorum.pipelines.connect.records import Record, Topic, parse
+from kvorum.pipelines.connect.state import Record, Topic, parse
 
 T = TypeVar("T")
 PARTITIONS: Final = {Topic.CONFIGS: 1, Topic.OFFSETS: 25, Topic.STATUS: 5}
@@ -92,15 +92,8 @@ class Store:
         return str(found.cluster_id or "")
 
     def _fence(self) -> None:
-        producer = Producer(
-            {
-                **self.client,
-                "transactional.id": f"{self.prefix}-manager",
-                "transaction.timeout.ms": TRANSACTION_MS,
-                "partitioner": "murmur2_random",
-                "linger.ms": 0,
-            }
-        )
+        settings = {"transaction.timeout.ms": TRANSACTION_MS, "partitioner": "murmur2_random", "linger.ms": 0}
+        producer = Producer({**self.client, "transactional.id": f"{self.prefix}-manager", **settings})
         producer.init_transactions(REQUEST_SECONDS)
         self._producer = producer
 

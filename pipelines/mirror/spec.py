@@ -9,10 +9,9 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from kvorum.pipelines.mirror.policy import Policy, PolicyName
 from kvorum.pipelines.spec import document
-from kvorum.pipelines.spec.model import NAME, Duration, Trigger, duration_ms
-from kvorum.pipelines.spec.parts import Model
+from kvorum.pipelines.spec.document import resolve
+from kvorum.pipelines.spec.model import NAME, Duration, Model, Trigger, duration_ms
 from kvorum.pipelines.spec.problems import SpecError, from_pydantic
-from kvorum.pipelines.spec.resolve import resolve
 
 CONFIGS_EXCLUDED: Final = (
     r"follower\.replication\.throttled\.replicas",

@@ -1,4 +1,11 @@
-"""Build the Spark session of a pipeline: local unless a master is named, with what was found at hand."""
+"""Build the Spark session of a pipeline: local unless a master is named, with what was found at hand.
+
+Executors on other machines get Kvorum's own code as a zip that holds kvorum/pipelines as it is imported. In a checkout
+the rooms lie at the top, without a folder kvorum/ (docs/decisions/0002), so the zip is made from where the package was
+imported from, not by copying a folder. An entry for the folder kvorum/ itself is needed: without it Python's zip
+importer finds no package that has no __init__. What we import from others (confluent-kafka, pyarrow, pandas) holds
+machine code, and must be installed where executors run, or shipped with spark.archives.
+"""
 
 import atexit
 import logging
@@ -6,6 +13,7 @@ import os
 import shutil
 import sys
 import tempfile
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,11 +22,15 @@ import pyspark
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from kvorum.pipelines.session import machine, shipping
+import kvorum.pipelines
+from kvorum.pipelines.session import machine
 from kvorum.pipelines.session.connector import Choice, Wanted, choose, folder_of_jars, jars_of
 
 logger = logging.getLogger(__name__)
 
+ZIP = "kvorum-pipelines.zip"
+EPOCH = (1980, 1, 1, 0, 0, 0)
+"""The same code makes the same bytes, whenever it is packed."""
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 DEFAULTS: Mapping[str, str] = {
     # The same file means the same everywhere, whatever the machine's own time zone is.
@@ -88,7 +100,7 @@ def build(name: str, wanted: SessionSettings) -> Session:
     for key, value in spark_settings(wanted, folder, choice, submitted).items():
         builder = builder.config(key, value)
     is_first = not submitted and SparkContext._gateway is None
-    if is_first and shipping.is_local(wanted.master or "local") and "SPARK_HOME" not in os.environ:
+    if is_first and is_local(wanted.master or "local") and "SPARK_HOME" not in os.environ:
         os.environ["SPARK_HOME"] = unpacked_home(Path(pyspark.__path__[0]))  # for the JVM, not for other children
         try:
             spark = builder.getOrCreate()
@@ -97,7 +109,7 @@ def build(name: str, wanted: SessionSettings) -> Session:
     else:
         spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("WARN")
-    shipped = ", the package sent to its executors" if shipping.ship(spark) else ""
+    shipped = ", the package sent to its executors" if ship(spark) else ""
     master = spark.sparkContext.master
     logger.info("Spark %s on %s, Java %s (%s)%s", spark.version, master, java.version, java.path, shipped)
     logger.info("%s", choice)
@@ -123,7 +135,7 @@ def unpacked_home(package: Path) -> str:
 def spark_settings(wanted: SessionSettings, folder: str | None, choice: Choice, submitted: bool) -> dict[str, str]:
     """Return Spark's settings: ours, those of what is at hand, and over all of them the user's own."""
     settings = dict(DEFAULTS)
-    if not submitted and shipping.is_local(wanted.master or "local"):
+    if not submitted and is_local(wanted.master or "local"):
         settings |= LOCAL
     jars = jars_of(folder)
     if "delta" in wanted.settings.get("spark.jars.packages", "") or any("delta-spark" in each for each in jars):
@@ -133,3 +145,33 @@ def spark_settings(wanted: SessionSettings, folder: str | None, choice: Choice, 
     if jars:
         settings["spark.jars"] = ",".join(filter(None, (wanted.settings.get("spark.jars"), *jars)))
     return settings
+
+
+def pack(target: Path) -> Path:
+    """Write the zip; return its path."""
+    folder = Path(next(iter(kvorum.pipelines.__path__)))
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as zipped:
+        zipped.writestr(zipfile.ZipInfo("kvorum/", EPOCH), "")
+        for path in sorted(folder.rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                name = Path("kvorum", "pipelines", path.relative_to(folder)).as_posix()
+                zipped.writestr(zipfile.ZipInfo(name, EPOCH), path.read_bytes(), zipfile.ZIP_DEFLATED)
+    return target
+
+
+def is_local(master: str) -> bool:
+    """Whether executors are threads of the driver, whose Python workers find the package where the driver did."""
+    return master == "local" or master.startswith("local[")
+
+
+def ship(spark: SparkSession) -> bool:
+    """Send the package to the executors; return whether there was a need to.
+
+    There is none where they have it: from `spark-submit --py-files`, or from an earlier try in this session.
+    """
+    context = spark.sparkContext
+    if is_local(context.master or "local") or any(each.rpartition("/")[2] == ZIP for each in context.listFiles):
+        return False
+    folder = Path(tempfile.mkdtemp(prefix="kvorum-"))  # Spark serves it from there for as long as the session lives
+    context.addPyFile(str(pack(folder / ZIP)))
+    return True

@@ -8,10 +8,10 @@ reachable when a pipeline was started.
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import pyspark
 
@@ -34,7 +34,7 @@ class ConnectorError(Exception):
     """Spark's connector is required and not available; the message has the missing parts."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Choice:
     """Which connector runs, why, and the settings its session needs."""
 
@@ -47,12 +47,11 @@ class Choice:
         return f"connector: {self.connector}, {self.reason}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Jars:
+class Jars(NamedTuple):
     """A folder's jars, and the parts of the connector that are not among them."""
 
-    paths: Sequence[str]
-    missing: Sequence[str]
+    paths: list[str]
+    missing: list[str]
     version: str | None
     """The connector's."""
 
@@ -66,8 +65,7 @@ def look_into(folder: str) -> Jars:
     names = [path.name for path in paths]
     missing = [f"{prefix} ({what})" for prefix, what in PARTS.items() if not any(n.startswith(prefix) for n in names)]
     versions = (re.match(rf"{ARTEFACT}-(\d[\w.]*?)(-\w+)?\.jar", name) for name in names)
-    version = next((found[1] for found in versions if found), None)
-    return Jars(paths=list(map(str, paths)), missing=missing, version=version)
+    return Jars(list(map(str, paths)), missing, next((found[1] for found in versions if found), None))
 
 
 def folder_of_jars(option: str | None, environment: Mapping[str, str] = os.environ) -> str | None:
@@ -77,30 +75,30 @@ def folder_of_jars(option: str | None, environment: Mapping[str, str] = os.envir
 
 def jars_of(folder: str | None) -> list[str]:
     """Return the paths of a folder's jars. All are loaded: drivers and table formats may be beside the connector."""
-    return [] if folder is None else list(look_into(folder).paths)
+    return [] if folder is None else look_into(folder).paths
 
 
 def choose(wanted: Wanted, folder: str | None, settings: Mapping[str, str]) -> Choice:
     """Decide. `settings` are the session's own: a connector in them is available as well. Raises ConnectorError."""
     if wanted == "kvorum":
-        return Choice(connector="kvorum", reason="as asked for")
+        return Choice("kvorum", "as asked for")
     because = "as asked for" if wanted == "spark" else "auto"
     for key in ("spark.jars", "spark.jars.packages"):
         if ARTEFACT.rpartition("_")[0] in settings.get(key, ""):
-            return Choice(connector="spark", reason=f"{because}: {key} names it")
+            return Choice("spark", f"{because}: {key} names it")
     if folder is not None:
         jars = look_into(folder)
         lacking = f"{folder} lacks {', '.join(jars.missing)}"
         if jars.missing and wanted == "spark":
             raise ConnectorError(f"Spark's connector is required, but {lacking}")
         if jars.missing:
-            return Choice(connector="kvorum", reason=f"auto: {lacking}")
+            return Choice("kvorum", f"auto: {lacking}")
         is_other = jars.version != pyspark.__version__
         version = f", version {jars.version} on Spark {pyspark.__version__}" if is_other else ""
-        return Choice(connector="spark", reason=f"{because}: jars of {folder}{version}")
+        return Choice("spark", f"{because}: jars of {folder}{version}")
     if wanted == "spark":
         maven = f"org.apache.spark:{ARTEFACT}:{pyspark.__version__}"  # of Spark's version: no other one surely fits
         packages = ",".join(filter(None, (settings.get("spark.jars.packages"), maven)))
         reason = f"as asked for: fetched from Maven as {maven} (no folder of jars is named: ${VARIABLE})"
-        return Choice(connector="spark", reason=reason, settings={"spark.jars.packages": packages})
-    return Choice(connector="kvorum", reason=f"auto: Spark's jars are not at hand (${VARIABLE} names no folder)")
+        return Choice("spark", reason, {"spark.jars.packages": packages})
+    return Choice("kvorum", f"auto: Spark's jars are not at hand (${VARIABLE} names no folder)")

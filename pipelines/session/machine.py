@@ -1,12 +1,16 @@
-"""Requirements of Spark on the machine: Java, and memory."""
+"""Requirements of pipelines on this machine: Java and memory for Spark, Python packages, Spark's connector."""
 
 import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
-from dataclasses import dataclass
+import sys
+from collections.abc import Iterator, Mapping
+from importlib import metadata
 from pathlib import Path
+from typing import Literal, NamedTuple
+
+from kvorum.pipelines.session import connector
 
 JAVA_VERSIONS = (17, 21)
 """Spark 4.2 runs on these."""
@@ -15,6 +19,10 @@ OVERHEAD_MIB = 384
 """What the JVM and the Python worker take beyond the heap, at the least."""
 
 VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+PACKAGES = ("pyspark", "pyarrow", "pandas", "protobuf", "confluent-kafka", "fastavro", "psycopg")
+SERIES = "4.2"
+"""Of Spark, that is tested; see pyproject.toml."""
+Row = dict[str, str]
 MEMORY = re.compile(r"(\d+)([kmgt]?)b?", re.IGNORECASE)
 MIB = {"k": 1 / 1024, "": 1 / 1024 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
 
@@ -23,9 +31,8 @@ class MachineError(Exception):
     """A missing requirement of the machine, and what to do."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Java:
-    """A Java on this machine."""
+class Java(NamedTuple):
+    """A Java on this"""
 
     path: str
     version: int
@@ -51,7 +58,7 @@ def find_java(environment: Mapping[str, str] = os.environ) -> Java:
     version = int(found[1])
     if version not in JAVA_VERSIONS:
         raise MachineError(f"{path} is Java {version}; Spark requires {wanted}: set JAVA_HOME")
-    return Java(path=path, version=version)
+    return Java(path, version)
 
 
 def mebibytes(text: str) -> int:
@@ -87,3 +94,42 @@ def check_memory(wanted: str, available: int | None) -> None:
             f"the driver's {wanted} and {OVERHEAD_MIB} MiB beside it need {needed} MiB, and {available} MiB are free: "
             "give it less (--memory), or free some"
         )
+
+
+def _row(what: str, state: Literal["ok", "missing"], found: str, hint: str = "") -> Row:
+    return {"what": what, "state": state, "found": found, "hint": hint}
+
+
+def examine(memory: str = "1g", jars: str | None = None, environment: Mapping[str, str] = os.environ) -> Iterator[Row]:
+    """Yield all requirements, one row each, with what to do if it is missing; raises nothing."""
+    try:
+        java = find_java(environment)
+        yield _row("java", "ok", f"{java.version} ({java.path})")
+    except MachineError as error:
+        yield _row("java", "missing", "-", str(error))
+    available = available_mib()
+    free = "unknown" if available is None else f"{available} MiB free"
+    try:
+        check_memory(memory, available)
+        yield _row("memory", "ok", f"{free}, {memory} for the driver")
+    except (MachineError, ValueError) as error:
+        yield _row("memory", "missing", free, str(error))
+    workers = environment.get("PYSPARK_PYTHON", sys.executable)
+    hint = "" if workers == sys.executable else f"PYSPARK_PYTHON is {workers}: it needs kvorum[pipelines], too"
+    yield _row("python", "ok", f"{'.'.join(map(str, sys.version_info[:3]))} ({workers})", hint)
+    for name in PACKAGES:
+        try:
+            version = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            yield _row(name, "missing", "-", "pip install 'kvorum[pipelines]'")
+            continue
+        if name == "pyspark" and not version.startswith(f"{SERIES}."):
+            hint = f"tested with {SERIES}: pip install '.[pipelines]' in the checkout, or 'WHEEL[pipelines]'"
+            yield _row(name, "missing", version, hint)
+        else:
+            yield _row(name, "ok", version)
+    try:
+        choice = connector.choose("auto", connector.folder_of_jars(jars, environment), {})
+        yield _row("connector", "ok", choice.connector, choice.reason)
+    except connector.ConnectorError as error:
+        yield _row("connector", "missing", "-", str(error))

@@ -23,74 +23,38 @@ from itertools import pairwise
 from typing import Any, Final, Literal
 
 from kvorum.pipelines.faults import meant
-from kvorum.pipelines.spec.model import Pipeline, from_data
 from kvorum.pipelines.spec.problems import Loc, Places, Problem, SpecError
 
 Role = Literal["source", "sink", "both"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectorClass:
-    """Kvorum's equivalent of a connector class."""
-
-    role: Role
-    type: str
-
-
-CLASSES: Final[Mapping[str, ConnectorClass]] = {
-    "Pipeline": ConnectorClass(role="both", type=""),
-    "Postgres": ConnectorClass(role="source", type="postgresql"),
+CLASSES: Final[Mapping[str, tuple[Role, str]]] = {
+    "Pipeline": ("both", ""),
+    "Postgres": ("source", "postgresql"),
+    "TopicSource": ("source", "topics"),
+    "TopicSink": ("sink", "topics"),
 }
-"""By the class's last name without Connector; a name that ends in Source or Sink needs no entry."""
+"""{a class's last name without Connector: (role, plugin)}; a name that ends in Source or Sink needs no entry."""
 
+KAFKA_CONVERTERS: Final = "org.apache.kafka.connect.converters."
 CONVERTERS: Final[Mapping[str, str]] = {
     "org.apache.kafka.connect.storage.StringConverter": "string",
-    "org.apache.kafka.connect.converters.ByteArrayConverter": "bytes",
     "org.apache.kafka.connect.json.JsonConverter": "json",
-    "org.apache.kafka.connect.converters.ShortConverter": "short",
-    "org.apache.kafka.connect.converters.IntegerConverter": "integer",
-    "org.apache.kafka.connect.converters.LongConverter": "long",
-    "org.apache.kafka.connect.converters.FloatConverter": "float",
-    "org.apache.kafka.connect.converters.DoubleConverter": "double",
     "io.confluent.connect.avro.AvroConverter": "avro",
     "io.confluent.connect.protobuf.ProtobufConverter": "protobuf",
+    f"{KAFKA_CONVERTERS}ByteArrayConverter": "bytes",
+    **{f"{KAFKA_CONVERTERS}{kind}Converter": kind.lower() for kind in ("Short", "Integer", "Long", "Float", "Double")},
 }
-
 IGNORED: Final = re.compile(
     r"name|config\.action\.reload|tasks\.max\.enforce|header\.converter(\..*)?|.*plugin\.version|"
     r"errors\.(retry\.timeout|retry\.delay\.max\.ms|log\.enable|log\.include\.messages)|"
     r"errors\.deadletterqueue\.topic\.replication\.factor|topic\.creation\..*|transaction\.boundary.*|"
     r"offsets\.storage\.topic|admin\.override\..*|kafka\.bootstrap\.servers"
 )
-OWN: Final[Mapping[str, Loc]] = {
-    "kvorum.trigger": ("trigger",),
-    "kvorum.delivery": ("delivery",),
-    "kvorum.checkpoint": ("checkpoint",),
-    "kvorum.connector": ("connector",),
-    "kvorum.description": ("description",),
-    "kvorum.isolation": ("isolation",),
-}
+OWN: Final = ("trigger", "delivery", "checkpoint", "connector", "description", "isolation")
+"""Keys of a pipeline, here with `kvorum.` before them."""
 END_PARTS: Final = ("key", "value", "options")
 """Keys of an end that have keys of their own: source.value.format."""
-
-
-def from_connect(
-    name: str,
-    properties: Mapping[str, Any],
-    *,
-    places: Places | None = None,
-    bootstrap: str | None = None,
-    classes: Mapping[str, ConnectorClass] = CLASSES,
-) -> Pipeline:
-    """Return the pipeline of a connector's configuration. Raises SpecError, in terms of Connect's keys.
-
-    `bootstrap` is the cluster of the worker (Connect's `bootstrap.servers`).
-    """
-    places = places or Places()
-    data, problems = converted(name, properties, places=places, bootstrap=bootstrap, classes=classes)
-    if problems:
-        raise SpecError(problems)
-    return from_data(data, places)
 
 
 def converted(
@@ -100,28 +64,27 @@ def converted(
     places: Places,
     under: Loc = (),
     bootstrap: str | None = None,
-    classes: Mapping[str, ConnectorClass] = CLASSES,
 ) -> tuple[dict[str, Any], list[Problem]]:
     """Return a configuration in a pipeline's shape, and what is wrong with it so far; see from_connect.
 
     Raises SpecError for a class that is neither source nor sink.
     """
-    flat = {str(key): _text(value) for key, value in properties.items() if value is not None}
+    flat = {
+        str(key): str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in properties.items()
+        if value is not None
+    }
     work = _Conversion(flat=flat, places=places, under=under)
-    kind = work.kind({**CLASSES, **classes})
+    role, plugin = work.kind()
     work.put(("name",), "name", name or flat.get("name", ""))
     work.common()
-    if kind.role == "both":
+    if role == "both":
         for end in ("source", "sink"):
             work.end(end, bootstrap)
     else:
-        work.topics_end(kind, flat.get("kafka.bootstrap.servers", bootstrap))
-        work.plugin_end(kind)
+        work.topics_end(role, flat.get("kafka.bootstrap.servers", bootstrap))
+        work.plugin_end(role, plugin)
     return work.data, work.problems
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -140,8 +103,7 @@ class _Conversion:
         part: Any = self.data
         for step, follows in pairwise(path):
             if isinstance(step, int):
-                while len(part) <= step:
-                    part.append({})
+                part += [{} for _ in range(len(part), step + 1)]
                 part = part[step]
             else:
                 part = part.setdefault(step, [] if isinstance(follows, int) else {})
@@ -149,32 +111,34 @@ class _Conversion:
         self.places.aliases[path] = (*self.under, key)
         self.used.add(key)
 
+    def take(self, key: str, *path: str) -> None:
+        """Set a part of the pipeline to the value of a key, if it is given."""
+        if key in self.flat:
+            self.put(path, key, split(self.flat[key]) if path[-1] == "topics" else self.flat[key])
+
     def problem(self, key: str, message: str) -> None:
-        """Note what is wrong with a key."""
         self.problems.append(self.places.problem((*self.under, key), message))
 
-    def kind(self, classes: Mapping[str, ConnectorClass]) -> ConnectorClass:
+    def kind(self) -> tuple[Role, str]:
         """Return what `connector.class` names."""
         given = self.flat.get("connector.class", "")
         last = re.split(r"[.$]", given)[-1].removesuffix("Connector")
-        if last in classes:
-            return classes[last]
+        if last in CLASSES:
+            return CLASSES[last]
         matched = re.fullmatch(r"(.+?)-?(Source|Sink|source|sink)", last)
         if matched is None:
-            self.problem("connector.class", f"{given!r} ends neither in Source nor in Sink{meant(last, classes)}")
+            self.problem("connector.class", f"{given!r} ends neither in Source nor in Sink{meant(last, CLASSES)}")
             raise SpecError(self.problems)
-        role: Role = "source" if matched.group(2).lower() == "source" else "sink"
-        return ConnectorClass(role=role, type=_kebab(matched.group(1)))
+        kebab = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", matched.group(1)).lower()
+        return ("source" if matched.group(2).lower() == "source" else "sink"), kebab
 
     def common(self) -> None:
         """Take what all connectors share."""
-        if "tasks.max" in self.flat:
-            self.put(("parallelism",), "tasks.max", self.flat["tasks.max"])
-        for key, path in OWN.items():
-            if key in self.flat:
-                self.put(path, key, self.flat[key])
+        self.take("tasks.max", "parallelism")
+        for own in OWN:
+            self.take(f"kvorum.{own}", own)
         for key, rest in self.prefixed("kvorum.spark."):
-            self.put(("spark", rest), key, self.flat[key])
+            self.take(key, "spark", rest)
         if "exactly.once.support" in self.flat:
             required = self.flat["exactly.once.support"].lower() in ("required", "requested")
             self.put(("delivery",), "exactly.once.support", "exactly_once" if required else "at_least_once")
@@ -190,19 +154,19 @@ class _Conversion:
         self.used |= {tolerance, topic, headers}
         if given not in ("none", "all"):
             self.problem(tolerance, f"{given!r} is not one of 'none' or 'all'")
-        if given == "all" and self.flat.get(topic):
-            self.put(("errors", "tolerance"), tolerance, "dead-letter")
-            self.put(("errors", "topic"), topic, self.flat[topic])
-            self.put(("errors", "headers"), headers, self.flat.get(headers, "false"))
-        elif given == "all":
-            self.put(("errors", "tolerance"), tolerance, "skip")
+        if given == "all":
+            has_topic = bool(self.flat.get(topic))
+            self.put(("errors", "tolerance"), tolerance, "dead-letter" if has_topic else "skip")
+            if has_topic:
+                self.put(("errors", "topic"), topic, self.flat[topic])
+                self.put(("errors", "headers"), headers, self.flat.get(headers, "false"))
 
     def chain(self, word: str, single: str) -> None:
         """Take `transforms: a,b` with `transforms.a.type` and so on; or predicates."""
         names = split(self.flat.get(word, ""))
         self.used.add(word)
         for index, name in enumerate(names):
-            at: Loc = (word, index) if word == "transforms" else (word, name)
+            at: Loc = (word, index if word == "transforms" else name)
             if word == "transforms":
                 self.put((*at, "name"), word, name)
             self.places.aliases[at] = (*self.under, f"{word}.{name}")
@@ -224,63 +188,55 @@ class _Conversion:
             if form == "json":  # Connect's JsonConverter has the envelope by default, `format: json` has not
                 self.put((end, part, "schemas.enable"), key, True)
             for full, rest in self.prefixed(f"{key}."):
-                self.put((end, part, rest), full, self.flat[full])
+                self.take(full, end, part, rest)
 
-    def topics_end(self, kind: ConnectorClass, bootstrap: str | None) -> None:
+    def topics_end(self, role: Role, bootstrap: str | None) -> None:
         """Make the end that Connect itself is: where a sink reads from, where a source writes to."""
-        end = "source" if kind.role == "sink" else "sink"
+        end, client = ("source", "consumer") if role == "sink" else ("sink", "producer")
         self.put((end, "type"), "connector.class", "topics")
         if bootstrap:
             self.put((end, "bootstrap"), "kafka.bootstrap.servers", bootstrap)
         self.converters(end)
-        if kind.role == "sink":
-            if "topics" in self.flat:
-                self.put((end, "topics"), "topics", split(self.flat["topics"]))
-            if "topics.regex" in self.flat:
-                self.put((end, "pattern"), "topics.regex", self.flat["topics.regex"])
+        if role == "sink":
+            self.take("topics", end, "topics")
+            self.take("topics.regex", end, "pattern")
             if ("topics" in self.flat) == ("topics.regex" in self.flat):
                 self.problem("topics", "a sink needs one of topics and topics.regex")
             reset = "consumer.override.auto.offset.reset"
             self.put((end, "startingOffsets"), reset, self.flat.get(reset, "earliest"))
-        elif "topic" in self.flat:
-            self.put((end, "topic"), "topic", self.flat["topic"])
-        overrides = "consumer.override." if kind.role == "sink" else "producer.override."
-        for key, rest in self.prefixed(overrides):
+        else:
+            self.take("topic", end, "topic")
+        for key, rest in self.prefixed(f"{client}.override."):
             if key not in self.used:
-                self.put((end, "options", f"kafka.{rest}"), key, self.flat[key])
+                self.take(key, end, "options", f"kafka.{rest}")
 
-    def plugin_end(self, kind: ConnectorClass) -> None:
+    def plugin_end(self, role: Role, plugin: str) -> None:
         """Make the connector's own end from the keys that are left."""
-        self.put((kind.role, "type"), "connector.class", kind.type)
-        self.places.aliases[(kind.role,)] = self.under
-        for key, value in self.flat.items():
-            if key not in self.used and not IGNORED.fullmatch(key):
-                self.put((kind.role, key), key, value)
+        self.put((role, "type"), "connector.class", plugin)
+        self.places.aliases[(role,)] = self.under
+        for key in self.rest():
+            self.put((role, key), key, self.flat[key])
 
     def end(self, end: str, bootstrap: str | None) -> None:
         """Make an end of `source.` or `sink.` keys."""
         for key, rest in self.prefixed(f"{end}."):
             first, _, inner = rest.partition(".")
-            value = split(self.flat[key]) if rest == "topics" else self.flat[key]
-            self.put((end, first, inner) if inner and first in END_PARTS else (end, rest), key, value)
+            self.take(key, end, *((first, inner) if inner and first in END_PARTS else (rest,)))
         ours = self.data.get(end, {})
         if ours.get("type") == "topics" and "bootstrap" not in ours and bootstrap:
             self.put((end, "bootstrap"), "kafka.bootstrap.servers", bootstrap)
-        for key in self.flat if end == "sink" else ():
-            if key not in self.used and not IGNORED.fullmatch(key):
-                self.problem(key, "unknown key")
+        for key in self.rest() if end == "sink" else ():
+            self.problem(key, "unknown key")
+
+    def rest(self) -> list[str]:
+        """Return the keys that found no part yet, without those that are ignored."""
+        return [key for key in self.flat if key not in self.used and not IGNORED.fullmatch(key)]
 
     def prefixed(self, prefix: str) -> Iterator[tuple[str, str]]:
         """Yield the keys that begin with a prefix, whole and without it."""
-        for key in self.flat:
-            if key.startswith(prefix):
-                yield key, key.removeprefix(prefix)
+        yield from ((key, key.removeprefix(prefix)) for key in self.flat if key.startswith(prefix))
 
 
 def split(text: str) -> list[str]:
     """Return the items of `a, b`."""
     return [item.strip() for item in text.split(",") if item.strip()]
-
-
-def _kebab(name: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()

@@ -3,9 +3,15 @@
 YAML as most people mean it (1.2's core): `yes`, `on` and `2020-01-01` are strings, a key stands once. JSON is read by
 json and placed by the YAML reader, which takes it, too. A `.properties` file (Connect's standalone form) is a flat
 mapping. Sizes are limited: a file is a page of configuration.
+
+Values may come from elsewhere: `${env:NAME}`, `${file:/path:key}`, `${directory:/path:key}`, as Connect's config
+providers, so that a password stands in no pipeline's file. `${env:NAME:-default}` has a default. Any other `${...}` is
+left alone (TimestampRouter's `${topic}`); a value is looked at once, so what comes from elsewhere is never looked at
+again.
 """
 
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,12 +20,11 @@ from typing import Any, Final, Self
 
 import yaml
 
-from kvorum.pipelines.spec.problems import Place, Places, Problem, SpecError
+from kvorum.pipelines.spec.problems import Loc, Place, Places, Problem, SpecError
 
 FILE_BYTES_MAX: Final = 1 << 20
 """A thousand times a long pipeline; a longer file is the wrong one."""
-
-Loc = tuple[str | int, ...]
+VARIABLE: Final = re.compile(r"\$\{(env|file|directory|dir):([^{}]*)\}")
 
 
 class _Loader(yaml.SafeLoader):
@@ -97,53 +102,54 @@ def parse(text: str, *, file: str = "", form: str = "yaml") -> Document:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = Place(line=mark.line + 1, column=mark.column + 1) if mark else None
+        place = Place(mark.line + 1, mark.column + 1) if mark else None
         message = ": ".join(part for part in (error.context, error.problem) if part)
         raise SpecError([Problem(file=file, place=place, message=message)]) from error
     except yaml.YAMLError as error:
         raise SpecError([Problem(file=file, message=str(error).splitlines()[0])]) from error
     except RecursionError as error:
         raise SpecError([Problem(file=file, message="is nested too deeply, or an alias is within itself")]) from error
-    if as_json:
-        data = _from_json(text, file, data)
-    return Document(data=data, places=places, problems=problems)
-
-
-def _from_json(text: str, file: str, otherwise: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Read JSON as JSON (its escapes are not all YAML's); a flow mapping that is no JSON is YAML all the same."""
-    try:
-        data = json.loads(text)
+    try:  # JSON is read as JSON: its escapes are not all YAML's; a flow mapping that is no JSON is YAML all the same
+        found = json.loads(text) if as_json else data
     except json.JSONDecodeError as error:
         if file.endswith(".json"):
-            place = Place(line=error.lineno, column=error.colno)
+            place = Place(error.lineno, error.colno)
             raise SpecError([Problem(file=file, place=place, message=f"not JSON: {error.msg}")]) from error
-        return otherwise
-    return data if isinstance(data, dict) else otherwise
+        found = data
+    return Document(data=found if isinstance(found, dict) else data, places=places, problems=problems)
 
 
 def _place(node: yaml.Node, at: Loc, places: Places, problems: list[Problem]) -> None:
     """Note where everything under a node stands. A value's place is its key's: that is what one looks for."""
     if isinstance(node, yaml.MappingNode):
-        seen = set[str]()
+        seen = set[Loc]()
         for key, value in node.value:
-            name = str(key.value)
-            place = Place(line=key.start_mark.line + 1, column=key.start_mark.column + 1)
-            if name in seen:
-                problems.append(Problem(file=places.file, place=place, path=(*at, name), message="stands twice"))
-            seen.add(name)
-            places.at[(*at, name)] = place
-            _place(value, (*at, name), places, problems)
+            path, place = (*at, str(key.value)), _start(key)
+            if path in seen:
+                problems.append(Problem(file=places.file, place=place, path=path, message="stands twice"))
+            seen.add(path)
+            places.at[path] = place
+            _place(value, path, places, problems)
     elif isinstance(node, yaml.SequenceNode):
         for index, item in enumerate(node.value):
-            places.at[(*at, index)] = Place(line=item.start_mark.line + 1, column=item.start_mark.column + 1)
+            places.at[(*at, index)] = _start(item)
             _place(item, (*at, index), places, problems)
     elif node.start_mark.line != node.end_mark.line and node.start_mark.buffer is not None:
-        written = node.start_mark.buffer[node.start_mark.pointer : node.end_mark.pointer]
-        places.texts[at] = (Place(line=node.start_mark.line + 1, column=node.start_mark.column + 1), written)
+        places.texts[at] = _start(node), node.start_mark.buffer[node.start_mark.pointer : node.end_mark.pointer]
+
+
+def _start(node: yaml.Node) -> Place:
+    return Place(node.start_mark.line + 1, node.start_mark.column + 1)
 
 
 def _properties(text: str, file: str) -> Document:
     """Read Java's properties: `key=value`, `key: value`, comments by # or !, a backslash goes on with the next line."""
+    special = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+    def unescaped(matched: re.Match[str]) -> str:
+        code, char = matched.groups()
+        return chr(int(code, 16)) if code else special.get(char, char)
+
     data, places = dict[str, Any](), Places(file=file)
     number, lines = 0, text.splitlines()
     while number < len(lines):
@@ -151,26 +157,73 @@ def _properties(text: str, file: str) -> Document:
         number += 1
         if not line or line[0] in "#!":
             continue
-        while _goes_on(line) and number < len(lines):
+        while number < len(lines) and (len(line) - len(line.rstrip("\\"))) % 2 == 1:
             line = line[:-1] + lines[number].lstrip()
             number += 1
         matched = re.match(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*(.*)$", line)
         assert matched is not None, line
-        key, value = (_unescape(part) for part in matched.groups())
+        key, value = (re.sub(r"\\(?:u([0-9a-fA-F]{4})|(.))", unescaped, part) for part in matched.groups())
         data[key] = value
-        places.at[(key,)] = Place(line=first, column=1)
+        places.at[(key,)] = Place(first, 1)
     return Document(data=data, places=places)
 
 
-def _goes_on(line: str) -> bool:
-    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
+def resolve(data: Mapping[str, Any], places: Places, environment: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return data with all variables in strings replaced. Raises SpecError with the position of each."""
+    resolved, problems = resolved_as_far(data, places, environment)
+    if problems:
+        raise SpecError(problems)
+    return resolved
 
 
-def _unescape(text: str) -> str:
-    special = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+def resolved_as_far(
+    data: Mapping[str, Any], places: Places, environment: Mapping[str, str] | None = None
+) -> tuple[dict[str, Any], list[Problem]]:
+    """Return data with the variables replaced that there are, and what is wrong with the others, which become empty."""
+    problems = list[Problem]()
+    environment = os.environ if environment is None else environment
 
-    def one(matched: re.Match[str]) -> str:
-        code, char = matched.groups()
-        return chr(int(code, 16)) if code else special.get(char, char)
+    def walk(value: Any, at: Loc) -> Any:
+        match value:
+            case Mapping():
+                return {key: walk(inner, (*at, key)) for key, inner in value.items()}
+            case list():
+                return [walk(inner, (*at, index)) for index, inner in enumerate(value)]
+            case str():
+                return VARIABLE.sub(lambda matched: one(matched, at), value)
+            case _:
+                return value
 
-    return re.sub(r"\\(?:u([0-9a-fA-F]{4})|(.))", one, text)
+    def one(matched: re.Match[str], at: Loc) -> str:
+        try:
+            return _looked_up(*matched.groups(), environment)
+        except LookupError as error:
+            problems.append(places.problem(at, f"{matched.group()}: {error}"))
+            return ""
+
+    return {key: walk(value, (key,)) for key, value in data.items()}, problems
+
+
+def _looked_up(provider: str, argument: str, environment: Mapping[str, str]) -> str:
+    """Return the value that a variable stands for. Raises LookupError with the reason."""
+    if provider == "env":
+        name, has_default, default = argument.partition(":-")
+        if name in environment or has_default:
+            return environment.get(name, default)
+        raise LookupError("not set in the environment")
+    folder, _, key = argument.rpartition(":")
+    if provider == "file" and not folder:
+        raise LookupError("write ${file:path:key}")
+    if provider != "file" and (not folder or "/" in key or key in ("", ".", "..")):
+        raise LookupError("write ${directory:path:file}")
+    path = Path(folder) if provider == "file" else Path(folder) / key
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise LookupError(f"{path} cannot be read") from error
+    if provider != "file":
+        return text
+    found = parse(text, file=folder, form="properties").data
+    if key not in found:
+        raise LookupError(f"{folder} has no {key!r}")
+    return str(found[key])

@@ -1,17 +1,23 @@
-"""A pipeline as configuration: the shape of its file.
+"""A pipeline as configuration: the shape of its file, its parts that plugins read, and how it is loaded.
 
-Keys are as the file writes them (`dead-letter`, `available-now`); unknown ones are refused. What plugins read of it is
-in `parts`.
+Keys are as the file writes them (`dead-letter`, `available-now`); unknown ones are refused. What depends on a plugin
+(its own options) stands in `settings` as it was written; `Parts.wrong_settings` holds it against the plugin's model.
+
+`load` makes a pipeline or raises all that is wrong with the file. A caller with further checks takes the draft, adds
+the problems it finds, and calls `finished`.
 """
 
 import re
-from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, Self
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, Field, PrivateAttr, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
-from kvorum.pipelines.spec.parts import Endpoint, Model, Parts, Predicate, Transform
-from kvorum.pipelines.spec.problems import Places, Problem, SpecError, from_pydantic
+from kvorum.pipelines.faults import meant
+from kvorum.pipelines.spec import connect, document
+from kvorum.pipelines.spec.problems import Loc, Places, Problem, SpecError, from_pydantic, keys_of
 
 NAME: Final = r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,199}$"
 """A pipeline's name is a folder's, a query's and a group's."""
@@ -32,12 +38,80 @@ def duration_ms(text: str) -> int:
     return int(matched.group(1)) * UNITS_MS[unit]
 
 
-def _checked_duration(text: str) -> str:
+def _duration(text: str) -> str:
     duration_ms(text)
     return text
 
 
-Duration = Annotated[str, AfterValidator(_checked_duration)]
+Duration = Annotated[str, AfterValidator(_duration)]
+
+
+class Model(BaseModel):
+    """Base of all parts: frozen, unknown keys are rejected."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True)
+
+
+class Open(Model):
+    """A part whose further keys are a plugin's."""
+
+    model_config = ConfigDict(extra="allow")
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Return what the file says besides the keys named here."""
+        return dict(self.model_extra or {})
+
+
+class Format(Open):
+    """How a key or a value is written in bytes."""
+
+    format: str
+
+
+class Endpoint(Open):
+    """Where records come from, or go to."""
+
+    type: str
+    key: Format | None = None
+    value: Format | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, data: Any) -> Any:
+        """Take `value: json` for `value: {format: json}`."""
+        if not isinstance(data, Mapping):
+            return data
+        return {
+            **data,
+            **{part: {"format": data[part]} for part in ("key", "value") if isinstance(data.get(part), str)},
+        }
+
+
+class Predicate(Open):
+    """A condition that transforms name. Its plugin, as a transform's, may be written as Connect's full class name."""
+
+    type: str
+
+    @property
+    def plain(self) -> str:
+        """Return the type without Connect's package and $Key or $Value: the plugin's name. Other packages stay."""
+        name = self.type.removesuffix("$Key").removesuffix("$Value")
+        is_connects = re.match(r"org\.apache\.kafka\.connect\.transforms\.(predicates\.)?[A-Z]\w*$", name)
+        return name.rpartition(".")[2] if is_connects else name
+
+
+class Transform(Predicate):
+    """One step between source and sink."""
+
+    name: str | None = None
+    predicate: str | None = None
+    negate: bool = False
+
+    @property
+    def part(self) -> Literal["key", "value"] | None:
+        """Return what the type's form names."""
+        return "key" if self.type.endswith("$Key") else "value" if self.type.endswith("$Value") else None
 
 
 class Errors(Model):
@@ -80,19 +154,18 @@ class Trigger(Model):
 
     @model_validator(mode="after")
     def _one(self) -> Self:
-        if sum(map(bool, (self.interval, self.once, self.available_now, self.real_time))) > 1:
+        if len(self.arguments()) > 1:
             raise ValueError("give one of interval, once, available-now and real-time")
         return self
 
     def arguments(self) -> dict[str, str | bool]:
         """Return what DataStreamWriter.trigger is called with; empty: leave the call out."""
-        if self.once:
-            return {"once": True}
-        if self.available_now:
-            return {"availableNow": True}
-        if self.real_time:
-            return {"realTime": f"{duration_ms(self.real_time)} milliseconds"}
-        return {"processingTime": f"{duration_ms(self.interval)} milliseconds"} if self.interval else {}
+        named = {"once": self.once, "availableNow": self.available_now}
+        made: dict[str, str | bool] = {name: True for name, is_given in named.items() if is_given}
+        for name, duration in (("realTime", self.real_time), ("processingTime", self.interval)):
+            if duration:
+                made[name] = f"{duration_ms(duration)} milliseconds"
+        return made
 
 
 class Pipeline(Model):
@@ -117,7 +190,6 @@ class Pipeline(Model):
     """For connectors: whether its process and Spark context are shared with others."""
     spark: dict[str, str | int | float | bool] = Field(default_factory=dict)
     """Settings of the Spark session."""
-
     _places: Places = PrivateAttr(default_factory=Places)
 
     @property
@@ -126,36 +198,200 @@ class Pipeline(Model):
         return self._places
 
     @property
-    def parts(self) -> Parts:
+    def parts(self) -> "Parts":
         """Return what plugins read."""
-        return Parts(
-            source=self.source,
-            sink=self.sink,
-            transforms=dict(enumerate(self.transforms)),
-            predicates=self.predicates,
-        )
-
-    def validate_with(self, models: Mapping[str, type[BaseModel]]) -> None:
-        """Hold the settings of each part against its plugin's model. Raises SpecError with all that is wrong."""
-        problems = self.parts.wrong_settings(models, self._places)
-        if problems:
-            raise SpecError(problems)
+        return Parts.lenient(self.model_dump(by_alias=True))
 
     def as_data(self) -> dict[str, Any]:
         """Return what a file would say: JSON values that `load` takes again."""
         return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
 
+OWN: Final[Mapping[str, type[Open]]] = {
+    "source": Endpoint,
+    "sink": Endpoint,
+    "format": Format,
+    "transform": Transform,
+    "predicate": Predicate,
+}
+"""The part's model by the kind of its plugin."""
+P = TypeVar("P", bound=Open)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """Plug-in references of a file, as far as they are valid."""
+
+    source: Endpoint | None = None
+    sink: Endpoint | None = None
+    transforms: Mapping[int, Transform] = field(default_factory=dict)
+    """By their place in the file."""
+    predicates: Mapping[str, Predicate] = field(default_factory=dict)
+
+    @classmethod
+    def lenient(cls, data: Mapping[str, Any]) -> Self:
+        """Return the valid parts of a file's data, so that one mistake does not hide the next one."""
+
+        def valid(model: type[P], given: Any) -> P | None:
+            try:
+                return model.model_validate(given)
+            except ValidationError:
+                return None
+
+        def endpoint(given: Any) -> Endpoint | None:
+            # Without its formats if it is they that are wrong.
+            given = given if isinstance(given, Mapping) else {}
+            for wrong in ((), ("key",), ("value",), ("key", "value")):
+                made = valid(Endpoint, {key: value for key, value in given.items() if key not in wrong})
+                if made is not None:
+                    return made
+            return None
+
+        steps, conditions = data.get("transforms"), data.get("predicates")
+        listed = enumerate(steps if isinstance(steps, list | tuple) else ())
+        named = conditions.items() if isinstance(conditions, Mapping) else ()
+        return cls(
+            source=endpoint(data.get("source")),
+            sink=endpoint(data.get("sink")),
+            transforms={index: made for index, each in listed if (made := valid(Transform, each))},
+            predicates={str(name): made for name, each in named if (made := valid(Predicate, each))},
+        )
+
+    def each(self) -> Iterator[tuple[str, str, Loc, dict[str, Any]]]:
+        """Yield each part that a plugin reads: kind (of OWN), the plugin's name, where it stands, its settings."""
+        for kind, end in (("source", self.source), ("sink", self.sink)):
+            if end is not None:
+                yield kind, end.type, (kind,), end.settings
+                for part, converter in (("key", end.key), ("value", end.value)):
+                    if converter is not None:
+                        yield "format", converter.format, (kind, part), converter.settings
+        for index, transform in self.transforms.items():
+            yield "transform", transform.plain, ("transforms", index), transform.settings
+        for name, predicate in self.predicates.items():
+            yield "predicate", predicate.plain, ("predicates", name), predicate.settings
+
+    def wrong_predicates(self, places: Places) -> list[Problem]:
+        """Return what is wrong with the predicates that transforms name."""
+        problems = list[Problem]()
+        for index, transform in self.transforms.items():
+            wanted, at = transform.predicate, ("transforms", index, "predicate")
+            if wanted is None and transform.negate:
+                problems.append(places.problem(at, "negate without a predicate"))
+            elif wanted is not None and wanted not in self.predicates:
+                problems.append(places.problem(at, f"there is no predicate {wanted!r}{meant(wanted, self.predicates)}"))
+        return problems
+
+    def wrong_settings(self, models: Mapping[str, type[BaseModel]], places: Places) -> list[Problem]:
+        """Hold the settings of each part against its plugin's model, and return what is wrong.
+
+        `models` has `source.topics`, `sink.files`, `transform.InsertField`, `predicate.HasHeaderKey`, `format.json`...
+        Of a kind that it has nothing of, nothing is checked; of the others, a name it does not have is a problem.
+        """
+        problems = list[Problem]()
+        for kind, name, at, settings in self.each():
+            names = [key.partition(".")[2] for key in models if key.startswith(f"{kind}.")]
+            if name in names:
+                model = models[f"{kind}.{name}"]
+                try:
+                    model.model_validate(settings)
+                except ValidationError as error:
+                    problems += from_pydantic(error, model, places, under=at, beside=keys_of(OWN[kind]))
+            elif names:
+                at = (*at, "format" if kind == "format" else "type")
+                problems.append(places.problem(at, f"there is no {kind} {name!r}{meant(name, names)}"))
+        return problems
+
+
 def from_data(data: Mapping[str, Any], places: Places | None = None) -> Pipeline:
     """Return the pipeline of a file's data (`Pipeline.as_data`), variables replaced. Raises SpecError."""
     places = places or Places()
-    problems, made = list[Problem](), None
+    problems = Parts.lenient(data).wrong_predicates(places)
     try:
         made = Pipeline.model_validate(data)
     except ValidationError as error:
-        problems += from_pydantic(error, Pipeline, places)
-    problems += Parts.lenient(data).wrong_predicates(places)
-    if problems or made is None:
+        raise SpecError([*from_pydantic(error, Pipeline, places), *problems]) from error
+    if problems:
         raise SpecError(problems)
     made._places = places
+    return made
+
+
+def from_connect(
+    name: str, properties: Mapping[str, Any], *, places: Places | None = None, bootstrap: str | None = None
+) -> Pipeline:
+    """Return the pipeline of a connector's configuration. Raises SpecError, in terms of Connect's keys.
+
+    `bootstrap` is the cluster of the worker (Connect's `bootstrap.servers`).
+    """
+    places = places or Places()
+    data, problems = connect.converted(name, properties, places=places, bootstrap=bootstrap)
+    if problems:
+        raise SpecError(problems)
+    return from_data(data, places)
+
+
+@dataclass(slots=True, kw_only=True)
+class Draft:
+    """A pipeline's file, right or not: what can be made of it, and everything that is wrong with it."""
+
+    places: Places
+    parts: Parts
+    problems: list[Problem] = field(default_factory=list)
+    pipeline: Pipeline | None = None
+    """None where its shape is not right."""
+    unknown: frozenset[Loc] = frozenset()
+    """Paths whose values are not known: nothing more is said of them."""
+
+    def add(self, problems: Iterable[Problem]) -> None:
+        """Note what is wrong, once each."""
+        for problem in problems:
+            there = {(each.path, each.message) for each in self.problems}
+            if problem.path not in self.unknown and (problem.path, problem.message) not in there:
+                self.problems.append(problem)
+
+    def finished(self) -> Pipeline:
+        """Return the pipeline. Raises SpecError with all that is wrong."""
+        if self.problems or self.pipeline is None:
+            raise SpecError(self.problems)
+        return self.pipeline
+
+
+def load(path: str | Path) -> Pipeline:
+    """Return the pipeline of a file: YAML, JSON, or a connector's configuration (JSON or .properties).
+
+    Raises SpecError.
+    """
+    return draft(path).finished()
+
+
+def loads(text: str, *, form: str = "yaml", environment: Mapping[str, str] | None = None) -> Pipeline:
+    """Return the pipeline of a text. `environment` is what `${env:...}` sees (None: the process's)."""
+    return _draft(document.parse(text, form=form), environment).finished()
+
+
+def draft(path: str | Path) -> Draft:
+    """Return the draft of a file; see load. Raises SpecError for what cannot be read at all."""
+    return _draft(document.read(Path(path)), None)
+
+
+def _draft(read: document.Document, environment: Mapping[str, str] | None) -> Draft:
+    data, missing = document.resolved_as_far(read.data, read.places, environment)
+    problems, wrong = [*read.problems, *missing], list[Problem]()
+    name, config, under = str(data.get("name", "")), data, tuple[str, ...]()
+    if "connector.class" not in data and isinstance(data.get("config"), dict):
+        config, under = data["config"], ("config",)
+    if "connector.class" in config:
+        try:
+            data, wrong = connect.converted(name, config, places=read.places, under=under)
+        except SpecError as error:  # of a class that is not known nothing more can be said
+            raise SpecError([*problems, *error.problems]) from error
+    problems += wrong
+    unknown = frozenset(problem.path for problem in problems)
+    made = Draft(places=read.places, parts=Parts.lenient(data), problems=problems, unknown=unknown)
+    try:
+        made.pipeline = from_data(data, read.places)
+    except SpecError as error:
+        made.add(error.problems)
+    if wrong:  # what an end lacks as a whole follows from that, and is said in Connect's words already
+        made.unknown |= {("source",), ("sink",)}
     return made

@@ -5,7 +5,7 @@ import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
@@ -14,8 +14,7 @@ from kvorum.pipelines.faults import Fault, TextError, meant
 Loc = tuple[str | int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Place(NamedTuple):
     """Where something stands; both count from one, as editors do."""
 
     line: int
@@ -32,17 +31,11 @@ class Problem:
     place: Place | None = None
     file: str = ""
 
-    @property
-    def line(self) -> int | None:
-        """Return the line, where the file is known."""
-        return self.place.line if self.place else None
-
     def __str__(self) -> str:
         """Return `file:line:column: path: message`, without what is not known."""
         at = f":{self.place.line}:{self.place.column}" if self.place else ""
-        where = f"{self.file or '<pipeline>'}{at}: "
-        path = dotted(self.path)
-        return f"{where}{path}: {self.message}" if path else f"{where}{self.message}"
+        path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in self.path).removeprefix(".")
+        return f"{self.file or '<pipeline>'}{at}: {path}{': ' if path else ''}{self.message}"
 
 
 class SpecError(Exception):
@@ -50,7 +43,7 @@ class SpecError(Exception):
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         """Keep the problems sorted; the message has one a line."""
-        found = sorted(problems, key=lambda problem: (problem.line or 0, problem.place.column if problem.place else 0))
+        found = sorted(problems, key=lambda problem: problem.place or (0, 0))
         self.problems: Sequence[Problem] = tuple(found)
         super().__init__("\n".join(map(str, found)))
 
@@ -69,6 +62,10 @@ class Places:
     """{path in the pipeline: path in the file}, where the file has another shape (Connect's flat one)."""
     texts: dict[Loc, tuple[Place, str]] = field(default_factory=dict)
     """{path in the file: (where it begins, as it stands there)} of values that are written over several lines."""
+
+    def has(self, path: Loc) -> bool:
+        """Return whether a path of the pipeline stands in the file."""
+        return path in self.at or path in self.aliases
 
     def place(self, path: Loc) -> Place | None:
         """Return the place of a path, or of the nearest thing above it that stands in the file."""
@@ -96,7 +93,7 @@ class Places:
             if index == before:
                 lines, at = written.count("\n", 0, matched.start()), matched.start()
                 column = at - written.rfind("\n", 0, at) if lines else begin.column + at
-                return replace(problem, place=Place(line=begin.line + lines, column=column))
+                return replace(problem, place=Place(begin.line + lines, column))
         return problem
 
     def shown(self, path: Loc) -> Loc:
@@ -105,14 +102,6 @@ class Places:
             if path[:length] in self.aliases:
                 return (*self.aliases[path[:length]], *path[length:])
         return path
-
-
-def dotted(path: Loc) -> str:
-    """Return `transforms[0].type`."""
-    text = ""
-    for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
-    return text
 
 
 def from_pydantic(
@@ -125,60 +114,50 @@ def from_pydantic(
     """
     problems = list[Problem]()
     for found in error.errors(include_url=False):
-        loc = found["loc"]
+        loc, inner = found["loc"], model_at(model, found["loc"][:-1])
         path = (*under, *loc)
-        if path not in places.at and path not in places.aliases:
-            path = _as_given(path, model_at(model, loc[:-1]), places)
-        path = _in_file(path, found["type"], places)
+        if inner is not None and not places.has(path):
+            path = _as_given(path, inner, places)
+        if found["type"] not in ("missing", "extra_forbidden"):
+            # Without what pydantic added to it: the member of a union that it tried.
+            while path and not places.has(path) and isinstance(path[-1], str) and places.at:
+                path = path[:-1]
         wrong = found.get("ctx", {}).get("error")
         if isinstance(wrong, TextError):
             problems += [places.fault(path, wrong.text, fault) for fault in wrong.faults]
         else:
-            others = beside if len(loc) == 1 else ()
-            problems.append(places.problem(path, _message(found, loc, model, others)))
+            problems.append(places.problem(path, _message(found, inner, beside if len(loc) == 1 else ())))
     # One problem a place: each member of a union says why it is not the one.
     return list({(problem.path, problem.message): problem for problem in problems}.values())
 
 
-def _as_given(path: Loc, model: type[BaseModel] | None, places: Places) -> Loc:
+def _as_given(path: Loc, model: type[BaseModel], places: Places) -> Loc:
     """Return the path with the key that the file has: pydantic names a field by its alias, however it was written."""
-    if not path or model is None:
+    if not path:
         return path
-    info = {info.alias or name: name for name, info in model.model_fields.items()}
     shorts = [short for short, full in shorts_of(model).items() if full == path[-1]]
-    others = [*shorts, *filter(None, [info.get(str(path[-1]))])]
-    given = ((*path[:-1], other) for other in others)
+    names = [name for name, info in model.model_fields.items() if (info.alias or name) == path[-1]]
+    given = ((*path[:-1], other) for other in (*shorts, *names))
     # What is missing has no key yet: the short one is what a file of ours would have, Connect's has the full one.
     otherwise = (*path[:-1], shorts[0]) if shorts and not places.aliases else path
-    return next((other for other in given if other in places.at or other in places.aliases), otherwise)
+    return next(filter(places.has, given), otherwise)
 
 
-def _in_file(path: Loc, kind: str, places: Places) -> Loc:
-    """Return the path without what pydantic added to it (the member of a union that it tried)."""
-    if kind in ("missing", "extra_forbidden"):
-        return path
-    while path and path not in places.at and path not in places.aliases and isinstance(path[-1], str) and places.at:
-        path = path[:-1]
-    return path
-
-
-def _message(found: Mapping[str, Any], loc: Loc, model: type[BaseModel], beside: Iterable[str]) -> str:
-    context, inner = found.get("ctx", {}), model_at(model, loc[:-1])
-    known = keys_of(inner) if inner else []
+def _message(found: Mapping[str, Any], model: type[BaseModel] | None, beside: Iterable[str]) -> str:
+    known, name, given = keys_of(model) if model else [], str(found["loc"][-1]) if found["loc"] else "", found["input"]
     match found["type"]:
         case "missing":
-            is_open = inner is not None and inner.model_config.get("extra") == "allow"
-            others = [key for key in found["input"] if key not in known] if is_open else []
-            return f"is missing{meant(str(loc[-1]), others, said='is it what {} is meant to be?')}"
+            is_open = model is not None and model.model_config.get("extra") == "allow"
+            others = [key for key in given if key not in known] if is_open else []
+            return f"is missing{meant(name, others, said='is it what {} is meant to be?')}"
         case "extra_forbidden":
-            return f"unknown key{meant(str(loc[-1]), [*known, *beside])}"
+            return f"unknown key{meant(name, [*known, *beside])}"
         case "literal_error" | "enum":
-            expected = str(context["expected"])
+            expected = str(found["ctx"]["expected"])
             names = [part.strip().strip("'") for part in expected.replace(" or ", ", ").split(",")]
-            given = found["input"]
             return f"{given!r} is not one of {expected}{meant(given, names) if isinstance(given, str) else ''}"
         case "value_error":
-            return str(context["error"])
+            return str(found["ctx"]["error"])
         case _:
             text = str(found["msg"])
             return text[0].lower() + text[1:]
@@ -195,20 +174,14 @@ def shorts_of(model: type[BaseModel]) -> Mapping[str, str]:
     return found
 
 
-def model_at(model: type[BaseModel], loc: Loc) -> type[BaseModel] | None:
+def model_at(model: type[BaseModel] | None, loc: Loc) -> type[BaseModel] | None:
     """Return the model that stands at a path inside another one."""
-    current: Any = model
     for part in loc:
-        if isinstance(part, int):
-            continue
-        if isinstance(current, type) and issubclass(current, BaseModel):
-            by_key = {info.alias or name: info.annotation for name, info in current.model_fields.items()}
-            if part not in by_key:
-                continue
-            current = _model_in(by_key[part])
-        if current is None:
-            return None
-    return current if isinstance(current, type) and issubclass(current, BaseModel) else None
+        fields = model.model_fields.items() if model is not None else ()
+        by_key = {info.alias or name: info.annotation for name, info in fields}
+        if part in by_key:
+            model = _model_in(by_key[part])
+    return model
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:

@@ -1,19 +1,25 @@
 """Kafka Streams' role, in its words, over Spark Structured Streaming: docs/pipelines/streams.md is for users.
 
-builder, dsl                      write nodes down (nodes); nothing runs
-plan                              cuts the graph into queries that Spark can run
-compile                           makes a DataFrame of each, by the operations' `frame` (aggregates, joins, processor)
-run, topics                       start them on a cluster; testing: on folders
+dsl            writes nodes down (topology); nothing runs
+topology       cuts the graph into queries that Spark can run
+run, topics    make DataFrames of them (operators, state) and start them on a cluster; testing: on folders
 """
 
-from kvorum.pipelines.streams.builder import StreamsBuilder
-from kvorum.pipelines.streams.config import StreamsConfig
-from kvorum.pipelines.streams.dsl import BranchedKStream, GlobalKTable, KGroupedStream, KGroupedTable, KStream, KTable
-from kvorum.pipelines.streams.errors import TopologyError
-from kvorum.pipelines.streams.plan import Topology
-from kvorum.pipelines.streams.processor import ProcessorContext, Record
+from kvorum.pipelines.streams.dsl import (
+    BranchedKStream,
+    GlobalKTable,
+    KGroupedStream,
+    KGroupedTable,
+    KStream,
+    KTable,
+    StreamsBuilder,
+)
+from kvorum.pipelines.streams.functions import TopologyError
 from kvorum.pipelines.streams.run import State, Streams
 from kvorum.pipelines.streams.serdes import Serde, Serdes
+from kvorum.pipelines.streams.state import ProcessorContext, Record
+from kvorum.pipelines.streams.topics import StreamsConfig
+from kvorum.pipelines.streams.topology import Topology
 from kvorum.pipelines.streams.windows import JoinWindows, SessionWindows, Suppressed, TimeWindows
 
 __all__ = [

@@ -1,36 +1,113 @@
 """Kafka Streams' DSL: streams of records, tables of changes, and groups on their way to a table.
 
+builder = StreamsBuilder()
+lines = builder.stream("lines")
+words = lines.flat_map_values("split(lower(value), ' ')")
+words.group_by(lambda value: value).count(store="counts").to_stream().to("counts")
+print(builder.build().describe())
+
 Functions are SQL strings or callables of Columns, see functions.py: `lambda value: ...` or `lambda key, value: ...`.
 Everything here only writes the operation down; it runs when a query is compiled. Methods return new objects.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from functools import partial
-from typing import Any
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial, reduce
+from typing import Any, Literal, TypedDict, Unpack
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from kvorum.pipelines import frames
-from kvorum.pipelines.streams.aggregates import aggregate_step, table_aggregate
-from kvorum.pipelines.streams.errors import TopologyError
-from kvorum.pipelines.streams.functions import Expression, arity, column, pair, truth
-from kvorum.pipelines.streams.joins import stream_join, table_join, table_lookup
-from kvorum.pipelines.streams.nodes import APPEND, UPDATE, Graph, Load, Node, Operation, Repartition, Sink, Step
-from kvorum.pipelines.streams.processor import Processor, Time, process
+from kvorum.pipelines.streams.functions import Expression, TopologyError, arity, column, pair, truth
+from kvorum.pipelines.streams.operators import aggregate_step, stream_join, table_aggregate, table_join, table_lookup
 from kvorum.pipelines.streams.serdes import Serde
-from kvorum.pipelines.streams.state import JoinKind, Python
+from kvorum.pipelines.streams.state import JoinKind, Processor, Python, Time, process
+from kvorum.pipelines.streams.topology import (
+    APPEND,
+    UPDATE,
+    Graph,
+    Load,
+    Node,
+    Operation,
+    Repartition,
+    Sink,
+    Source,
+    Step,
+    Topology,
+)
 from kvorum.pipelines.streams.windows import JoinWindows, SessionWindows, Suppressed, Windows
 
 
+class Names(TypedDict, total=False):
+    """Names of a node and of its state store. Without one it gets a number."""
+
+    named: str | None
+    store: str | None
+
+
+class LookupNames(Names, total=False):
+    """The same of a join."""
+
+    key_selector: Expression | None
+    """Of a join with a global table: the key of its row."""
+
+
+class SourceOptions(Names, total=False):
+    """What topics hold, and names. Keys and values are strings unless a serde says more."""
+
+    key_serde: Serde
+    value_serde: Serde
+    timestamp_extractor: Expression | None
+    """SQL, or a callable of key and value, for event time; without it, it is the record's timestamp."""
+
+
+class StreamsBuilder:
+    """Collects what is built; build() returns it."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self._graph = Graph()
+
+    def stream(
+        self,
+        topics: str | Sequence[str] | re.Pattern[str],
+        *,
+        offset_reset: Literal["earliest", "latest"] = "earliest",
+        **options: Unpack[SourceOptions],
+    ) -> "KStream":
+        """Return the records of a topic, of several, or of all whose name a compiled pattern matches in full."""
+        pattern = topics.pattern if isinstance(topics, re.Pattern) else None
+        names = () if isinstance(topics, re.Pattern) else (topics,) if isinstance(topics, str) else tuple(topics)
+        if pattern is None and not (names and all(names)):
+            raise TopologyError("a stream needs at least one topic, and topic names are not empty")
+        source = {"topics": names, "pattern": pattern, "offset_reset": offset_reset, **options}
+        return KStream(self._graph, self._source("KSTREAM-SOURCE", **source))
+
+    def table(self, topic: str, **options: Unpack[SourceOptions]) -> "KTable":
+        """Return a topic as a changelog: the last value of a key is its row, a null value its end."""
+        return KTable(self._graph, self._source("KTABLE-SOURCE", topics=(topic,), is_table=True, **options))
+
+    def global_table(self, topic: str, **options: Unpack[SourceOptions]) -> "GlobalKTable":
+        """Return a table that streams may look up by any key, not only their own; its rows come before theirs."""
+        return GlobalKTable(self._source("KTABLE-SOURCE", topics=(topic,), is_table=True, is_global=True, **options))
+
+    def _source(self, kind: str, *, named: str | None = None, store: str | None = None, **source: Any) -> Node:
+        return self._graph.add(Source(**source), kind, named=named, store=store)
+
+    def build(self) -> Topology:
+        """Return what leads to a topic. Raises TopologyError for what cannot run."""
+        return Topology.of(self._graph.sinks)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class _Built:
     """The records that come out of a node."""
 
-    def __init__(self, graph: Graph, node: Node) -> None:
-        self._graph = graph
-        self.node = node
+    _graph: Graph
+    node: Node
 
     def _add(self, operation: Operation, kind: str, *others: Node, **names: str | None) -> Node:
         return self._graph.add(operation, kind, self.node, *others, **names)
@@ -60,11 +137,9 @@ class KStream(_Built):
 
     def flat_map_values(self, mapper: Expression, *, named: str | None = None) -> "KStream":
         """Make a record of each element of the array that the mapper returns."""
-
-        def exploded(frame: DataFrame) -> DataFrame:
-            return frame.withColumn("value", F.explode(column(mapper)))
-
-        return self._then(exploded, "KSTREAM-FLATMAPVALUES", named=named)
+        return self._then(
+            lambda frame: frame.withColumn("value", F.explode(column(mapper))), "KSTREAM-FLATMAPVALUES", named=named
+        )
 
     def select_key(self, selector: Expression, *, named: str | None = None) -> "KStream":
         """Give each record a new key."""
@@ -75,7 +150,13 @@ class KStream(_Built):
         name = named or self._graph.name("KSTREAM-MERGE")
 
         def merged(*above: DataFrame) -> DataFrame:
-            return _merged(name, above)
+            for part in frames.FREE:
+                kinds = sorted({frame.schema[part].dataType.simpleString() for frame in above})
+                if len(kinds) > 1:
+                    raise TopologyError(
+                        f"{name}: the {part}s of merged streams must have one type, found {', '.join(kinds)}"
+                    )
+            return reduce(DataFrame.unionByName, above)
 
         return self._then(merged, "", *(other.node for other in others), named=name)
 
@@ -99,69 +180,48 @@ class KStream(_Built):
         return self.select_key(selector, named=named).group_by_key()
 
     def join(
-        self,
-        other: "KStream | KTable | GlobalKTable",
-        joiner: Expression,
-        windows: JoinWindows | None = None,
-        *,
-        key_selector: Expression | None = None,
-        store: str | None = None,
-        named: str | None = None,
+        self, other: "Joined", joiner: Expression, windows: JoinWindows | None = None, **names: Unpack[LookupNames]
     ) -> "KStream":
         """Join with a stream within a window, with a table's latest row, or with a global table's by `key_selector`.
 
         The joiner gets `left` and `right` (or `key`, `left`, `right`): two values, either as SQL or as Columns.
         """
-        return self._join("inner", other, joiner, windows, key_selector, store=store, named=named)
+        return self._join("inner", other, joiner, windows, **names)
 
     def left_join(
-        self,
-        other: "KStream | KTable | GlobalKTable",
-        joiner: Expression,
-        windows: JoinWindows | None = None,
-        *,
-        key_selector: Expression | None = None,
-        store: str | None = None,
-        named: str | None = None,
+        self, other: "Joined", joiner: Expression, windows: JoinWindows | None = None, **names: Unpack[LookupNames]
     ) -> "KStream":
         """Join as join does; a record without a counterpart is emitted with a null `right`."""
-        return self._join("left", other, joiner, windows, key_selector, store=store, named=named)
+        return self._join("left", other, joiner, windows, **names)
 
     def outer_join(
-        self,
-        other: "KStream",
-        joiner: Expression,
-        windows: JoinWindows,
-        *,
-        store: str | None = None,
-        named: str | None = None,
+        self, other: "KStream", joiner: Expression, windows: JoinWindows, **names: Unpack[Names]
     ) -> "KStream":
         """Join with a stream within a window; records of either without a counterpart are emitted as well."""
-        return self._join("outer", other, joiner, windows, None, store=store, named=named)
+        return self._join("outer", other, joiner, windows, **names)
 
     def _join(
         self,
         kind: JoinKind,
-        other: "KStream | KTable | GlobalKTable",
+        other: "Joined",
         joiner: Expression,
         windows: JoinWindows | None,
-        selector: Expression | None,
+        key_selector: Expression | None = None,
         **names: str | None,
     ) -> "KStream":
         is_global = isinstance(other, GlobalKTable)
         if isinstance(other, KStream):
             if windows is None:
                 raise TopologyError("a join of two streams needs a window: pass JoinWindows")
-            function = partial(stream_join, joiner=joiner, windows=windows, kind=kind)
-            operation = Step(
-                function=function, load=Load(modes=APPEND, has_state=True, is_timed=True), join_windows=windows
-            )
+            join = partial(stream_join, joiner=joiner, windows=windows, kind=kind)
+            load = Load(APPEND, has_state=True, is_timed=True)
+            operation = Step(function=join, load=load, join_windows=windows)
             prefix = "KSTREAM-JOIN"
         else:
-            if windows is not None or (selector is not None) != is_global:
+            if windows is not None or (key_selector is not None) != is_global:
                 raise TopologyError("a join with a table takes no window, and key_selector is for global tables")
-            function = partial(table_lookup, joiner=joiner, kind=kind, selector=selector, is_global=is_global)
-            operation = Step(function=function, load=Load(has_state=True))
+            lookup = partial(table_lookup, joiner=joiner, kind=kind, selector=key_selector, is_global=is_global)
+            operation = Step(function=lookup, load=Load(has_state=True))
             prefix = "KSTREAM-GLOBALKTABLE-JOIN" if is_global else "KSTREAM-KTABLE-JOIN"
         return KStream(self._graph, self._add(operation, prefix, other.node, store_kind=f"{prefix}-STORE", **names))
 
@@ -175,7 +235,7 @@ class KStream(_Built):
         time: Time = "none",
         named: str | None = None,
     ) -> "KStream":
-        """Hand the records of each key to a Processor in Python, with stores and timers; see processor.py.
+        """Hand the records of each key to a Processor in Python, with stores and timers; see state.py.
 
         `value_type` and `key_type` (default: as it is) are Spark's words for what it forwards: "BIGINT",
         "STRUCT<user: STRING, sessions: INT>". A StatefulProcessor of Spark's is taken, too: it gets the record frame's
@@ -216,29 +276,13 @@ class KStream(_Built):
         self._add(sink, "KSTREAM-SINK", named=named)
 
 
-def _merged(name: str, above: tuple[DataFrame, ...]) -> DataFrame:
-    for part in frames.FREE:
-        kinds = {frame.schema[part].dataType.simpleString() for frame in above}
-        if len(kinds) > 1:
-            raise TopologyError(
-                f"{name}: the {part}s of merged streams must have one type, found {', '.join(sorted(kinds))}"
-            )
-    made = above[0]
-    for frame in above[1:]:
-        made = made.unionByName(frame)
-    return made
-
-
+@dataclass(frozen=True, slots=True, eq=False)
 class BranchedKStream:
     """A stream that is being parted. A record goes to the first branch whose predicate it fulfils."""
 
-    def __init__(
-        self, split: KStream, taken: tuple[Expression, ...] = (), branches: Mapping[str, KStream] | None = None
-    ) -> None:
-        """Take the stream, the predicates so far, and their branches."""
-        self._split = split
-        self._taken = taken
-        self._branches = dict(branches or {})
+    _split: KStream
+    _taken: tuple[Expression, ...] = ()
+    _branches: Mapping[str, KStream] = field(default_factory=dict)
 
     def _with(self, predicate: Expression | None, name: str) -> dict[str, KStream]:
         split = self._split.node.name
@@ -250,7 +294,7 @@ class BranchedKStream:
                 frame = frame.where(~truth(taken))
             return frame if predicate is None else frame.where(truth(predicate))
 
-        return self._branches | {name: self._split._then(matching, "", named=f"{split}-{name}")}
+        return {**self._branches, name: self._split._then(matching, "", named=f"{split}-{name}")}
 
     def branch(self, predicate: Expression, name: str | None = None) -> "BranchedKStream":
         """Add a branch; its name is the key of what default_branch and no_default_branch return."""
@@ -293,34 +337,25 @@ class KTable(_Built):
         """Group the rows by a new key: `lambda key, value: (new key, new value)`."""
         return KGroupedTable(self, selector)
 
-    def join(
-        self, other: "KTable", joiner: Expression, *, store: str | None = None, named: str | None = None
-    ) -> "KTable":
+    def join(self, other: "KTable", joiner: Expression, **names: Unpack[Names]) -> "KTable":
         """Join with the rows of the same key in another table; rows without a counterpart are omitted."""
-        return self._join("inner", other, joiner, store, named)
+        return self._join("inner", other, joiner, **names)
 
-    def left_join(
-        self, other: "KTable", joiner: Expression, *, store: str | None = None, named: str | None = None
-    ) -> "KTable":
+    def left_join(self, other: "KTable", joiner: Expression, **names: Unpack[Names]) -> "KTable":
         """Join; a row of this table without a counterpart is included, with a null `right`."""
-        return self._join("left", other, joiner, store, named)
+        return self._join("left", other, joiner, **names)
 
-    def outer_join(
-        self, other: "KTable", joiner: Expression, *, store: str | None = None, named: str | None = None
-    ) -> "KTable":
+    def outer_join(self, other: "KTable", joiner: Expression, **names: Unpack[Names]) -> "KTable":
         """Join; rows of either table without a counterpart are included."""
-        return self._join("outer", other, joiner, store, named)
+        return self._join("outer", other, joiner, **names)
 
-    def _join(
-        self, kind: JoinKind, other: "KTable", joiner: Expression, store: str | None, named: str | None
-    ) -> "KTable":
+    def _join(self, kind: JoinKind, other: "KTable", joiner: Expression, **names: str | None) -> "KTable":
         operation = Step(function=partial(table_join, joiner=joiner, kind=kind), load=Load(has_state=True))
-        names = {"store": store, "named": named, "store_kind": "KTABLE-JOIN-STORE"}
-        return KTable(self._graph, self._add(operation, "KTABLE-JOIN", other.node, **names))
+        node = self._add(operation, "KTABLE-JOIN", other.node, store_kind="KTABLE-JOIN-STORE", **names)
+        return KTable(self._graph, node)
 
     def suppress(self, suppressed: Suppressed, *, named: str | None = None) -> "KTable":
         """Hold back the results of windows that are still open. Raises TopologyError if the table has no windows."""
-        assert suppressed.until_closed
         operation = Step(function=lambda frame: frame, keeps_windows=True)
         node = self._graph.add(operation, "KTABLE-SUPPRESS", _final(self.node), named=named)
         return KTable(self._graph, node)
@@ -347,14 +382,17 @@ def _final(node: Node) -> Node:
     )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class GlobalKTable:
     """A table to look up by any key."""
 
-    def __init__(self, node: Node) -> None:
-        """Stand for the table of `node`."""
-        self.node = node
+    node: Node
 
 
+Joined = KStream | KTable | GlobalKTable
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class WindowedKStream(_Built):
     """Records by key, or by key and window. A session is a record when it is over, not before.
 
@@ -363,27 +401,22 @@ class WindowedKStream(_Built):
     initializer it is Kafka's: Python functions `(key, value, aggregate) -> aggregate`, called for each record.
     """
 
-    def __init__(self, graph: Graph, node: Node, windows: Windows | None = None) -> None:
-        """Group the records of `node`."""
-        super().__init__(graph, node)
-        self._windows = windows
+    _windows: Windows | None = None
 
-    def count(self, *, store: str | None = None, named: str | None = None) -> KTable:
+    def count(self, **names: Unpack[Names]) -> KTable:
         """Return how many records each group has."""
-        return self._aggregate("count(1)", store, named)
+        return self._aggregate("count(1)", **names)
 
-    def reduce(
-        self, reducer: Expression, *, python: bool = False, store: str | None = None, named: str | None = None
-    ) -> KTable:
+    def reduce(self, reducer: Expression, *, python: bool = False, **names: Unpack[Names]) -> KTable:
         """Return the values of each group as one: F.sum, F.max, "max_by(value, timestamp)".
 
         With `python=True` the reducer is Kafka's: a Python function of two values, called in the order of the records.
         """
         if not python:
-            return self._aggregate(reducer, store, named)
+            return self._aggregate(reducer, **names)
         if isinstance(reducer, str) or arity(reducer) != 2:
             raise TopologyError("a Python reducer is a function of two values")
-        return self._aggregate(Python(initializer=None, adder=_adder(reducer)), store, named)
+        return self._aggregate(Python(initializer=None, adder=_adder(reducer)), **names)
 
     def aggregate(
         self,
@@ -391,8 +424,7 @@ class WindowedKStream(_Built):
         aggregator: Callable[[Any, Any, Any], Any] | None = None,
         *,
         schema: str | None = None,
-        store: str | None = None,
-        named: str | None = None,
+        **names: Unpack[Names],
     ) -> KTable:
         """Return an aggregate of each group.
 
@@ -401,16 +433,15 @@ class WindowedKStream(_Built):
         come as dicts; what the aggregator returns is kept as JSON.
         """
         if aggregator is None:
-            return self._aggregate(initializer, store, named)
+            return self._aggregate(initializer, **names)
         if isinstance(initializer, str) or schema is None:
             raise TopologyError("an aggregator in Python needs an initializer and a schema")
-        return self._aggregate(Python(initializer=initializer, adder=aggregator, schema=schema), store, named)
+        return self._aggregate(Python(initializer=initializer, adder=aggregator, schema=schema), **names)
 
-    def _aggregate(self, function: Expression | Python, store: str | None, named: str | None) -> KTable:
-        is_final = isinstance(self._windows, SessionWindows)
-        operation = aggregate_step(function, self._windows, is_final=is_final)
-        names = {"store": store, "named": named, "store_kind": "KSTREAM-AGGREGATE-STATE-STORE"}
-        return KTable(self._graph, self._add(operation, "KSTREAM-AGGREGATE", **names))
+    def _aggregate(self, function: Expression | Python, **names: str | None) -> KTable:
+        operation = aggregate_step(function, self._windows, is_final=isinstance(self._windows, SessionWindows))
+        store_kind = "KSTREAM-AGGREGATE-STATE-STORE"
+        return KTable(self._graph, self._add(operation, "KSTREAM-AGGREGATE", store_kind=store_kind, **names))
 
 
 class KGroupedStream(WindowedKStream):
@@ -421,30 +452,24 @@ class KGroupedStream(WindowedKStream):
         return WindowedKStream(self._graph, self.node, windows)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class KGroupedTable:
     """A table's rows by another key. A changed row leaves its old group and joins its new one."""
 
-    def __init__(self, table: KTable, selector: Callable[..., Any]) -> None:
-        """Group the rows of a table."""
-        self._table = table
-        self._selector = selector
+    _table: KTable
+    _selector: Callable[..., Any]
 
-    def count(self, *, store: str | None = None, named: str | None = None) -> KTable:
+    def count(self, **names: Unpack[Names]) -> KTable:
         """Return how many rows each group has now."""
-        return self._aggregate(None, store, named)
+        return self._aggregate(None, **names)
 
     def reduce(
-        self,
-        adder: Callable[[Any, Any], Any],
-        subtractor: Callable[[Any, Any], Any],
-        *,
-        store: str | None = None,
-        named: str | None = None,
+        self, adder: Callable[[Any, Any], Any], subtractor: Callable[[Any, Any], Any], **names: Unpack[Names]
     ) -> KTable:
         """Return the values of each group as one, in Python: `(aggregate, value) -> aggregate`, for a row that joins
         the group and for one that leaves it."""
         function = Python(initializer=None, adder=_adder(adder), subtractor=_adder(subtractor))
-        return self._aggregate(function, store, named)
+        return self._aggregate(function, **names)
 
     def aggregate(
         self,
@@ -453,18 +478,18 @@ class KGroupedTable:
         subtractor: Callable[[Any, Any, Any], Any],
         *,
         schema: str,
-        store: str | None = None,
-        named: str | None = None,
+        **names: Unpack[Names],
     ) -> KTable:
         """Return an aggregate of each group, in Python: `(key, value, aggregate) -> aggregate` both."""
         function = Python(initializer=initializer, adder=adder, subtractor=subtractor, schema=schema)
-        return self._aggregate(function, store, named)
+        return self._aggregate(function, **names)
 
-    def _aggregate(self, function: Python | None, store: str | None, named: str | None) -> KTable:
-        load = Load(has_state=True) if function else Load(modes=UPDATE, has_state=True)
+    def _aggregate(self, function: Python | None, **names: str | None) -> KTable:
+        load = Load(has_state=True) if function else Load(UPDATE, has_state=True)
         operation = Step(function=partial(table_aggregate, selector=self._selector, function=function), load=load)
-        names = {"store": store, "named": named, "store_kind": "KTABLE-AGGREGATE-STATE-STORE"}
-        return KTable(self._table._graph, self._table._add(operation, "KTABLE-AGGREGATE", **names))
+        store_kind = "KTABLE-AGGREGATE-STATE-STORE"
+        node = self._table._add(operation, "KTABLE-AGGREGATE", store_kind=store_kind, **names)
+        return KTable(self._table._graph, node)
 
 
 def _adder(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any, Any], Any]:

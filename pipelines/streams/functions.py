@@ -12,12 +12,14 @@ from typing import Any
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from kvorum.pipelines.streams.errors import TopologyError
-
 Expression = str | Callable[..., Any]
 
 RECORD = ("key", "value")
 JOINED = ("key", "left", "right")
+
+
+class TopologyError(Exception):
+    """The topology cannot be built or run as it was written; the message names the node and the way out."""
 
 
 def arity(function: Callable[..., Any]) -> int:
@@ -31,7 +33,7 @@ def arity(function: Callable[..., Any]) -> int:
     return len(needed) or sum(each.kind in kinds for each in parameters) or 1
 
 
-def result(function: Callable[..., Any], names: tuple[str, ...]) -> Any:
+def _result(function: Callable[..., Any], names: tuple[str, ...]) -> Any:
     """Call a function with the last of the columns of these names. Raises TopologyError if it takes more."""
     count = arity(function)
     if count > len(names):
@@ -41,19 +43,15 @@ def result(function: Callable[..., Any], names: tuple[str, ...]) -> Any:
 
 def column(function: Expression, names: tuple[str, ...] = RECORD) -> Column:
     """Return the Column that a function stands for; what it returns besides Columns is a constant."""
-    return F.expr(function) if isinstance(function, str) else _column(result(function, names))
+    return F.expr(function) if isinstance(function, str) else F.lit(_result(function, names))
 
 
 def pair(function: Callable[..., Any]) -> dict[str, Column]:
     """Return the new key and the new value that a function of a record stands for. Raises TopologyError."""
-    made = result(function, RECORD)
+    made = _result(function, RECORD)
     if not isinstance(made, tuple) or len(made) != 2:
         raise TopologyError(f"map's function returns a pair (key, value), not {type(made).__name__}")
-    return {name: _column(each) for name, each in zip(RECORD, made, strict=True)}
-
-
-def _column(made: Any) -> Column:
-    return made if isinstance(made, Column) else F.lit(made)
+    return {name: F.lit(each) for name, each in zip(RECORD, made, strict=True)}
 
 
 def truth(function: Expression) -> Column:

@@ -7,19 +7,18 @@ bounds in ms. All of it is native Spark expressions.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StructType, VariantType
+from pyspark.sql.types import ArrayType, BinaryType, MapType, StructType, VariantType
 
 from kvorum.pipelines.formats import converter
-from kvorum.pipelines.streams.errors import TopologyError
+from kvorum.pipelines.plugins import Part
+from kvorum.pipelines.streams.functions import TopologyError
 
-Part = Literal["key", "value"]
-
-TIME_WINDOWED = "time_windowed"
-SESSION_WINDOWED = "session_windowed"
+BOUNDS: Mapping[str, tuple[str, ...]] = {"time_windowed": ("start",), "session_windowed": ("end", "start")}
+"""{format of windowed keys: bounds behind the key, 8 bytes each}."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,12 +66,12 @@ class Serdes:
     @staticmethod
     def time_windowed(inner: Serde) -> Serde:
         """Return Kafka's TimeWindowedSerializer: the key, then 8 bytes of the window's start. For writing."""
-        return Serde(format=TIME_WINDOWED, inner=inner)
+        return Serde(format="time_windowed", inner=inner)
 
     @staticmethod
     def session_windowed(inner: Serde) -> Serde:
         """Return Kafka's SessionWindowedSerializer: the key, then 8 bytes each of end and start. For writing."""
-        return Serde(format=SESSION_WINDOWED, inner=inner)
+        return Serde(format="session_windowed", inner=inner)
 
 
 def decode(frame: DataFrame, part: Part, serde: Serde) -> DataFrame:
@@ -83,34 +82,17 @@ def decode(frame: DataFrame, part: Part, serde: Serde) -> DataFrame:
 
 
 def encode(frame: DataFrame, part: Part, serde: Serde | None) -> DataFrame:
-    """Return the frame with `part` as bytes. Without a serde, what its type suggests: see `suggested`."""
-    if serde is None:
-        serde = suggested(frame.schema[part].dataType)
-    if serde.inner is not None:
-        return _encode_windowed(frame, part, serde, serde.inner)
-    return converter(serde.format, serde.options).encode(frame, part)
-
-
-def suggested(kind: DataType) -> Serde:
-    """Return the serde of a type that was given none: bytes as they are, JSON for what has parts, else text."""
-    if isinstance(kind, BinaryType):
-        return Serdes.bytes()
-    if isinstance(kind, StructType | ArrayType | MapType | VariantType):
-        return Serdes.json()
-    return Serdes.string()
-
-
-def big_endian(number: Column) -> Column:
-    """Return a long as 8 bytes, two's complement."""
-    return F.unhex(F.lpad(F.hex(number), 16, "0"))
-
-
-def _encode_windowed(frame: DataFrame, part: Part, serde: Serde, inner: Serde) -> DataFrame:
+    """Return the frame with `part` as bytes. Without a serde: bytes as they are, JSON for what has parts, else text."""
     kind = frame.schema[part].dataType
+    if serde is None:
+        has_parts = isinstance(kind, StructType | ArrayType | MapType | VariantType)
+        serde = Serdes.bytes() if isinstance(kind, BinaryType) else Serdes.json() if has_parts else Serdes.string()
+    if serde.inner is None:
+        return converter(serde.format, serde.options).encode(frame, part)
     if not isinstance(kind, StructType) or kind.fieldNames() != ["key", "window"]:
         raise TopologyError(f"{serde.format} is for windowed keys; this {part} is {kind.simpleString()}")
-    bounds = ("end", "start") if serde.format == SESSION_WINDOWED else ("start",)
-    millis = [big_endian(F.unix_millis(f"_window.{name}")) for name in bounds]
+    # A long as 8 bytes, two's complement.
+    bounds = [F.unhex(F.lpad(F.hex(F.unix_millis(f"_window.{name}")), 16, "0")) for name in BOUNDS[serde.format]]
     frame = frame.withColumn("_window", F.col(f"{part}.window")).withColumn(part, F.col(f"{part}.key"))
-    frame = encode(frame, part, inner)
-    return frame.withColumn(part, F.concat(F.col(part).cast("binary"), *millis)).drop("_window")
+    frame = encode(frame, part, serde.inner)
+    return frame.withColumn(part, F.concat(F.col(part).cast("binary"), *bounds)).drop("_window")

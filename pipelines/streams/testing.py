@@ -11,7 +11,7 @@ restart. What is compiled is what runs on a cluster, with these folders in the t
 
 import shutil
 from contextlib import AbstractContextManager
-from datetime import datetime
+from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,16 +23,16 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructField, StructType
+from typing_extensions import override
 
 from kvorum.pipelines import frames
 from kvorum.pipelines.plugins import Trigger
-from kvorum.pipelines.streams.compile import OnBadRecord
-from kvorum.pipelines.streams.errors import TopologyError
-from kvorum.pipelines.streams.joins import check_state
-from kvorum.pipelines.streams.nodes import Repartition, Sink, Source
-from kvorum.pipelines.streams.plan import Query, Topology
+from kvorum.pipelines.streams.functions import TopologyError
+from kvorum.pipelines.streams.operators import check_state
 from kvorum.pipelines.streams.run import STATE_SETTINGS, run_available
 from kvorum.pipelines.streams.state import EPOCH, MILLISECOND, millis
+from kvorum.pipelines.streams.topics import OnBadRecord
+from kvorum.pipelines.streams.topology import Query, Source, Topology
 
 SCHEMA = StructType([StructField(name, kind) for name, kind in frames.COLUMNS.items()])
 ARROW = to_arrow_schema(SCHEMA, timezone="UTC")
@@ -48,13 +48,12 @@ class TestRecord(NamedTuple):
     timestamp_ms: int
 
 
-class FolderTopics:
+@dataclass(frozen=True, slots=True)
+class _FolderTopics:
     """Topics as folders: <folder>/topics/<name>/*.parquet."""
 
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
-        """Create the folders on first use."""
-        self.spark = spark
-        self.folder = folder
+    spark: SparkSession
+    folder: Path
 
     def path(self, topic: str) -> Path:
         """Return a topic's folder, which exists from then on."""
@@ -63,13 +62,11 @@ class FolderTopics:
         return path
 
     def read(self, source: Source) -> DataFrame:
-        """Return a stream of records."""
         if source.pattern is not None:
             raise TopologyError("the test driver does not support topic patterns")
         return reduce(DataFrame.unionByName, map(self._read, source.topics))
 
     def read_internal(self, suffix: str) -> DataFrame:
-        """Return the same of a topic of the application's own."""
         return self._read(f"{suffix}-repartition")
 
     def _read(self, topic: str) -> DataFrame:
@@ -77,11 +74,6 @@ class FolderTopics:
         return reader.parquet(str(self.path(topic)))
 
     def write(self, frame: DataFrame, query: Query, trigger: Trigger) -> StreamingQuery:
-        """Start a query."""
-        operation = query.head.operation
-        named = operation.topic if isinstance(operation, Sink) else None
-        named = f"{operation.suffix}-repartition" if isinstance(operation, Repartition) else named
-
         def write(rows: DataFrame, batch_id: int) -> None:
             made = frames.record_frame(
                 rows,
@@ -90,9 +82,9 @@ class FolderTopics:
                 partition=F.lit(0),
                 offset=F.lit(batch_id * BATCH_OFFSETS) + F.monotonically_increasing_id(),
             )
-            topics = [named] if named else [row[0] for row in rows.select("topic").distinct().collect()]
+            topics = [query.topic] if query.topic else [row[0] for row in rows.select("topic").distinct().collect()]
             for topic in topics:
-                part = made if named else made.where(F.col("topic").eqNullSafe(topic))
+                part = made if query.topic else made.where(F.col("topic").eqNullSafe(topic))
                 part.write.mode("overwrite").parquet(str(self.path(topic) / f"{query.name}-{batch_id:06d}"))
 
         checkpoint = str(self.folder / "checkpoints" / query.name)
@@ -110,23 +102,23 @@ class TopologyTestDriver(AbstractContextManager["TopologyTestDriver"]):
         """Use a folder; a new driver on the same folder continues."""
         for key, value in STATE_SETTINGS.items():
             spark.conf.set(key, value)
-        self._topics = FolderTopics(spark, folder)
+        self._topics = _FolderTopics(spark, folder)
         self._topology = topology
         self._on_bad_record = on_bad_record
         self._count = 0
         self._seen: set[Path] = set()
 
+    @override
     def __exit__(self, *error: object) -> None:
-        """Delete the folders."""
         self.close()
 
     def pipe(self, topic: str, *records: tuple[Any, Any, int]) -> None:
         """Append records to an input topic: (key, value, timestamp in ms); text, bytes or None."""
         rows = []
         for key, value, timestamp_ms in records:
-            at = EPOCH + timestamp_ms * MILLISECOND
-            row = {"key": _bytes(key), "value": _bytes(value), "topic": topic, "partition": 0, "timestamp": at}
-            rows.append({**row, "offset": self._count, "timestampType": 0, "headers": None})
+            key, value = (each.encode() if isinstance(each, str) else each for each in (key, value))
+            row = {"key": key, "value": value, "topic": topic, "partition": 0, "offset": self._count}
+            rows.append({**row, "timestamp": EPOCH + timestamp_ms * MILLISECOND, "timestampType": 0, "headers": None})
             self._count += 1
         table = pa.Table.from_pylist(rows, schema=ARROW)
         pq.write_table(table, self._topics.path(topic) / f"{self._count:012d}.parquet")
@@ -139,23 +131,16 @@ class TopologyTestDriver(AbstractContextManager["TopologyTestDriver"]):
         """Return what came to a topic since it was last read, sorted by key, time and value."""
         files = set(self._topics.path(topic).rglob("*.parquet")) - self._seen
         self._seen |= files
-        rows = [row for file in files for row in pq.read_table(file).to_pylist()]
-        records = [TestRecord(_text(row["key"]), _text(row["value"]), _millis(row["timestamp"])) for row in rows]
+        records = []
+        for row in (row for file in files for row in pq.read_table(file).to_pylist()):
+            key, value = (
+                None if each is None else each.decode(errors="replace") for each in (row["key"], row["value"])
+            )
+            at = row["timestamp"]
+            records.append(TestRecord(key, value, -1 if at is None else millis(at)))
         return sorted(records, key=lambda each: (each.key or "", each.timestamp_ms, each.value or ""))
 
     def close(self) -> None:
         """Delete the folders."""
         for name in ("topics", "checkpoints"):
             shutil.rmtree(self._topics.folder / name, ignore_errors=True)
-
-
-def _bytes(given: Any) -> bytes | None:
-    return given.encode() if isinstance(given, str) else given
-
-
-def _text(given: bytes | None) -> str | None:
-    return None if given is None else given.decode(errors="replace")
-
-
-def _millis(time: datetime | None) -> int:
-    return -1 if time is None else millis(time)

@@ -7,8 +7,9 @@ Streams, their records are deleted once all queries that read them have processe
 import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
 
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException
@@ -26,20 +27,54 @@ from pyspark.sql.streaming.query import StreamingQuery
 from kvorum.pipelines.bridge import client, register
 from kvorum.pipelines.bridge.lookup import Lookup
 from kvorum.pipelines.bridge.offsets import Offsets, TopicPartition, from_json
-from kvorum.pipelines.bridge.sink import Delivery, stream_writer
-from kvorum.pipelines.plugins import Trigger
-from kvorum.pipelines.streams.config import StreamsConfig
-from kvorum.pipelines.streams.errors import TopologyError
-from kvorum.pipelines.streams.joins import check_state
-from kvorum.pipelines.streams.nodes import Repartition, Sink, Source
-from kvorum.pipelines.streams.plan import Query
+from kvorum.pipelines.bridge.sink import Delivery as SinkDelivery
+from kvorum.pipelines.bridge.sink import stream_writer
+from kvorum.pipelines.plugins import Delivery, Trigger
+from kvorum.pipelines.session.build import SessionSettings
+from kvorum.pipelines.streams.functions import TopologyError
+from kvorum.pipelines.streams.operators import check_state
+from kvorum.pipelines.streams.topology import Query, Repartition, Source
 
 logger = logging.getLogger(__name__)
 
+OnBadRecord = Literal["fail", "skip"]
 REQUEST_SECONDS: Final = 60
 KEPT: Final = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 INTERNAL_CONFIGS: Final = {**KEPT, "segment.bytes": "52428800", "message.timestamp.type": "CreateTime"}
 """As Kafka Streams' RepartitionTopicConfig."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamsConfig:
+    """Settings of one application: Kafka Streams' that mean something here, under their names."""
+
+    application_id: str
+    """Names its queries, transactions, internal topics and folder of state; the only one of this name on a cluster."""
+    bootstrap_servers: str
+    state_dir: Path | str
+    """Location of checkpoints and state: a folder per query, in a folder per application."""
+    delivery: Delivery = "exactly_once"
+    """exactly_once is Kafka Streams' exactly_once_v2."""
+    trigger: Trigger = field(default_factory=Trigger)
+    """When a micro-batch begins; Trigger(arguments={"processingTime": "1 second"}) is what a commit interval is."""
+    on_bad_record: OnBadRecord = "fail"
+    """What is done with a record that its serde cannot read: LogAndFail's, or LogAndContinue's."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Of the client, as kafka.security.protocol; they go to sources and sinks."""
+    source_options: Mapping[str, str] = field(default_factory=dict)
+    """Of sources alone, as maxOffsetsPerTrigger."""
+    session: SessionSettings = field(default_factory=SessionSettings)
+    """Spark's master, memory and settings, if Streams gets no session."""
+    internal_partitions: int = 4
+    """Of topics of the application's own, unless repartition() says more."""
+
+    def checkpoint(self, query: str) -> str:
+        """Return a query's folder."""
+        return str(Path(self.state_dir) / self.application_id / query)
+
+    def internal_topic(self, suffix: str) -> str:
+        """Return the name of a topic of the application's own."""
+        return f"{self.application_id}-{suffix}-repartition"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,44 +111,38 @@ class ClusterTopics:
 
     def write(self, frame: DataFrame, query: Query, trigger: Trigger) -> StreamingQuery:
         """Start a query."""
-        options = {"kafka.bootstrap.servers": self.config.bootstrap_servers, **self.config.options}
-        operation = query.head.operation
-        if isinstance(operation, Repartition):
-            options["topic"] = self.config.internal_topic(operation.suffix)
-        elif isinstance(operation, Sink) and operation.topic is not None:
-            options["topic"] = operation.topic
+        options = self._settings()
+        if isinstance(query.head.operation, Repartition):
+            options["topic"] = self.config.internal_topic(query.head.operation.suffix)
+        elif query.topic is not None:
+            options["topic"] = query.topic
         checkpoint = self.config.checkpoint(query.name)
         check_state(self.spark, checkpoint, query)
-        name, delivery = f"{self.config.application_id}-{query.name}", Delivery(self.config.delivery)
+        name, delivery = f"{self.config.application_id}-{query.name}", SinkDelivery(self.config.delivery)
         writer = stream_writer(frame, options, delivery=delivery, query=name, checkpoint=checkpoint)
         return trigger.apply(writer.outputMode(query.mode)).start()
 
     def create_internal(self, queries: Sequence[Query]) -> None:
         """Create internal topics that do not exist; existing ones get an unlimited retention. Raises TopologyError."""
-        wanted = []
-        for query in queries:
-            operation = query.head.operation
-            if isinstance(operation, Repartition):
-                partitions = operation.partitions or self.config.internal_partitions
-                name = self.config.internal_topic(operation.suffix)
-                wanted.append(NewTopic(name, num_partitions=partitions, config=dict(INTERNAL_CONFIGS)))
-        if not wanted:
+        internal = [each.head.operation for each in queries if isinstance(each.head.operation, Repartition)]
+        if not internal:
             return
+        wanted = [
+            NewTopic(
+                self.config.internal_topic(each.suffix),
+                num_partitions=each.partitions or self.config.internal_partitions,
+                config=dict(INTERNAL_CONFIGS),
+            )
+            for each in internal
+        ]
         admin = self._admin()
-        existing = []
         for name, future in admin.create_topics(wanted, operation_timeout=REQUEST_SECONDS).items():
             try:
                 future.result(REQUEST_SECONDS)
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise TopologyError(f"the topic {name} cannot be created: {error}") from error
-                existing.append(ConfigResource(ResourceType.TOPIC, name))
-        try:
-            for resource, described in admin.describe_configs(existing).items() if existing else ():
-                now = {name: entry.value for name, entry in described.result(REQUEST_SECONDS).items()}
-                _keep_records(admin, resource.name, now)
-        except KafkaException as error:
-            raise TopologyError(f"the configs of internal topics cannot be set: {error}") from error
+                _keep_records(admin, name)
 
     def purge(self, queries: Sequence[Query], running: Iterable[StreamingQuery]) -> None:
         """Delete the records of internal topics that all queries which read them have processed. Logs errors."""
@@ -135,28 +164,35 @@ class ClusterTopics:
                 logger.warning("processed records of %s-%d were not deleted: %s", part.topic, part.partition, reason)
 
     def _admin(self) -> AdminClient:
-        settings = {"kafka.bootstrap.servers": self.config.bootstrap_servers, **self.config.options}
-        return Lookup(client.from_options(settings)).admin
+        return Lookup(client.from_options(self._settings())).admin
+
+    def _settings(self) -> dict[str, str]:
+        return {"kafka.bootstrap.servers": self.config.bootstrap_servers, **self.config.options}
 
 
-def _keep_records(admin: AdminClient, topic: str, now: Mapping[str, str | None]) -> None:
-    """Set an unlimited retention if the topic has another one."""
-    wrong = {name: value for name, value in KEPT.items() if now.get(name) != value}
-    if wrong:
-        found = {name: now.get(name) for name in wrong}
-        logger.warning("internal topic %s has %s: %s is set", topic, found, wrong)
-        entries = [ConfigEntry(*each, incremental_operation=AlterConfigOpType.SET) for each in wrong.items()]
-        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
-        admin.incremental_alter_configs([resource])[resource].result(REQUEST_SECONDS)
+def _keep_records(admin: AdminClient, topic: str) -> None:
+    """Set an unlimited retention if the topic has another one. Raises TopologyError."""
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    try:
+        described = admin.describe_configs([resource])[resource].result(REQUEST_SECONDS)
+        found = {name: described[name].value for name in KEPT if name in described}
+        wrong = {name: value for name, value in KEPT.items() if found.get(name) != value}
+        if wrong:
+            now = {name: found.get(name) for name in wrong}
+            logger.warning("internal topic %s has %s: %s is set", topic, now, wrong)
+            entries = [ConfigEntry(*each, incremental_operation=AlterConfigOpType.SET) for each in wrong.items()]
+            resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
+            admin.incremental_alter_configs([resource])[resource].result(REQUEST_SECONDS)
+    except KafkaException as error:
+        raise TopologyError(f"the configs of internal topics cannot be set: {error}") from error
 
 
 def readers(queries: Sequence[Query], config: StreamsConfig) -> dict[str, set[str]]:
     """Return the names of the queries that read each internal topic."""
     found: dict[str, set[str]] = {}
     for query in queries:
-        for node in query.nodes():
-            if node is not query.head and isinstance(node.operation, Repartition):
-                found.setdefault(config.internal_topic(node.operation.suffix), set()).add(query.name)
+        for each in query.internal():
+            found.setdefault(config.internal_topic(each.suffix), set()).add(query.name)
     return found
 
 

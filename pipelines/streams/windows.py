@@ -2,13 +2,13 @@
 
 All bounds are as Kafka's: a time window is [start, end) and aligned to the epoch; a session holds records that follow
 one another within the inactivity gap, that very gap included; a window closes when stream time reaches its end plus
-the grace. Lengths are whole milliseconds, since record timestamps are.
+the grace. Lengths are whole milliseconds, since record timestamps are. Lengths that cannot be raise TopologyError.
 """
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from kvorum.pipelines.streams.errors import TopologyError
+from kvorum.pipelines.streams.functions import TopologyError
 
 NONE = timedelta()
 
@@ -26,7 +26,9 @@ def interval(length: timedelta) -> str:
     return f"{milliseconds(length)} milliseconds"
 
 
-def _check_grace(grace: timedelta) -> None:
+def _check(is_right: bool, message: str, grace: timedelta) -> None:
+    if not is_right:
+        raise TopologyError(message)
     if milliseconds(grace) < 0:
         raise TopologyError(f"the grace period is negative: {grace}")
 
@@ -40,12 +42,11 @@ class TimeWindows:
     grace: timedelta = NONE
 
     def __post_init__(self) -> None:
-        """Raise TopologyError for windows that cannot be."""
+        """Check the lengths."""
         if milliseconds(self.size) <= 0:
             raise TopologyError(f"a window's size is above zero, not {self.size}")
-        if not NONE < self.advance <= self.size or milliseconds(self.advance) <= 0:
-            raise TopologyError(f"windows advance by more than zero and at most their size, not {self.advance}")
-        _check_grace(self.grace)
+        advances = NONE < self.advance <= self.size and milliseconds(self.advance) > 0
+        _check(advances, f"windows advance by more than zero and at most their size, not {self.advance}", self.grace)
 
     @classmethod
     def of_size_with_no_grace(cls, size: timedelta) -> "TimeWindows":
@@ -70,10 +71,9 @@ class SessionWindows:
     grace: timedelta = NONE
 
     def __post_init__(self) -> None:
-        """Raise TopologyError for windows that cannot be."""
-        if milliseconds(self.inactivity_gap) <= 0:
-            raise TopologyError(f"the inactivity gap is above zero, not {self.inactivity_gap}")
-        _check_grace(self.grace)
+        """Check the lengths."""
+        gap = self.inactivity_gap
+        _check(milliseconds(gap) > 0, f"the inactivity gap is above zero, not {gap}", self.grace)
 
     @classmethod
     def of_inactivity_gap_with_no_grace(cls, inactivity_gap: timedelta) -> "SessionWindows":
@@ -95,10 +95,12 @@ class JoinWindows:
     grace: timedelta = NONE
 
     def __post_init__(self) -> None:
-        """Raise TopologyError for windows that cannot be."""
-        if milliseconds(self.before_by) + milliseconds(self.after_by) < 0:
-            raise TopologyError("the window ends before it starts")
-        _check_grace(self.grace)
+        """Check the lengths."""
+        _check(sum(self.bounds_ms()) >= 0, "the window ends before it starts", self.grace)
+
+    def bounds_ms(self) -> tuple[int, int]:
+        """Return (before, after) in ms."""
+        return milliseconds(self.before_by), milliseconds(self.after_by)
 
     @classmethod
     def of_time_difference_with_no_grace(cls, difference: timedelta) -> "JoinWindows":
@@ -122,13 +124,10 @@ class JoinWindows:
 Windows = TimeWindows | SessionWindows
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Suppressed:
     """Suppression of a table's intermediate results."""
-
-    until_closed: bool
 
     @classmethod
     def until_window_closes(cls) -> "Suppressed":
         """Hold a window's result back until it is final: one record a window. Kafka's until_time_limit is not here."""
-        return cls(until_closed=True)
+        return cls()

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from kvorum.pipelines.bridge import register
 from kvorum.pipelines.bridge.sink import Delivery, stream_writer
-from kvorum.pipelines.session import shipping
+from kvorum.pipelines.session.build import ship
 from kvorum.pipelines.session.connector import jars_of
 
 
@@ -38,7 +38,7 @@ def main() -> None:
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    shipping.ship(spark)
+    ship(spark)
     register(spark)
     source = {
         "kafka.bootstrap.servers": told["bootstrap"],

@@ -18,9 +18,8 @@ from pyspark.errors import StreamingQueryException
 
 from kvorum.pipelines.plugins import Trigger
 from kvorum.pipelines.streams import Serdes, State, Streams, StreamsBuilder, StreamsConfig, Suppressed, TimeWindows
-from kvorum.pipelines.streams.compile import Compiler
-from kvorum.pipelines.streams.nodes import Repartition
-from kvorum.pipelines.streams.run import AVAILABLE_NOW
+from kvorum.pipelines.streams.run import AVAILABLE_NOW, Compiler
+from kvorum.pipelines.streams.topology import Repartition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from kvorum.pipelines.frames import record_frame
 from kvorum.pipelines.streams import JoinWindows, StreamsBuilder, Topology, TopologyError, dsl
 from kvorum.pipelines.streams import functions as stream_functions
-from kvorum.pipelines.streams.aggregates import timed
+from kvorum.pipelines.streams.operators import timed
 from kvorum.pipelines.streams.testing import TopologyTestDriver
 from kvorum.pipelines.streams.windows import milliseconds
 

@@ -13,8 +13,7 @@ import pytest
 
 from kvorum.cli.output import Exit
 from kvorum.cli.text_values import EMPTY_IS_A_VALUE, Guarded
-from kvorum.pipelines.spec.load import loads
-from kvorum.pipelines.spec.problems import SpecError
+from kvorum.pipelines.spec import SpecError, loads
 from kvorum.protocol.messages import delete_groups, delete_topics, describe_groups, incremental_alter_configs
 from tests.unit.admin.fake import Client, call, with_fake
 from tests.unit.admin.fake import FakeCluster as HttpCluster

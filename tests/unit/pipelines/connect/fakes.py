@@ -11,8 +11,8 @@ from aiohttp.test_utils import TestClient, TestServer
 from kvorum.pipelines.connect.catalogue import Cluster
 from kvorum.pipelines.connect.errors import Fenced, RunnerError, Unavailable
 from kvorum.pipelines.connect.herder import Herder
-from kvorum.pipelines.connect.records import Record
 from kvorum.pipelines.connect.routes import application
+from kvorum.pipelines.connect.state import Record
 from kvorum.pipelines.run.state import State, Status
 from kvorum.pipelines.spec import Pipeline
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kvorum.pipelines.connect import catalogue, offsets, validation
-from kvorum.pipelines.connect.catalogue import Cluster, Secrets
+from kvorum.pipelines.connect.catalogue import Cluster
 from kvorum.pipelines.connect.errors import ConnectError
 from kvorum.pipelines.connect.state import Start
 
@@ -81,7 +81,7 @@ WHOLE = {
     ids=lambda value: value.get("connector.class") if isinstance(value, dict) else None,
 )
 def test_configurations_that_people_have_are_taken(config: dict[str, str], type_: str, ends: tuple[str, str]) -> None:
-    assert catalogue.check("n", config, BOOTSTRAP) == []
+    assert validation.check("n", config, BOOTSTRAP) == []
     made = catalogue.pipeline_of("n", config, BOOTSTRAP)
     assert (made.source.type, made.sink.type) == ends
     assert catalogue.type_of(config) == type_
@@ -93,7 +93,7 @@ def test_a_jdbc_sink_of_one_topic_has_the_table_that_connect_gives_it() -> None:
 
     assert table() == "orders"
     assert table(**{"table.name.format": "kafka_${topic}"}) == "kafka_orders"
-    assert catalogue.check("n", {**JDBC_SINK, "topics": "a,b"}, BOOTSTRAP)
+    assert validation.check("n", {**JDBC_SINK, "topics": "a,b"}, BOOTSTRAP)
 
 
 def test_a_mirror_renames_as_its_policy_says_and_leaves_out_what_would_come_back() -> None:
@@ -126,7 +126,7 @@ def test_a_mirror_renames_as_its_policy_says_and_leaves_out_what_would_come_back
     ],
 )
 def test_what_is_wrong_is_said_of_the_key_it_is_about(change: dict[str, str], key: str) -> None:
-    found = catalogue.check("n", {**JDBC, **change}, BOOTSTRAP)
+    found = validation.check("n", {**JDBC, **change}, BOOTSTRAP)
     assert [about for about, _ in found] == [key]
     configs = validation.validated({**JDBC, **change, "name": "n"}, BOOTSTRAP)
     assert configs["error_count"] == 1
@@ -142,7 +142,7 @@ def test_a_class_that_is_not_there_is_refused_with_those_that_are() -> None:
 def test_all_connectors_can_be_asked_for_what_they_take() -> None:
     for plugin in catalogue.connectors():
         try:
-            keys = catalogue.keys_of(plugin)
+            keys = validation.keys_of(plugin)
         except Exception as error:  # a plugin may lack a library of its own; it must say so
             assert "cannot be loaded" in str(error)
             continue
@@ -154,14 +154,14 @@ def test_all_connectors_can_be_asked_for_what_they_take() -> None:
 def test_secrets_are_hidden_wherever_they_turn_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KVORUM_TEST_SECRET", "open sesame")
     config = {**JDBC, "connection.password": "${env:KVORUM_TEST_SECRET}", "mode": "${env:KVORUM_TEST_SECRET}"}
-    found = catalogue.check("n", config, BOOTSTRAP)
+    found = validation.check("n", config, BOOTSTRAP)
     assert found and "sesame" not in str(found)
     shown = validation.validated({**config, "name": "n"}, BOOTSTRAP)
     assert "sesame" not in str(shown) and "${env:KVORUM_TEST_SECRET}" in str(shown)
     plain = validation.validated({**DEBEZIUM, "name": "n"}, BOOTSTRAP)
     values = {each["value"]["name"]: each["value"]["value"] for each in plain["configs"]}
     assert values["database.password"] == "[hidden]"
-    hidden = Secrets.in_configuration({"database.password": "tulip99"}).hidden("tulip99 at postgresql://u:pw@h/d")
+    hidden = validation.without_secrets("tulip99 at postgresql://u:pw@h/d", {"database.password": "tulip99"})
     assert hidden == "[hidden] at postgresql://u:[hidden]@h/d"
 
 

@@ -15,8 +15,7 @@ from kvorum.cli.pipelines import pipelines
 from kvorum.pipelines.connect import runner as module
 from kvorum.pipelines.connect.command import connect
 from kvorum.pipelines.connect.errors import RunnerError
-from kvorum.pipelines.connect.manager import identity
-from kvorum.pipelines.connect.runner import Runner, has_own_process, hold
+from kvorum.pipelines.connect.runner import Runner, has_own_process, hold, identity
 from kvorum.pipelines.run.process import Launch
 from kvorum.pipelines.run.state import HOST, PID, Folder
 from kvorum.pipelines.spec import from_data

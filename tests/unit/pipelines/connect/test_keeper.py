@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kvorum.pipelines.connect.keeper import RESTARTS_MAX, Action, Memory, decide, report
-from kvorum.pipelines.connect.records import Condition, Target
+from kvorum.pipelines.connect.state import Condition, Target
 from kvorum.pipelines.run.failures import WELL_SECONDS
 from kvorum.pipelines.run.state import State, Status
 from tests.unit.pipelines.connect.fakes import status

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 import pytest
 
 from kvorum.pipelines.connect import herder as module
-from kvorum.pipelines.connect import records
+from kvorum.pipelines.connect import state as records
 from kvorum.pipelines.connect.errors import Fenced, Superseded, Unavailable
 from kvorum.pipelines.connect.keeper import RESTARTS_MAX
-from kvorum.pipelines.connect.records import Manager
+from kvorum.pipelines.connect.state import Manager
 from kvorum.pipelines.run.state import State
 from tests.unit.pipelines.connect.fakes import Fake, FakeRunner, MemoryStore, manager
 
@@ -203,7 +203,7 @@ def test_a_trace_has_no_secret_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
                 status = (await fake.call("GET", "/connectors/a/status"))[1]
                 return str([each.get("trace") for each in (status["connector"], *status["tasks"])])
 
-            await fake.until(lambda: "a" in runner.specs or fake.herder.state.connector_statuses, "a try")
+            await fake.until(lambda: "a" in runner.specs or fake.herder.existing("a").status, "a try")
             text = await fake.until(lambda: _with_trace(traced), "a trace")
             assert "hunter2222" not in text and "sesame" not in text
             assert (await fake.call("GET", "/connectors/a/config"))[1]["connection.password"] == "${env:DB_PASSWORD}"
@@ -314,7 +314,7 @@ def test_positions_are_kept_and_a_reset_is_a_new_run() -> None:
             found = (await fake.call("GET", "/connectors/a/offsets"))[1]["offsets"]
             assert {"partition": partition, "offset": {"kafka_offset": 9}} in found and len(found) == 2
             assert (await fake.call("DELETE", "/connectors/a/offsets"))[0] == 400
-            topics = await fake.until(lambda: fake.herder.state.topics.get("a"), "topics")
+            topics = await fake.until(lambda: fake.herder.existing("a").topics, "topics")
             assert list(topics) == ["orders"]
             await fake.call("PUT", "/connectors/a/stop")
             await fake.until_states("a", "STOPPED")

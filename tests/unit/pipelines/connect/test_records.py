@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from kvorum.pipelines.connect import records
-from kvorum.pipelines.connect.records import Condition, Manager, Record, Status, Target, Topic, parse
-from kvorum.pipelines.connect.state import Start, State
+from kvorum.pipelines.connect import state as records
+from kvorum.pipelines.connect.state import Condition, Manager, Record, Start, State, Status, Target, Topic, parse
 
 STATUS = Status(state=Condition.RUNNING, worker_id="127.0.0.1:8083", generation=3)
 EVERY = [
@@ -57,12 +56,13 @@ def test_the_state_is_what_the_records_say_and_deletions_take_it_away() -> None:
     assert connector is not None
     assert (connector.properties, connector.target) == ({"x": "1"}, Target.STOPPED)
     assert connector.start.run == 2
-    assert state.positions("a") == [({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 7})]
-    assert (state.names(), state.generation(), state.topics["a"]) == (["a"], 3, {"t": 17})
+    assert connector.positions() == [({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 7})]
+    assert (state.names(), state.generation(), connector.topics) == (["a"], 3, {"t": 17})
     assert state.manager == Manager(id="m", worker_id="h:8083", checkpoints="s3a://c")
     state.replay(Record(each.topic, each.key, None) for each in EVERY)
-    assert (state.names(), state.generation(), state.positions("a"), state.topics["a"]) == ([], 0, [], {})
-    assert state.starts.get("a", Start()).run == 0
+    gone = state.connectors["a"]
+    assert (state.names(), state.generation(), gone.positions(), gone.topics) == ([], 0, [], {})
+    assert gone.start == Start() and state.get("a") is None
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,8 @@ def test_topics_that_connect_wrote_are_understood() -> None:
     connector = state.get("out")
     assert connector is not None and connector.target is Target.PAUSED
     assert connector.properties == {"connector.class": "FileStreamSink", "topics": "lines"}
-    assert (state.connector_statuses["out"].state, state.task_statuses["out"].generation) == (Condition.PAUSED, 12)
-    assert state.topics["out"] == {"lines": 1795354925867}
-    assert state.positions("lines") == [({"filename": "/data/in.txt"}, {"position": 6})]
+    assert connector.status is not None and connector.task is not None
+    assert (connector.status.state, connector.task.generation) == (Condition.PAUSED, 12)
+    assert connector.topics == {"lines": 1795354925867}
+    assert state.connectors["lines"].positions() == [({"filename": "/data/in.txt"}, {"position": 6})]
     assert state.manager is None

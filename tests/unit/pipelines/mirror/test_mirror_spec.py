@@ -49,7 +49,7 @@ def test_a_file(tmp_path: Path) -> None:
 def test_what_is_wrong_is_told_with_its_line(tmp_path: Path, old: str, new: str, message: str) -> None:
     with pytest.raises(SpecError, match=message.replace("?", r"\?").replace("(", r"\(")) as caught:
         loads(tmp_path, FILE.replace(old, new))
-    assert any(each.line is not None for each in caught.value.problems) or "alias" in message
+    assert any(each.place is not None for each in caught.value.problems) or "alias" in message
 
 
 def test_identity_marks_records_unless_told_otherwise(tmp_path: Path) -> None:

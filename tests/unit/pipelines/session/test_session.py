@@ -9,10 +9,16 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from kvorum.pipelines.session import doctor, shipping
-from kvorum.pipelines.session.build import SessionSettings, spark_settings, unpacked_home
+from kvorum.pipelines.session.build import SessionSettings, is_local, pack, spark_settings, unpacked_home
 from kvorum.pipelines.session.connector import ConnectorError, choose, folder_of_jars
-from kvorum.pipelines.session.machine import MachineError, available_mib, check_memory, find_java, mebibytes
+from kvorum.pipelines.session.machine import (
+    MachineError,
+    available_mib,
+    check_memory,
+    examine,
+    find_java,
+    mebibytes,
+)
 
 VERSION = pyspark.__version__
 JARS = (
@@ -138,7 +144,7 @@ def test_a_session_has_ours_what_is_at_hand_and_over_it_the_users(jars: Path) ->
 
 def test_the_zip_is_imported_by_a_python_that_has_no_kvorum(tmp_path: Path) -> None:
     """As on an executor of another machine: the zip is all there is of us."""
-    packed = shipping.pack(tmp_path / "kvorum.zip")
+    packed = pack(tmp_path / "kvorum.zip")
     names = zipfile.ZipFile(packed).namelist()
     assert "kvorum/pipelines/__init__.py" in names and "kvorum/" in names
     assert not [name for name in names if "__pycache__" in name or not name.startswith("kvorum/")]
@@ -152,22 +158,22 @@ def test_the_zip_is_imported_by_a_python_that_has_no_kvorum(tmp_path: Path) -> N
 
 
 def test_the_same_code_makes_the_same_zip(tmp_path: Path) -> None:
-    first, second = (shipping.pack(tmp_path / name).read_bytes() for name in ("a.zip", "b.zip"))
+    first, second = (pack(tmp_path / name).read_bytes() for name in ("a.zip", "b.zip"))
     assert first == second
 
 
 @pytest.mark.parametrize(("master", "local"), [("local", True), ("local[2]", True), ("local-cluster[2,1,512]", False)])
 def test_only_threads_of_the_driver_need_no_zip(master: str, local: bool) -> None:
-    assert shipping.is_local(master) is local
+    assert is_local(master) is local
 
 
 def test_the_doctor_says_what_is_there_and_what_is_missing(tmp_path: Path, jars: Path) -> None:
     (jars / JARS[1]).unlink()
-    found = {row["what"]: row for row in doctor.examine("1g", str(jars), {"PATH": str(tmp_path)})}
+    found = {row["what"]: row for row in examine("1g", str(jars), {"PATH": str(tmp_path)})}
     assert found["java"]["state"] == "missing" and "apt-get install" in found["java"]["hint"]
     assert (found["pyspark"]["found"], found["pyspark"]["state"]) == (VERSION, "ok")
     assert found["connector"]["found"] == "kvorum" and f"{jars} lacks kafka-clients" in found["connector"]["hint"]
-    (nowhere,) = (row for row in doctor.examine("1g", str(tmp_path / "no"), {}) if row["what"] == "connector")
+    (nowhere,) = (row for row in examine("1g", str(tmp_path / "no"), {}) if row["what"] == "connector")
     assert nowhere["state"] == "missing" and "cannot be read: No such file or directory" in nowhere["hint"]
 
 

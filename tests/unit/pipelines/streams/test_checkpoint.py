@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from kvorum.pipelines.streams import JoinWindows
-from kvorum.pipelines.streams.joins import bucket_micros, described, difference
+from kvorum.pipelines.streams.operators import bucket_micros, described, difference
 
 
 def windows(before_ms: int, after_ms: int, grace_ms: int = 0) -> JoinWindows:

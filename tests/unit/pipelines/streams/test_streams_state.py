@@ -10,8 +10,17 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues
 
 from kvorum.pipelines.streams import ProcessorContext, Record
-from kvorum.pipelines.streams.processor import ProcessorRunner
-from kvorum.pipelines.streams.state import LEFT, RIGHT, Changes, Join, Lookup, Python, PythonAggregate, merged
+from kvorum.pipelines.streams.state import (
+    LEFT,
+    RIGHT,
+    Changes,
+    Join,
+    Lookup,
+    ProcessorRunner,
+    Python,
+    PythonAggregate,
+    merged,
+)
 
 KEY = ('{"key":"k"}',)
 NOW = TimerValues(1_000_000, 0)
