@@ -15,7 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.storagelevel import StorageLevel
 
 from kvorum.pipelines import frames
-from kvorum.pipelines.bridge.sink import Delivery, batch_writer
+from kvorum.pipelines.bridge.sink import batch_writer
 from kvorum.pipelines.formats.base import EXACT_TIMES
 from kvorum.pipelines.plugins import Context
 from kvorum.pipelines.sinks.files import FilesSinkOptions, text_lines
@@ -36,7 +36,7 @@ def into_files(
     write_letters = batch_writer(
         columns(letters_of(frame), letters),
         letters.merged({}),
-        delivery=Delivery(context.delivery),
+        delivery=context.delivery,
         query=query,
         checkpoint=context.checkpoint,
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from kvorum.pipelines.bridge import counted
+from kvorum.pipelines.bridge.sink import rows_written
 
 DEAD_LETTERS = "-dead-letters"
 NO_ROWS = -1
@@ -50,7 +50,7 @@ class Progress:
 
     def _count(self, name: str | None) -> None:
         """Take what Kvorum's own sink counts."""
-        rows = None if name is None or name.endswith(DEAD_LETTERS) else counted.rows(name)
+        rows = None if name is None or name.endswith(DEAD_LETTERS) else rows_written.get(name)
         if rows is not None:
             self.records_out = rows
 

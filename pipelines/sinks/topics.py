@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from kvorum.pipelines.bridge.sink import Delivery, stream_writer
+from kvorum.pipelines.bridge.sink import stream_writer
 from kvorum.pipelines.plugins import Context
 from kvorum.pipelines.sinks.writing import started
 from kvorum.pipelines.sources.options import TopicOptions
@@ -46,7 +46,7 @@ class TopicsSink:
         stream = stream_writer(
             rows,
             given,
-            delivery=Delivery(context.delivery),
+            delivery=context.delivery,
             query=context.name,
             checkpoint=context.checkpoint,
             arrange=in_order if options.ordered else None,
