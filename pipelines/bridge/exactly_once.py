@@ -30,7 +30,7 @@ from pyspark.sql.functions import spark_partition_id
 from kvorum.pipelines.bridge import client
 from kvorum.pipelines.bridge.columns import WRITTEN
 from kvorum.pipelines.bridge.layout import Undetermined, layout_of
-from kvorum.pipelines.bridge.ledger import Folder, Ledger, Manifest
+from kvorum.pipelines.bridge.ledger import FOLDER, Folder, Ledger, Manifest
 from kvorum.pipelines.bridge.lookup import REQUEST_SECONDS, Lookup, TopicMissing
 from kvorum.pipelines.bridge.marks import MARKS_TOPIC, NEVER, Mark, MarkError, MarksMissing, Places
 from kvorum.pipelines.bridge.options import WriteOptions
@@ -61,11 +61,12 @@ class ExactlyOnce:
 
     ledger: Ledger  # from the start on
 
-    def __init__(self, options: WriteOptions, *, query: str, checkpoint: str) -> None:
+    def __init__(self, options: WriteOptions, *, query: str, checkpoint: str, folder: str = FOLDER) -> None:
         """Keep the options. Raises OptionError for a name that is not unique enough."""
         self.options = options
         self.query = query
         self.checkpoint = checkpoint
+        self.folder = folder
         self.lock = threading.Lock()  # a micro-batch, and refreshing its marks, one at a time
         self.places = Places(query=query, span=1)  # the span of the marks from the start on
         self.prepared = 0
@@ -74,8 +75,8 @@ class ExactlyOnce:
 
     def check(self, spark: SparkSession) -> None:
         """Raise MarkError if the marks do not belong to the checkpoint. Nothing is written or fenced."""
-        if Folder(spark, self.checkpoint).read("lineage") is not None:
-            self._marks(Ledger(spark, self.checkpoint))
+        if Folder(spark, self.checkpoint, self.folder).read("lineage") is not None:
+            self._marks(Ledger(spark, self.checkpoint, self.folder))
 
     def write(self, frame: DataFrame, batch_id: int) -> int:
         """Write one micro-batch: the function for foreachBatch. Returns the number of its rows."""
@@ -98,7 +99,7 @@ class ExactlyOnce:
 
     def _start(self, spark: SparkSession, batch_id: int) -> None:
         """At the first micro-batch: check the marks, and refresh them now and while the query runs."""
-        self.ledger = Ledger(spark, self.checkpoint)
+        self.ledger = Ledger(spark, self.checkpoint, self.folder)
         found = self._marks(self.ledger)
         if not found:
             self.places = self._new_places()
@@ -171,7 +172,7 @@ class ExactlyOnce:
         if read_marks(self.options.settings, self.places, [0])[0] is not None:
             raise MarkError(
                 f"query {self.query}: marks exist, but checkpoint {self.checkpoint} does not know of them. Restore its"
-                " folder kvorum-sink, or use a new checkpoint; option marksMissing=renew skips this check."
+                f" folder {self.folder}, or use a new checkpoint; option marksMissing=renew skips this check."
             )
 
     def _planned(self, frame: DataFrame, batch_id: int) -> Manifest:

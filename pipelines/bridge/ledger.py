@@ -79,9 +79,9 @@ class Folder:
 class Ledger(Folder):
     """The sink's folder of one query. Opening it reads the lineage, or creates it."""
 
-    def __init__(self, spark: SparkSession, checkpoint: str) -> None:
+    def __init__(self, spark: SparkSession, checkpoint: str, name: str = FOLDER) -> None:
         """Read the lineage, or create it."""
-        super().__init__(spark, checkpoint)
+        super().__init__(spark, checkpoint, name)
         lineage = self.read("lineage")
         self.lineage = uuid.uuid4().hex if lineage is None else lineage
         if lineage is None:

@@ -15,6 +15,7 @@ from kvorum.pipelines.bridge import options, producer
 from kvorum.pipelines.bridge.client import OptionError
 from kvorum.pipelines.bridge.columns import check_written
 from kvorum.pipelines.bridge.exactly_once import ExactlyOnce, written_columns
+from kvorum.pipelines.bridge.ledger import FOLDER
 from kvorum.pipelines.bridge.options import WriteOptions
 from kvorum.pipelines.plugins import Delivery
 
@@ -49,18 +50,20 @@ def batch_writer(
     delivery: Delivery,
     query: str,
     checkpoint: str,
+    folder: str = FOLDER,
     arrange: Callable[[DataFrame], DataFrame] | None = None,
 ) -> Callable[[DataFrame, int], None]:
     """Return the function that writes the micro-batches of a stream; arguments and errors as of stream_writer.
 
-    A stream may write other frames as well by calling it from its own foreachBatch, with the stream's checkpoint.
+    A stream may write several frames by calling such functions from its own foreachBatch, with the stream's checkpoint:
+    each has its own query name and its own folder in the checkpoint.
     """
     write_options = options.writing(sink_options)
     check_written(frame.schema, write_options.topic)
     producer.check(write_options)
     sink = None
     if delivery == "exactly_once":
-        sink = ExactlyOnce(write_options, query=query, checkpoint=checkpoint)
+        sink = ExactlyOnce(write_options, query=query, checkpoint=checkpoint, folder=folder)
         sink.check(frame.sparkSession)
 
     def write(rows: DataFrame, batch_id: int) -> None:
