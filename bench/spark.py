@@ -29,7 +29,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from bench.systems import Kvorum
 from kvorum.pipelines.bridge import register
-from kvorum.pipelines.bridge.sink import Delivery, stream_writer, write_batch
+from kvorum.pipelines.bridge.sink import stream_writer, write_batch
+from kvorum.pipelines.plugins import Delivery
 from kvorum.pipelines.run.compile import context_of, loaded, start, validate
 from kvorum.pipelines.session.build import ROCKSDB
 from kvorum.pipelines.session.connector import jars_of
@@ -110,7 +111,7 @@ class Bench:
         began = time.perf_counter()
         rows = self.load(connector).select("key", "value")
         if connector == OURS:
-            write_batch(rows, target, delivery=Delivery.AT_LEAST_ONCE, query="copy", batch_id=0)
+            write_batch(rows, target, delivery="at_least_once", query="copy", batch_id=0)
         else:
             rows.write.format(connector).mode("append").options(**target).save()
         return time.perf_counter() - began
@@ -121,7 +122,7 @@ class Bench:
 
     def exactly_once(self, _: str) -> float:
         """Return the seconds of the same, exactly once."""
-        return self.timed(self.query(OURS, self.input, self.topic(), Delivery.EXACTLY_ONCE, available=True))
+        return self.timed(self.query(OURS, self.input, self.topic(), "exactly_once", available=True))
 
     def timed(self, start: Callable[[], StreamingQuery]) -> float:
         """Return how long a query takes to its end."""
@@ -134,7 +135,7 @@ class Bench:
         connector: str,
         source: str,
         target: str,
-        delivery: Delivery = Delivery.AT_LEAST_ONCE,
+        delivery: Delivery = "at_least_once",
         *,
         available: bool = False,
         realtime: str | None = None,
@@ -203,7 +204,7 @@ class Bench:
         assert self.spark.read.parquet(str(path)).count() == self.options.records
         return seconds, cpu
 
-    def latency(self, connector: str, delivery: Delivery = Delivery.AT_LEAST_ONCE, realtime: str | None = None) -> str:
+    def latency(self, connector: str, delivery: Delivery = "at_least_once", realtime: str | None = None) -> str:
         """Return p50 and p99 of a stream, for people to read."""
         source, target = self.topic(SLOW), self.topic(SLOW, **{"message.timestamp.type": "LogAppendTime"})
         query = self.query(connector, source, target, delivery, realtime=realtime)()
@@ -379,7 +380,7 @@ def show_latencies(bench: Bench) -> None:
     """Print a line each for the triggers and deliveries there are."""
     for number in range(min(2, bench.options.rounds)):
         print(f"latency {number}: kvorum, at least once: {bench.latency(OURS)}", flush=True)
-        print(f"latency {number}: kvorum, exactly once: {bench.latency(OURS, Delivery.EXACTLY_ONCE)}", flush=True)
+        print(f"latency {number}: kvorum, exactly once: {bench.latency(OURS, 'exactly_once')}", flush=True)
         if bench.options.jars:
             print(f"latency {number}: kafka: {bench.latency(SPARKS)}", flush=True)
             print(

@@ -16,7 +16,7 @@ COMMANDS = {
     "offsets": ("cli.pipelines_manage:offsets", "Show how far a pipeline has read."),
     "logs": ("cli.pipelines_manage:logs", "Show the log of a pipeline's process."),
     "connect": ("pipelines.connect.command:connect", "Connect's REST interface, and the process that keeps pipelines."),
-    "mirror": ("pipelines.mirror.command:mirror", "Copy topics of one cluster to another, and groups with them."),
+    "mirror": ("pipelines.mirror.run:command", "Copy topics of one cluster to another, and groups with them."),
     "plugins": ("cli.pipelines_run:plugins", "List sources, sinks and what packages add to them."),
     "package": ("cli.pipelines_run:package", "Write the zip that spark-submit wants as --py-files."),
     "doctor": ("cli.pipelines_run:doctor", "Check the requirements of pipelines."),

@@ -24,32 +24,15 @@ RENAMED = {
 }
 # Settings of the Java clients without an effect here.
 WITHOUT_COUNTERPART = {
-    "auto.include.jmx.reporter",
-    "default.api.timeout.ms",
-    "exclude.internal.topics",
-    "max.block.ms",
-    "max.poll.records",
-    "metric.reporters",
-    "metrics.num.samples",
-    "metrics.recording.level",
-    "metrics.sample.window.ms",
-    "ssl.truststore.type",
+    *("auto.include.jmx.reporter", "metric.reporters", "metrics.num.samples", "metrics.recording.level"),
+    *("metrics.sample.window.ms", "default.api.timeout.ms", "max.block.ms", "max.poll.records"),
+    *("exclude.internal.topics", "ssl.truststore.type"),
 }
 # Set by the source and the sink, whose guarantees depend on the values.
 OURS = {
-    "auto.offset.reset",
-    "delivery.report.only.error",
-    "enable.auto.commit",
-    "enable.auto.offset.store",
-    "enable.partition.eof",
-    "interceptor.classes",
-    "key.deserializer",
-    "key.serializer",
-    "partitioner",
-    "partitioner.class",
-    "transactional.id",
-    "value.deserializer",
-    "value.serializer",
+    *("auto.offset.reset", "enable.auto.commit", "enable.auto.offset.store", "enable.partition.eof"),
+    *("delivery.report.only.error", "interceptor.classes", "partitioner", "partitioner.class", "transactional.id"),
+    *("key.deserializer", "key.serializer", "value.deserializer", "value.serializer"),
 }
 # A producer logs a warning for settings of consumers, and the other way round.
 OF_CONSUMERS = re.compile(
@@ -63,30 +46,17 @@ JAAS = re.compile(r"(username|password)\s*=\s*\"((?:[^\"\\]|\\.)*)\"")
 
 # Temporary: a leader or a coordinator moves, a broker restarts.
 PASSING = {
-    KafkaError._ALL_BROKERS_DOWN,
-    KafkaError._RESOLVE,
-    KafkaError._TIMED_OUT,
-    KafkaError._TIMED_OUT_QUEUE,
-    KafkaError._TRANSPORT,
-    KafkaError._WAIT_CACHE,
-    KafkaError._WAIT_COORD,
-    KafkaError.BROKER_NOT_AVAILABLE,
-    KafkaError.CONCURRENT_TRANSACTIONS,
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.FENCED_LEADER_EPOCH,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.NETWORK_EXCEPTION,
-    KafkaError.NOT_COORDINATOR,
-    KafkaError.NOT_ENOUGH_REPLICAS,
-    KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.OFFSET_NOT_AVAILABLE,
-    KafkaError.REPLICA_NOT_AVAILABLE,
-    KafkaError.REQUEST_TIMED_OUT,
-    KafkaError.UNKNOWN_LEADER_EPOCH,
-    KafkaError.UNSTABLE_OFFSET_COMMIT,
+    *(KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE, KafkaError._TRANSPORT, KafkaError.NETWORK_EXCEPTION),
+    *(KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE, KafkaError.REQUEST_TIMED_OUT),
+    *(KafkaError._WAIT_CACHE, KafkaError._WAIT_COORD, KafkaError.CONCURRENT_TRANSACTIONS),
+    *(KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR),
+    *(KafkaError.BROKER_NOT_AVAILABLE, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION),
+    *(KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.REPLICA_NOT_AVAILABLE),
+    *(KafkaError.NOT_ENOUGH_REPLICAS, KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND),
+    *(KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.UNSTABLE_OFFSET_COMMIT),
 }
+# A later client with the same transactional id has taken over.
+FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
 
 
 class OptionError(ValueError):
@@ -94,8 +64,9 @@ class OptionError(ValueError):
 
 
 def is_passing(error: KafkaError) -> bool:
-    """Return whether an error is temporary."""
-    return not error.fatal() and (error.retriable() or error.code() in PASSING)
+    """Return whether an error is temporary, so that the same call may succeed later."""
+    is_final = error.fatal() or error.txn_requires_abort()
+    return not is_final and (error.retriable() or error.code() in PASSING)
 
 
 def error_of(exception: confluent_kafka.KafkaException) -> KafkaError:

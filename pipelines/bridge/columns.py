@@ -1,22 +1,18 @@
 """Records as Arrow columns: when read those of Spark's Kafka source, when written those of its sink and a timestamp."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import repeat
+from itertools import islice, repeat
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import Message
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
     DataType,
     IntegerType,
-    LongType,
     StringType,
-    StructField,
     StructType,
     TimestampNTZType,
     TimestampType,
@@ -24,19 +20,10 @@ from pyspark.sql.types import (
 
 from kvorum.pipelines.bridge.client import OptionError
 from kvorum.pipelines.bridge.offsets import OffsetRange
+from kvorum.pipelines.frames import COLUMNS, HEADERS_TYPE
 
 Header = tuple[str, bytes | None]
 
-HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
-READ = (
-    ("key", BinaryType()),
-    ("value", BinaryType()),
-    ("topic", StringType()),
-    ("partition", IntegerType()),
-    ("offset", LongType()),
-    ("timestamp", TimestampType()),
-    ("timestampType", IntegerType()),
-)
 # Types of the columns that are written. Other columns are ignored.
 WRITTEN: dict[str, tuple[type[DataType], ...]] = {
     "key": (BinaryType, StringType),
@@ -52,13 +39,11 @@ NOW = 0  # for librdkafka: the time of producing
 
 def read_schema(include_headers: bool) -> StructType:
     """Return the columns that are read."""
-    fields = [StructField(name, kind) for name, kind in READ]
-    return StructType([*fields, StructField("headers", HEADERS)] if include_headers else fields)
-
-
-def arrow_schema(include_headers: bool) -> pa.Schema:
-    """Return the same as an Arrow schema."""
-    return to_arrow_schema(read_schema(include_headers), timezone="UTC")
+    schema = StructType()
+    for name, kind in COLUMNS.items():
+        if include_headers or name != "headers":
+            schema.add(name, kind)
+    return schema
 
 
 def record_batch(messages: list[Message], offsets: list[int], source: OffsetRange, schema: pa.Schema) -> pa.RecordBatch:
@@ -92,112 +77,67 @@ def check_written(schema: StructType, topic: str | None) -> None:
     if topic is None and "topic" not in kinds:
         raise OptionError("no topic: set option topic, or give the frame a column topic")
     for name, allowed in WRITTEN.items():
-        if name in kinds and not isinstance(kinds[name], allowed):
-            words = " or ".join(kind().simpleString() for kind in allowed if kind is not ArrayType)
-            expected = words or HEADERS.simpleString()
-            raise OptionError(f"column {name} must be {expected}, found {kinds[name].simpleString()}")
-    if "headers" in kinds and not are_headers(kinds["headers"]):
-        raise OptionError(f"column headers must be {HEADERS.simpleString()}, found {kinds['headers'].simpleString()}")
+        kind = kinds.get(name)
+        if kind is not None and (not isinstance(kind, allowed) or (name == "headers" and not _are_headers(kind))):
+            simple = " or ".join(each().simpleString() for each in allowed if each is not ArrayType)
+            expected = simple or HEADERS_TYPE.simpleString()
+            raise OptionError(f"column {name} must be {expected}, found {kind.simpleString()}")
 
 
-def are_headers(kind: DataType) -> bool:
+def _are_headers(kind: DataType) -> bool:
     """Return whether a type is that of headers, with values as bytes or text."""
-    if not isinstance(kind, ArrayType) or not isinstance(kind.elementType, StructType):
-        return False
-    fields = [(field.name, type(field.dataType)) for field in kind.elementType.fields]
+    element = kind.elementType if isinstance(kind, ArrayType) else None
+    fields = [(field.name, type(field.dataType)) for field in element] if isinstance(element, StructType) else []
     return fields in ([("key", StringType), ("value", BinaryType)], [("key", StringType), ("value", StringType)])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outgoing:
-    """The rows of one Arrow batch by column. None: a column that is missing, or null in all rows."""
+def outgoing(batch: pa.RecordBatch, topic: str | None) -> tuple[Iterator[tuple[Any, ...]], bool]:
+    """Return the rows of a batch, and whether none of them has a timestamp or headers.
 
-    keys: list[bytes | None] | None
-    values: list[bytes | None]
-    topics: list[str] | None
-    partitions: list[int] | None
-    timestamps_ms: list[int] | None
-    headers: list[list[Header] | None] | None
-
-    def rows(self, topic: str | None) -> Iterator[tuple[Any, ...]]:
-        """Iterate over (topic, value, key, partition, timestamp, headers)."""
-        return zip(
-            repeat(topic) if topic is not None else self.topics or (),
-            self.values,
-            self.keys or repeat(None),
-            self.partitions or repeat(UNASSIGNED),
-            self.timestamps_ms or repeat(NOW),
-            self.headers or repeat(None),
-            strict=False,
-        )
-
-
-def outgoing(batch: pa.RecordBatch, topic: str | None) -> Outgoing:
-    """Return the columns of a batch that are written. Raises OptionError for a row without a topic."""
-    topics: list[Any] | None = None
-    if topic is None:
-        column = batch.column("topic")
-        if column.null_count:
-            raise OptionError("a row has no topic: fill column topic, or set option topic")
-        topics = column.to_pylist()
-    return Outgoing(
-        keys=binary(batch, "key"),
-        values=binary(batch, "value") or [None] * batch.num_rows,
-        topics=topics,
-        partitions=filled(batch, "partition", UNASSIGNED),
-        timestamps_ms=timestamps(batch),
-        headers=headers(batch),
+    A row is (topic, value, key, partition, timestamp in ms, headers). Raises OptionError for a row without a topic.
+    """
+    if topic is None and batch.column("topic").null_count:
+        raise OptionError("a row has no topic: fill column topic, or set option topic")
+    partitions, timestamps, headers = (_present(batch, name) for name in ("partition", "timestamp", "headers"))
+    rows = zip(
+        repeat(topic) if topic is not None else batch.column("topic").to_pylist(),
+        _binary(batch, "value"),
+        _binary(batch, "key"),
+        repeat(UNASSIGNED) if partitions is None else partitions.fill_null(UNASSIGNED).to_pylist(),
+        repeat(NOW) if timestamps is None else _millis(timestamps),
+        repeat(None) if headers is None else _headers(headers),
+        strict=False,
     )
+    return rows, timestamps is None and headers is None
 
 
-def present(batch: pa.RecordBatch, name: str) -> Any:
+def _present(batch: pa.RecordBatch, name: str) -> Any:
     """Return a column (an Arrow array), or None if it is missing or null in all rows."""
-    if name not in batch.schema.names:
-        return None
-    column = batch.column(name)
-    return None if column.null_count == len(column) else column
+    column = batch.column(name) if name in batch.schema.names else None
+    return None if column is None or column.null_count == len(column) else column
 
 
-def binary(batch: pa.RecordBatch, name: str) -> list[bytes | None] | None:
+def _binary(batch: pa.RecordBatch, name: str) -> list[bytes | None]:
     """Return a column of text or bytes as bytes."""
-    column = present(batch, name)
+    column = _present(batch, name)
     if column is None:
-        return None
-    if pa.types.is_string(column.type):
-        column = column.cast(pa.binary())
-    elif pa.types.is_large_string(column.type):
-        column = column.cast(pa.large_binary())
+        return [None] * batch.num_rows
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        column = column.cast(pa.binary() if pa.types.is_string(column.type) else pa.large_binary())
     values: list[bytes | None] = column.to_pylist()
     return values
 
 
-def filled(batch: pa.RecordBatch, name: str, default: int) -> list[int] | None:
-    """Return a column of numbers, with nulls replaced."""
-    column = present(batch, name)
-    return None if column is None else column.fill_null(default).to_pylist()
-
-
-def timestamps(batch: pa.RecordBatch) -> list[int] | None:
-    """Return the column timestamp in milliseconds, rounded down; nulls are the time of producing."""
-    column = present(batch, "timestamp")
-    if column is None:
-        return None
+def _millis(column: Any) -> list[int]:
+    """Return timestamps in milliseconds, rounded down; nulls are the time of producing."""
     micros = column.cast(pa.timestamp("us")).cast(pa.int64())
     millis = pc.cast(pc.floor(pc.divide(micros.cast(pa.float64()), 1000.0)), pa.int64())
     numbers: list[Any] = millis.fill_null(NOW).to_pylist()
     return numbers
 
 
-def headers(batch: pa.RecordBatch) -> list[list[Header] | None] | None:
+def _headers(column: Any) -> list[list[Header] | None]:
     """Return each row's headers, None for a row without."""
-    column = present(batch, "headers")
-    if column is None:
-        return None
     keys, values = column.flatten().flatten()
-    pairs: list[Header] = list(zip(keys.to_pylist(), values.to_pylist(), strict=True))
-    rows: list[list[Header] | None] = []
-    position = 0
-    for count in column.value_lengths().fill_null(0).to_pylist():
-        rows.append(pairs[position : position + count] if count else None)
-        position += count
-    return rows
+    pairs: Iterator[Header] = zip(keys.to_pylist(), values.to_pylist(), strict=True)
+    return [list(islice(pairs, count)) or None for count in column.value_lengths().fill_null(0).to_pylist()]

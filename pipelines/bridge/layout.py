@@ -11,7 +11,6 @@ import hashlib
 import pickle
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -26,36 +25,24 @@ OF_SPARKS_CONNECTOR = "KafkaBatchInputPartition"
 OF_PYTHON = {"PythonInputPartition", "PythonStreamingInputPartition"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
-    """Distribution of a frame's rows over tasks."""
-
-    tasks: int
-    fingerprint: str | None  # of all input ranges; None if another run may distribute rows differently
-    reason: str  # why it may
-
-
 class Undetermined(Exception):
     """Another run may distribute the rows differently; the message says why."""
 
 
-def layout_of(frame: DataFrame) -> Layout:
-    """Return the layout of a frame's plan. Cost: the splits of its sources are planned; some JVM calls per task."""
+def layout_of(frame: DataFrame) -> tuple[int, str]:
+    """Return the number of tasks of a frame's plan, and a fingerprint of all their input ranges.
+
+    Cost: the splits of the sources are planned; some JVM calls per task. Raises: Undetermined.
+    """
     execution: Any = frame._jdf.queryExecution()
     if SHUFFLE.search(execution.executedPlan().toString()):
-        return Layout(tasks=0, fingerprint=None, reason="the plan has a shuffle")
+        raise Undetermined("the plan has a shuffle")
     rdd = execution.toRdd()
-    tasks = int(rdd.getNumPartitions())
-    digest = hashlib.sha256()
-    try:
-        for part in parts(rdd):
-            digest.update(part.encode() + b"\n")
-    except Undetermined as why:
-        return Layout(tasks=tasks, fingerprint=None, reason=str(why))
-    return Layout(tasks=tasks, fingerprint=digest.hexdigest()[:16], reason="")
+    text = "".join(f"{part}\n" for part in _parts(rdd))
+    return int(rdd.getNumPartitions()), hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def parts(rdd: Any) -> Iterator[str]:
+def _parts(rdd: Any) -> Iterator[str]:
     """Iterate over the steps and input ranges that determine the rows of each partition. Raises Undetermined."""
     kind = str(rdd.getClass().getSimpleName())
     if kind == "DataSourceRDD":
@@ -72,7 +59,7 @@ def parts(rdd: Any) -> Iterator[str]:
         if "Shuffle" in dependency.getClass().getSimpleName():
             raise Undetermined("the plan has a shuffle")
         yield f"{kind} {number}"
-        yield from parts(dependency.rdd())
+        yield from _parts(dependency.rdd())
 
 
 def source_range(partition: Any) -> str:

@@ -15,8 +15,6 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from kvorum.pipelines.bridge.marks import Places
-
 FOLDER = "kvorum-sink"
 BATCHES_KEPT = 3  # only the last can be replayed; the others are for inspection
 
@@ -36,20 +34,17 @@ class Folder:
 
     def __init__(self, spark: SparkSession, checkpoint: str, name: str = FOLDER) -> None:
         """Open the file system of the checkpoint."""
-        gateway = spark.sparkContext._gateway
-        assert gateway is not None and spark._jvm is not None, "a driver has a gateway"
         self.jvm: Any = spark._jvm
-        self.root = f"{checkpoint.rstrip('/')}/{name}"
         self.checkpoint = checkpoint.rstrip("/")
-        self.files: Any = self.path(checkpoint).getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+        self.root = f"{self.checkpoint}/{name}"
+        self.files: Any = self._path(checkpoint).getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
 
-    def path(self, name: str) -> Any:
-        """Return a path for the file system."""
+    def _path(self, name: str) -> Any:
         return self.jvm.org.apache.hadoop.fs.Path(name)
 
     def read(self, name: str) -> str | None:
         """Return a file's text, or None without the file."""
-        path = self.path(f"{self.root}/{name}")
+        path = self._path(f"{self.root}/{name}")
         if not self.files.exists(path):
             return None
         stream = self.files.open(path)
@@ -60,21 +55,17 @@ class Folder:
 
     def write(self, name: str, text: str) -> None:
         """Write a new file atomically."""
-        path = self.path(f"{self.root}/{name}")
-        draft = self.path(f"{path.getParent().toString()}/.{path.getName()}.{uuid.uuid4().hex}")
+        path = self._path(f"{self.root}/{name}")
+        draft = self._path(f"{path.getParent().toString()}/.{path.getName()}.{uuid.uuid4().hex}")
         stream = self.files.create(draft)
         stream.write(text.encode())
         stream.close()
         if not self.files.rename(draft, path):
             raise OSError(f"{path} was not written")
 
-    def names(self, folder: str) -> list[str]:
-        """Return the files in a subfolder, without hidden ones."""
-        return self.listed(f"{self.root}/{folder}")
-
     def listed(self, folder: str) -> list[str]:
-        """Return the files in any folder, without hidden ones."""
-        path = self.path(folder)
+        """Return the files in any folder, sorted, without hidden ones."""
+        path = self._path(folder)
         if not self.files.exists(path):
             return []
         names = [str(status.getPath().getName()) for status in self.files.listStatus(path)]
@@ -82,54 +73,48 @@ class Folder:
 
     def remove(self, name: str) -> None:
         """Remove a file or a folder, if it exists."""
-        self.files.delete(self.path(f"{self.root}/{name}"), True)
+        self.files.delete(self._path(f"{self.root}/{name}"), True)
 
 
-class Ledger:
-    """Reads and writes the sink's files of one query."""
+class Ledger(Folder):
+    """The sink's folder of one query. Opening it reads the lineage, or creates it."""
 
-    def __init__(self, folder: Folder) -> None:
+    def __init__(self, spark: SparkSession, checkpoint: str, name: str = FOLDER) -> None:
         """Read the lineage, or create it."""
-        self.folder = folder
-        lineage = folder.read("lineage")
+        super().__init__(spark, checkpoint, name)
+        lineage = self.read("lineage")
+        self.lineage = uuid.uuid4().hex if lineage is None else lineage
         if lineage is None:
-            lineage = uuid.uuid4().hex
-            folder.write("lineage", lineage)
-        self.lineage = lineage
+            self.write("lineage", self.lineage)
 
     def prepared(self) -> tuple[int, int]:
         """Return the number of tasks with marks, and their span. (0, 0) before the first."""
-        counts = [int(name) for name in self.folder.names("prepared")]
-        text = self.folder.read(f"prepared/{max(counts)}") if counts else None
-        return (0, 0) if text is None else (max(counts), int(json.loads(text)["span"]))
+        tasks = max(map(int, self.listed(f"{self.root}/prepared")), default=0)
+        text = self.read(f"prepared/{tasks}")
+        return (0, 0) if text is None else (tasks, int(json.loads(text)["span"]))
 
-    def write_prepared(self, tasks: int, places: Places) -> None:
+    def write_prepared(self, tasks: int, span: int) -> None:
         """Record that the first `tasks` tasks have marks."""
-        self.folder.write(f"prepared/{tasks}", json.dumps({"span": places.span}))
+        self.write(f"prepared/{tasks}", json.dumps({"span": span}))
 
     def manifest(self, batch_id: int) -> Manifest | None:
         """Return the manifest of a micro-batch; None: none of its tasks has run."""
-        text = self.folder.read(f"batches/{batch_id}")
+        text = self.read(f"batches/{batch_id}")
         return None if text is None else Manifest(**json.loads(text))
 
     def write_manifest(self, manifest: Manifest) -> None:
         """Write the manifest of a micro-batch. Its tasks may run afterwards."""
-        self.folder.write(f"batches/{manifest.batch_id}", json.dumps(asdict(manifest)))
+        self.write(f"batches/{manifest.batch_id}", json.dumps(asdict(manifest)))
 
     def committed(self) -> int | None:
         """Return the last micro-batch that Spark has committed."""
-        names = [name for name in self.folder.listed(f"{self.folder.checkpoint}/commits") if name.isdecimal()]
-        return max(map(int, names), default=None)
-
-    def staging(self, batch_id: int) -> str:
-        """Return a new folder for a micro-batch's rows."""
-        return f"{self.folder.root}/rows/{batch_id}-{uuid.uuid4().hex[:8]}"
+        return max((int(name) for name in self.listed(f"{self.checkpoint}/commits") if name.isdecimal()), default=None)
 
     def forget_before(self, batch_id: int) -> None:
         """Remove the files of earlier micro-batches, which are never replayed."""
-        for name in self.folder.names("rows"):
+        for name in self.listed(f"{self.root}/rows"):
             if int(name.partition("-")[0]) < batch_id:
-                self.folder.remove(f"rows/{name}")
-        for name in self.folder.names("batches"):
+                self.remove(f"rows/{name}")
+        for name in self.listed(f"{self.root}/batches"):
             if int(name) < batch_id - BATCHES_KEPT:
-                self.folder.remove(f"batches/{name}")
+                self.remove(f"batches/{name}")

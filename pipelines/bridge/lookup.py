@@ -7,7 +7,11 @@ from typing import TypeVar
 
 import confluent_kafka
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # documented, not in __all__
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented, not in __all__
+    AdminClient,
+    OffsetSpec,
+    TopicMetadata,
+)
 
 from kvorum.pipelines.bridge import client
 from kvorum.pipelines.bridge.client import OptionError
@@ -17,11 +21,11 @@ from kvorum.pipelines.faults import meant
 
 REQUEST_SECONDS = 15.0
 RETRY_SECONDS = 60.0  # an election takes seconds
-RETRY_PAUSE_SECONDS = 0.2
+RETRY_PAUSE_SECONDS = 0.1
 NEW_TOPIC_SECONDS = 10.0  # a partition's leader may receive the metadata later than the broker that named it
 INTERNAL = {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"}
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
 class TopicMissing(RuntimeError):
@@ -42,18 +46,16 @@ class Lookup:
         """Return the existing partitions, sorted. Raises TopicMissing for a name without a topic if it `must_exist`."""
         if topics.pattern is not None:
             pattern = re.compile(topics.pattern)
-            found = retried(lambda: self.admin.list_topics(timeout=REQUEST_SECONDS)).topics
-            chosen = [name for name in found if name not in INTERNAL and pattern.fullmatch(name)]
+            found = {name: each for name, each in self.topics().items() if pattern.fullmatch(name)}
+            chosen = {*found} - INTERNAL
             return sorted(TopicPartition(name, number) for name in chosen for number in found[name].partitions)
-        names = topics.names or sorted({where.topic for where in topics.assigned})
         present: list[TopicPartition] = []
-        for name in names:
+        for name in topics.names or sorted({where.topic for where in topics.assigned}):
             try:
                 present += self.of_topic(name)
             except TopicMissing as error:
                 if must_exist:
-                    there = retried(lambda: self.admin.list_topics(timeout=REQUEST_SECONDS)).topics
-                    raise TopicMissing(f"{error}{meant(name, set(there) - INTERNAL)}") from None
+                    raise TopicMissing(f"{error}{meant(name, {*self.topics()} - INTERNAL)}") from None
         if not topics.assigned:
             return sorted(present)
         missing = set(topics.assigned) - set(present)
@@ -61,52 +63,54 @@ class Lookup:
             raise TopicMissing(f"partitions of option assign do not exist: {named(sorted(missing))}")
         return sorted(set(topics.assigned) - missing)
 
-    def of_topic(self, topic: str) -> list[TopicPartition]:
-        """Return the partitions of one topic."""
+    def topics(self) -> dict[str, TopicMetadata]:
+        """Return the metadata of all topics by name."""
+        return retried(lambda: self.admin.list_topics(timeout=REQUEST_SECONDS)).topics
 
-        def ask() -> list[TopicPartition]:
+    def of_topic(self, topic: str) -> list[TopicPartition]:
+        """Return the partitions of one topic. Raises TopicMissing."""
+
+        def describe() -> list[TopicPartition]:
             future = self.admin.describe_topics(TopicCollection([topic]), request_timeout=REQUEST_SECONDS)[topic]
             return [TopicPartition(topic, partition.id) for partition in future.result().partitions]
 
         try:
-            return retried(ask)
+            return retried(describe)
         except KafkaException as error:
             if client.error_of(error).code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise TopicMissing(f"topic {topic} does not exist") from None
             raise
 
-    def ask(self, wanted: dict[TopicPartition, OffsetSpec], *, is_read_committed: bool) -> Offsets:
+    def list_offsets(self, wanted: dict[TopicPartition, OffsetSpec], *, is_read_committed: bool) -> Offsets:
         """Return one offset per partition; -1 without a record at or after a timestamp.
 
         With read_committed a partition ends at its last stable offset.
         """
         level = IsolationLevel.READ_COMMITTED if is_read_committed else IsolationLevel.READ_UNCOMMITTED
-        answers: Offsets = {}
+        offsets: Offsets = {}
 
-        def ask_for_the_rest() -> None:
+        def list_the_rest() -> None:
             specs = {
-                confluent_kafka.TopicPartition(where.topic, where.partition): spec
-                for where, spec in wanted.items()
-                if where not in answers
+                confluent_kafka.TopicPartition(*each): spec for each, spec in wanted.items() if each not in offsets
             }
             futures = self.admin.list_offsets(specs, isolation_level=level, request_timeout=REQUEST_SECONDS)
             failed: KafkaException | None = None
-            for place, future in futures.items():
+            for part, future in futures.items():
                 try:
-                    answers[TopicPartition(place.topic, place.partition)] = future.result().offset
+                    offsets[TopicPartition(part.topic, part.partition)] = future.result().offset
                 except KafkaException as error:
                     failed = error
             if failed is not None:
                 raise failed
 
         if wanted:
-            retried(ask_for_the_rest, unknown_seconds=NEW_TOPIC_SECONDS)
-        return answers
+            retried(list_the_rest, unknown_seconds=NEW_TOPIC_SECONDS)
+        return offsets
 
     def everywhere(self, partitions: Iterable[TopicPartition], what: int, *, is_read_committed: bool) -> Offsets:
         """Return the first offsets (EARLIEST) or the end offsets (LATEST) of partitions."""
         spec = OffsetSpec.earliest() if what == EARLIEST else OffsetSpec.latest()  # type: ignore[no-untyped-call]
-        return self.ask(dict.fromkeys(partitions, spec), is_read_committed=is_read_committed)
+        return self.list_offsets(dict.fromkeys(partitions, spec), is_read_committed=is_read_committed)
 
     def resolve(self, position: Position, partitions: list[TopicPartition], options: ReadOptions) -> Offsets:
         """Return a position as one offset per partition.
@@ -123,14 +127,13 @@ class Lookup:
                 open_ones = [where for where, offset in position.offsets.items() if offset == word]
                 found |= self.everywhere(open_ones, word, is_read_committed=committed)
             return found
-        assert position.timestamps_ms is not None, "a position has one of three forms"
-        if isinstance(position.timestamps_ms, int):
-            times = dict.fromkeys(partitions, position.timestamps_ms)
-        else:
-            times = position.timestamps_ms
-            same_partitions(position.option, times, partitions)
+        times = position.timestamps_ms
+        assert times is not None, "a position has one of three forms"
+        if isinstance(times, int):
+            times = dict.fromkeys(partitions, times)
+        same_partitions(position.option, times, partitions)
         specs = {where: OffsetSpec.for_timestamp(time_ms) for where, time_ms in times.items()}
-        found = self.ask(specs, is_read_committed=committed)
+        found = self.list_offsets(specs, is_read_committed=committed)
         none_later = [where for where in sorted(found) if found[where] < 0]
         if none_later and not position.latest_if_none_later:
             raise OptionError(
@@ -149,19 +152,19 @@ def same_partitions(option: str, given: Offsets, partitions: list[TopicPartition
         raise OptionError(f"option {option} must contain exactly the partitions that are read; {'; '.join(text)}")
 
 
-def retried(ask: Callable[[], Answer], *, unknown_seconds: float = 0.0) -> Answer:
-    """Return the cluster's response; retriable errors are retried within a limit.
+def retried(call: Callable[[], Result], *, seconds: float = RETRY_SECONDS, unknown_seconds: float = 0.0) -> Result:
+    """Return the result of a request, which is repeated for some seconds after retriable errors.
 
-    `unknown_seconds`: how long an unknown topic may be a new one.
+    `unknown_seconds`: how long an unknown topic may be a new one. Raises: KafkaException for other errors.
     """
     began = time.monotonic()
     while True:
         try:
-            return ask()
+            return call()
         except KafkaException as exception:
             error, past = client.error_of(exception), time.monotonic() - began
             is_unknown = error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
-            limit = unknown_seconds if is_unknown else RETRY_SECONDS if client.is_passing(error) else 0.0
+            limit = unknown_seconds if is_unknown else seconds if client.is_passing(error) else 0.0
             if past >= limit:
                 raise
         time.sleep(RETRY_PAUSE_SECONDS)

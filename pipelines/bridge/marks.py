@@ -40,10 +40,6 @@ class Mark:
     lineage: str
     layout: str
 
-    def metadata(self) -> str:
-        """Return the metadata of the offset."""
-        return json.dumps({"lineage": self.lineage, "layout": self.layout}, separators=(",", ":"))
-
 
 def decode(offset: int, metadata: str | None) -> Mark | None:
     """Return a committed offset as a mark, or None without one. Raises MarkError for another application's offset."""
@@ -60,13 +56,13 @@ def decode(offset: int, metadata: str | None) -> Mark | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """Location of a query's marks."""
+    """Location of a query's marks. Raises OptionError for a name that is not a valid part of a group's name."""
 
     query: str
     span: int  # partitions of the marks topic
 
     def __post_init__(self) -> None:
-        """Raise OptionError for a name that is not a valid part of a group's name."""
+        """Check the name."""
         if not NAME.fullmatch(self.query):
             raise OptionError(f"the name of a query may contain letters, digits, '.', '_' and '-' only: {self.query!r}")
 
@@ -85,8 +81,8 @@ class Places:
 
     def committed(self, task: int, mark: Mark) -> confluent_kafka.TopicPartition:
         """Return a mark as an offset to commit."""
-        number, offset = self.partition(task), mark.batch_id + 1
-        return confluent_kafka.TopicPartition(MARKS_TOPIC, number, offset, metadata=mark.metadata())
+        metadata = json.dumps({"lineage": mark.lineage, "layout": mark.layout}, separators=(",", ":"))
+        return confluent_kafka.TopicPartition(MARKS_TOPIC, self.partition(task), mark.batch_id + 1, metadata=metadata)
 
     def by_group(self, tasks: Iterable[int]) -> dict[str, list[int]]:
         """Return {group: tasks}."""
@@ -96,37 +92,21 @@ class Places:
         return groups
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assignment:
-    """Common data of all tasks of one micro-batch."""
-
-    places: Places
-    batch_id: int
-    lineage: str
-    layout: str
-
-    def mark(self) -> Mark:
-        """Return the mark of a task that has written this micro-batch."""
-        return Mark(batch_id=self.batch_id, lineage=self.lineage, layout=self.layout)
-
-
-def is_written(mark: Mark | None, assignment: Assignment, task: int) -> bool:
-    """Return whether a task's rows are written. Raises MarkError if the mark does not decide it."""
-    who = f"query {assignment.places.query}, micro-batch {assignment.batch_id}, task {task}"
-    if mark is None:
-        raise MarksMissing(f"{who}: its mark is gone (offsets.retention.minutes?)")
-    if mark.lineage != assignment.lineage:
-        raise MarkError(f"{who}: another query with this name and another checkpoint wrote in the meantime")
-    if mark.batch_id > assignment.batch_id:
+def is_written(found: Mark | None, wanted: Mark, query: str, task: int) -> bool:
+    """Return whether a task has written the rows of mark `wanted`. Raises MarkError if `found` does not decide it."""
+    of = f"query {query}, micro-batch {wanted.batch_id}, task {task}"
+    if found is None:
+        raise MarksMissing(f"{of}: its mark is gone (offsets.retention.minutes?)")
+    if found.lineage != wanted.lineage:
+        raise MarkError(f"{of}: another query with this name and another checkpoint wrote in the meantime")
+    if found.batch_id > wanted.batch_id:
         raise MarkError(
-            f"{who}: micro-batch {mark.batch_id} is written already. Either this is a late attempt, or the"
+            f"{of}: micro-batch {found.batch_id} is written already. Either this is a late attempt, or the"
             " checkpoint was restored to an older state: use a new one."
         )
-    if mark.batch_id < assignment.batch_id:
-        return False
-    if mark.layout != assignment.layout:
+    if found.batch_id == wanted.batch_id and found.layout != wanted.layout:
         raise MarkError(
-            f"{who}: it is written already, but its rows were assigned to other tasks ({mark.layout}, now"
-            f" {assignment.layout}). Start once with the previous source options and cluster size."
+            f"{of}: it is written already, but its rows were assigned to other tasks ({found.layout}, now"
+            f" {wanted.layout}). Start once with the previous source options and cluster size."
         )
-    return True
+    return found.batch_id == wanted.batch_id

@@ -5,7 +5,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -52,8 +52,7 @@ class OffsetsLost(RuntimeError):
 def parse(name: str, text: str, *, lowest: int) -> Offsets:
     """Return the offsets of {"topic": {"partition": number}}. Raises OptionError; also for a number below `lowest`."""
     try:
-        read = json.loads(text)
-        offsets = from_json(read)
+        offsets = from_json(json.loads(text))
     except (ValueError, TypeError, AttributeError) as error:
         raise OptionError(f'option {name}: expected {{"topic": {{"0": 23}}}}, found {text!r} ({error})') from None
     for where, offset in offsets.items():
@@ -65,12 +64,10 @@ def parse(name: str, text: str, *, lowest: int) -> Offsets:
 def parse_assignment(text: str) -> tuple[TopicPartition, ...]:
     """Return the partitions of option assign: {"topic": [0, 1]}."""
     try:
-        pairs = [
-            TopicPartition(topic, int(number)) for topic, numbers in json.loads(text).items() for number in numbers
-        ]
+        read = json.loads(text).items()
+        return tuple(sorted({TopicPartition(topic, int(number)) for topic, numbers in read for number in numbers}))
     except (ValueError, TypeError, AttributeError) as error:
         raise OptionError(f'option assign: expected {{"topic": [0, 1]}}, found {text!r} ({error})') from None
-    return tuple(sorted(set(pairs)))
 
 
 def from_json(read: Mapping[str, Any]) -> Offsets:
@@ -98,10 +95,8 @@ def begun_at(end: Mapping[str, Any]) -> Offsets | None:
 
 def ranges(start: Offsets, end: Offsets) -> list[OffsetRange]:
     """Return the ranges in between. A partition that is new at the end is read from offset 0."""
-    found = [(where, start.get(where, 0), end[where]) for where in sorted(end)]
-    return [
-        OffsetRange(topic=w.topic, partition=w.partition, start=low, end=high) for w, low, high in found if low < high
-    ]
+    found = (OffsetRange(topic=w[0], partition=w[1], start=start.get(w, 0), end=end[w]) for w in sorted(end))
+    return [each for each in found if each.start < each.end]
 
 
 def lost(start: Offsets, end: Offsets) -> str | None:
@@ -140,9 +135,7 @@ def split(
             count = max(count, -(-size // max_records))
         count = min(count, size)
         edges = [r.start + size * i // count for i in range(count + 1)]
-        pieces += [
-            OffsetRange(topic=r.topic, partition=r.partition, start=low, end=high) for low, high in pairwise(edges)
-        ]
+        pieces += [replace(r, start=low, end=high) for low, high in pairwise(edges)]
     return pieces
 
 
@@ -151,17 +144,17 @@ def limited(start: Offsets, end: Offsets, limit: int) -> Offsets:
 
     Each partition with records gets at least one, as in Spark's source, so that none starves beside large ones.
     """
-    sizes = {where: max(0, end[where] - start.get(where, 0)) for where in sorted(end)}
-    total = sum(sizes.values())
+    total = available(start, end)
     if total <= limit:
         return end
-    # An end below the start (a recreated topic) is kept: it has no record to read.
-    return {
-        where: start.get(where, 0) + max(1, size * limit // total) if size else end[where]
-        for where, size in sizes.items()
-    }
+    limits = dict(end)  # an end below the start (a recreated topic) is kept: it has no record to read
+    for where, stop in end.items():
+        begin = start.get(where, 0)
+        if begin < stop:
+            limits[where] = begin + max(1, (stop - begin) * limit // total)
+    return limits
 
 
 def available(start: Offsets, end: Offsets) -> int:
-    """Return the number of offsets in between."""
+    """Return the number of offsets between start and end."""
     return sum(max(0, offset - start.get(where, 0)) for where, offset in end.items())

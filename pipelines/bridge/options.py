@@ -13,35 +13,18 @@ from kvorum.pipelines.bridge.client import OptionError, Settings
 from kvorum.pipelines.bridge.offsets import EARLIEST, LATEST, Offsets, TopicPartition
 
 WHERE = ("assign", "subscribe", "subscribePattern")
+BATCH_ONLY = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 READING = (
-    *WHERE,
-    "startingOffsets",
-    "startingTimestamp",
-    "startingOffsetsByTimestamp",
-    "startingOffsetsByTimestampStrategy",
-    "endingOffsets",
-    "endingTimestamp",
-    "endingOffsetsByTimestamp",
-    "failOnDataLoss",
-    "minPartitions",
-    "maxRecordsPerPartition",
-    "maxOffsetsPerTrigger",
-    "minOffsetsPerTrigger",
-    "maxTriggerDelay",
-    "includeHeaders",
-    "groupIdPrefix",
-    "kafkaConsumer.pollTimeoutMs",
-    "fetchOffset.numRetries",
-    "fetchOffset.retryIntervalMs",
+    *(*WHERE, *BATCH_ONLY, "startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp"),
+    *("startingOffsetsByTimestampStrategy", "failOnDataLoss", "minPartitions", "maxRecordsPerPartition"),
+    *("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "includeHeaders", "groupIdPrefix"),
+    *("kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs"),
 )
 WRITING = ("topic", "includeHeaders", "marksMissing")
 # Spark passes these on; they have no effect here.
 OF_SPARK = ("path", "checkpointLocation", "queryName", "useDeprecatedOffsetFetching")
-BATCH_ONLY = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
-STREAM_ONLY = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 
 POLL_TIMEOUT_MS = 120_000  # as Spark's connector: how long a reader waits for a record that must come
-FETCH_OFFSET_RETRIES = 3
 MAX_TRIGGER_DELAY_MS = 15 * 60_000
 GROUP_PREFIX = "spark-kvorum-source"
 DURATION = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)?")
@@ -85,7 +68,6 @@ class ReadOptions:
     max_trigger_delay_ms: int
     group_prefix: str
     poll_timeout_ms: int
-    fetch_offset_retries: int
 
     @property
     def is_read_committed(self) -> bool:
@@ -102,11 +84,10 @@ class WriteOptions:
     marks_missing: str  # exactly once: "refuse" to start without the marks, or "renew" them
 
 
-class Given:
-    """Options by name, in any case."""
+class _Given:
+    """Options by name, in any case. Each method raises OptionError for a value that it does not accept."""
 
     def __init__(self, options: Mapping[str, str], known: tuple[str, ...]) -> None:
-        """Raise OptionError for a name that is not `known`."""
         self.values = {key.lower(): value for key, value in options.items()}
         names = {name.lower(): name for name in (*known, *OF_SPARK)}
         for key in self.values:
@@ -116,34 +97,30 @@ class Given:
                 raise OptionError(f"unknown option {key}{hint}")
 
     def text(self, name: str) -> str | None:
-        """Return an option's value, or None."""
         value = self.values.get(name.lower())
         return value.strip() if value is not None else None
 
+    def word(self, name: str, default: str, allowed: tuple[str, ...]) -> str:
+        value = (self.text(name) or default).lower()
+        if value not in allowed:
+            raise OptionError(f"option {name}: {' or '.join(allowed)}, not {value!r}")
+        return value
+
     def flag(self, name: str, default: bool) -> bool:
-        """Return true or false."""
         value = self.text(name)
-        if value is None:
-            return default
-        if value.lower() not in ("true", "false"):
+        if value is not None and value.lower() not in ("true", "false"):
             raise OptionError(f"option {name}: expected true or false, found {value!r}")
-        return value.lower() == "true"
+        return default if value is None else value.lower() == "true"
 
     def count(self, name: str) -> int | None:
-        """Return a number above zero, or None."""
         value = self.text(name)
-        if value is None:
-            return None
-        if not value.isdecimal() or int(value) < 1:
+        if value is not None and (not value.isdecimal() or int(value) < 1):
             raise OptionError(f"option {name}: expected a whole number above 0, found {value!r}")
-        return int(value)
+        return None if value is None else int(value)
 
     def duration_ms(self, name: str, default: int) -> int:
-        """Return a duration: 500, 500ms, 15m."""
         value = self.text(name)
-        if value is None:
-            return default
-        match = DURATION.fullmatch(value.lower())
+        match = DURATION.fullmatch(f"{default}" if value is None else value.lower())
         if match is None:
             raise OptionError(f"option {name}: expected a duration such as 500ms, 30s or 15m, found {value!r}")
         return int(match[1]) * DURATION_MS[match[2]]
@@ -151,22 +128,23 @@ class Given:
 
 def reading(options: Mapping[str, str], *, is_streaming: bool) -> ReadOptions:
     """Return a reader's options. Raises OptionError, which names the option."""
-    given = Given(options, READING)
+    given = _Given(options, READING)
     for name in BATCH_ONLY if is_streaming else ():
         if given.text(name) is not None:
             raise OptionError(f"option {name} is not valid in streaming queries")
+    low, high = given.count("minOffsetsPerTrigger"), given.count("maxOffsetsPerTrigger")
+    if low and high and low > high:
+        raise OptionError(f"option minOffsetsPerTrigger ({low}) is larger than maxOffsetsPerTrigger ({high})")
     settings = client.from_options(given.values)
     isolation = settings.get("isolation.level", "read_uncommitted")
     if isolation not in ("read_committed", "read_uncommitted"):
         raise OptionError(f"option kafka.isolation.level: read_committed or read_uncommitted, not {isolation!r}")
-    low, high = given.count("minOffsetsPerTrigger"), given.count("maxOffsetsPerTrigger")
-    if low and high and low > high:
-        raise OptionError(f"option minOffsetsPerTrigger ({low}) is larger than maxOffsetsPerTrigger ({high})")
+    given.count("fetchOffset.numRetries")
     return ReadOptions(
         settings=settings,
-        topics=topics_of(given),
-        start=starting(given, is_streaming=is_streaming),
-        end=ending(given),
+        topics=_topics(given),
+        start=_starting(given, is_streaming=is_streaming),
+        end=_ending(given),
         fail_on_data_loss=given.flag("failOnDataLoss", True),
         include_headers=given.flag("includeHeaders", False),
         min_partitions=given.count("minPartitions"),
@@ -176,12 +154,10 @@ def reading(options: Mapping[str, str], *, is_streaming: bool) -> ReadOptions:
         max_trigger_delay_ms=given.duration_ms("maxTriggerDelay", MAX_TRIGGER_DELAY_MS),
         group_prefix=given.text("groupIdPrefix") or GROUP_PREFIX,
         poll_timeout_ms=given.duration_ms("kafkaConsumer.pollTimeoutMs", POLL_TIMEOUT_MS),
-        fetch_offset_retries=given.count("fetchOffset.numRetries") or FETCH_OFFSET_RETRIES,
     )
 
 
-def topics_of(given: Given) -> Topics:
-    """Return the topics to read."""
+def _topics(given: _Given) -> Topics:
     found = [name for name in WHERE if given.text(name) is not None]
     if len(found) != 1:
         raise OptionError(f"exactly one of {', '.join(WHERE)} must be given, found {', '.join(found) or 'none'}")
@@ -207,24 +183,21 @@ def topics_of(given: Given) -> Topics:
             return Topics(pattern=text)
 
 
-def starting(given: Given, *, is_streaming: bool) -> Position:
+def _starting(given: _Given, *, is_streaming: bool) -> Position:
     """Return the start: a timestamp takes precedence over offsets, as in Spark's source."""
-    strategy = (given.text("startingOffsetsByTimestampStrategy") or "error").lower()
-    if strategy not in ("error", "latest"):
-        raise OptionError(f"option startingOffsetsByTimestampStrategy: error or latest, not {strategy!r}")
+    strategy = given.word("startingOffsetsByTimestampStrategy", "error", ("error", "latest"))
     rejected = {} if is_streaming else {LATEST: "is not valid as the start of a batch, which would be empty"}
-    found = by_timestamp(given, "starting", latest_if_none_later=strategy == "latest")
-    return found or by_offset(given, "startingOffsets", "latest" if is_streaming else "earliest", rejected)
+    found = _by_timestamp(given, "starting", latest_if_none_later=strategy == "latest")
+    return found or _by_offset(given, "startingOffsets", "latest" if is_streaming else "earliest", rejected)
 
 
-def ending(given: Given) -> Position:
-    """Return the end of a batch."""
+def _ending(given: _Given) -> Position:
     rejected = {EARLIEST: "is not valid as an end: no record would be read"}
-    found = by_timestamp(given, "ending", latest_if_none_later=True)
-    return found or by_offset(given, "endingOffsets", "latest", rejected)
+    found = _by_timestamp(given, "ending", latest_if_none_later=True)
+    return found or _by_offset(given, "endingOffsets", "latest", rejected)
 
 
-def by_offset(given: Given, name: str, default: str, rejected: Mapping[int, str]) -> Position:
+def _by_offset(given: _Given, name: str, default: str, rejected: Mapping[int, str]) -> Position:
     """Return a position by offset: earliest, latest, or an offset for each partition."""
     text = given.text(name) or default
     words = {EARLIEST: "earliest", LATEST: "latest"}
@@ -237,30 +210,23 @@ def by_offset(given: Given, name: str, default: str, rejected: Mapping[int, str]
     return Position(option=name, everywhere=everywhere, offsets=parsed)
 
 
-def by_timestamp(given: Given, side: str, *, latest_if_none_later: bool) -> Position | None:
+def _by_timestamp(given: _Given, side: str, *, latest_if_none_later: bool) -> Position | None:
     """Return a position by time, or None: one timestamp for all partitions takes precedence over one for each."""
-    name = f"{side}Timestamp"
-    text = given.text(name)
+    name, each = f"{side}Timestamp", f"{side}OffsetsByTimestamp"
+    text, each_text = given.text(name), given.text(each)
     if text is not None:
         if not text.isdecimal():
             raise OptionError(f"option {name}: expected milliseconds since 1970, found {text!r}")
         return Position(option=name, timestamps_ms=int(text), latest_if_none_later=latest_if_none_later)
-    name = f"{side}OffsetsByTimestamp"
-    text = given.text(name)
-    if text is None:
+    if each_text is None:
         return None
-    each = offsets.parse(name, text, lowest=0)
-    return Position(option=name, timestamps_ms=each, latest_if_none_later=latest_if_none_later)
+    times = offsets.parse(each, each_text, lowest=0)
+    return Position(option=each, timestamps_ms=times, latest_if_none_later=latest_if_none_later)
 
 
 def writing(options: Mapping[str, str]) -> WriteOptions:
     """Return a writer's options. Raises OptionError, which names the option."""
-    given = Given(options, WRITING)
-    missing = (given.text("marksMissing") or "refuse").lower()
-    if missing not in ("refuse", "renew"):
-        raise OptionError(f"option marksMissing: refuse or renew, not {missing!r}")
-    return WriteOptions(
-        settings=client.from_options(given.values),
-        topic=given.text("topic") or None,
-        marks_missing=missing,
-    )
+    given = _Given(options, WRITING)
+    missing = given.word("marksMissing", "refuse", ("refuse", "renew"))
+    settings = client.from_options(given.values)
+    return WriteOptions(settings=settings, topic=given.text("topic") or None, marks_missing=missing)

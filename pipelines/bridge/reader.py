@@ -12,16 +12,16 @@ import threading
 import time
 import uuid
 from bisect import bisect_left
-from collections import OrderedDict
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import confluent_kafka
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from kvorum.pipelines.bridge import client
-from kvorum.pipelines.bridge.columns import arrow_schema, record_batch
+from kvorum.pipelines.bridge.columns import read_schema, record_batch
 from kvorum.pipelines.bridge.lookup import report_loss
 from kvorum.pipelines.bridge.offsets import OffsetRange
 from kvorum.pipelines.bridge.options import ReadOptions
@@ -34,10 +34,8 @@ KEPT_SECONDS = 120.0  # a trigger may come once a minute
 IDLE_CONSUMERS = 8  # per worker process; each holds up to queued.max.messages.kbytes
 
 GONE = {
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError.UNKNOWN_TOPIC_ID,
-    KafkaError._UNKNOWN_TOPIC,
-    KafkaError._UNKNOWN_PARTITION,
+    *(KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID),
+    *(KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION),
 }
 OUT_OF_RANGE = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
 
@@ -65,43 +63,41 @@ class ConsumerPool:
 
     def __init__(self, kept_seconds: float = KEPT_SECONDS) -> None:
         """Create an empty pool."""
-        self.kept_seconds = kept_seconds
-        self.idle: OrderedDict[ConsumerKey, tuple[Consumer, float]] = OrderedDict()  # the oldest first; with deadlines
+        self._kept_seconds = kept_seconds
+        self._idle: dict[ConsumerKey, tuple[Consumer, threading.Timer]] = {}  # the oldest first
         self._lock = threading.Lock()
-        self._timer: threading.Timer | None = None
 
     def take(self, key: ConsumerKey) -> Consumer | None:
         """Return and remove the consumer with this key, or None."""
         with self._lock:
-            return self.idle.pop(key, (None, 0.0))[0]
+            found = self._idle.pop(key, None)
+        if found is None:
+            return None
+        found[1].cancel()
+        return found[0]
 
     def give(self, key: ConsumerKey, consumer: Consumer) -> None:
         """Keep a consumer for a task that continues at its position."""
+        timer = threading.Timer(self._kept_seconds, self._expire, (key, consumer))
+        timer.daemon = True
+        surplus = [self.take(key)]
         with self._lock:
-            surplus = [self.idle.pop(key)] if key in self.idle else []
-            self.idle[key] = (consumer, time.monotonic() + self.kept_seconds)
-            while len(self.idle) > IDLE_CONSUMERS:
-                surplus.append(self.idle.popitem(last=False)[1])
-            self._set_timer()
-        for closing, _ in surplus:
-            closing.close()
+            self._idle[key] = consumer, timer
+            oldest = next(iter(self._idle))
+            is_full = len(self._idle) > IDLE_CONSUMERS
+        timer.start()
+        surplus += [self.take(oldest)] if is_full else []
+        for closing in surplus:
+            if closing is not None:
+                closing.close()
 
-    def _set_timer(self) -> None:
-        if self.idle and self._timer is None:
-            deadline = next(iter(self.idle.values()))[1]
-            self._timer = threading.Timer(max(0.0, deadline - time.monotonic()), self._close_expired)
-            self._timer.daemon = True
-            self._timer.start()
-
-    def _close_expired(self) -> None:
-        expired = []
+    def _expire(self, key: ConsumerKey, consumer: Consumer) -> None:
         with self._lock:
-            self._timer = None
-            while self.idle and next(iter(self.idle.values()))[1] <= time.monotonic():
-                expired.append(self.idle.popitem(last=False)[1])
-            self._set_timer()
-        for closing, _ in expired:
-            closing.close()
+            is_idle = key in self._idle and self._idle[key][0] is consumer
+            if is_idle:
+                del self._idle[key]
+        if is_idle:
+            consumer.close()
 
 
 @functools.cache
@@ -119,21 +115,20 @@ class RangeReader:
         self.wanted = wanted
         self.position = wanted.start
         self.is_at_end = True  # whether the consumer's next record is the one at `position`
-        self.partition = confluent_kafka.TopicPartition(wanted.topic, wanted.partition, wanted.start)
-        self.schema = arrow_schema(options.include_headers)
+        self.schema = to_arrow_schema(read_schema(options.include_headers), timezone="UTC")
 
     def batches(self, consumer: Consumer) -> Iterator[pa.RecordBatch]:
         """Read the range. Raises OffsetsLost (failOnDataLoss), ReadTimeout, KafkaException for lasting errors."""
         messages, offsets, size = list[Message](), list[int](), 0
-        deadline = self.deadline()
+        last = time.monotonic()  # without the time in which Spark processes a batch
         while self.position < self.wanted.end:
-            received, numbers = self.next_messages(consumer, BATCH_ROWS - len(messages))
+            received, numbers = self._next_messages(consumer, BATCH_ROWS - len(messages))
             messages += received
             offsets += numbers
             size += sum(map(len, received))
             if received or self.position >= self.wanted.end:
-                deadline = self.deadline()
-            elif time.monotonic() > deadline:
+                last = time.monotonic()
+            elif time.monotonic() > last + self.options.poll_timeout_ms / 1000:
                 raise ReadTimeout(
                     f"{self.wanted}: no data at offset {self.position} for {self.options.poll_timeout_ms} ms"
                     " (kafkaConsumer.pollTimeoutMs): no leader, or the end offset does not exist or is not committed"
@@ -141,15 +136,11 @@ class RangeReader:
             if messages and (len(messages) >= BATCH_ROWS or size >= BATCH_BYTES or not received):
                 yield record_batch(messages, offsets, self.wanted, self.schema)
                 messages, offsets, size = [], [], 0
-                deadline = self.deadline()  # without the time in which Spark processed the batch
+                last = time.monotonic()
         if messages:
             yield record_batch(messages, offsets, self.wanted, self.schema)
 
-    def deadline(self) -> float:
-        """Return the time by which the next record must be received."""
-        return time.monotonic() + self.options.poll_timeout_ms / 1000
-
-    def next_messages(self, consumer: Consumer, limit: int) -> tuple[list[Message], list[int]]:
+    def _next_messages(self, consumer: Consumer, limit: int) -> tuple[list[Message], list[int]]:
         """Return received records below the end, and their offsets. Waits POLL_SECONDS if there are none."""
         fetched: list[Message] = consumer.consume(max(1, min(limit, self.wanted.end - self.position)), 0)
         if not fetched:
@@ -159,7 +150,7 @@ class RangeReader:
         if len(records) < len(fetched):
             for message in fetched:
                 if message.error() is not None:
-                    self.on_error(consumer, message)
+                    self._on_error(consumer, message)
         if not records:
             return [], []
         numbers = [message.offset() or 0 for message in records]
@@ -170,7 +161,7 @@ class RangeReader:
             self.is_at_end = False
         return records, numbers
 
-    def on_error(self, consumer: Consumer, message: Message) -> None:
+    def _on_error(self, consumer: Consumer, message: Message) -> None:
         """Handle an event without a record: the end of the partition, or an error."""
         error = message.error()
         assert error is not None, "called for errors only"
@@ -181,31 +172,22 @@ class RangeReader:
                 self.is_at_end = end == self.wanted.end
                 self.position = max(self.position, self.wanted.end)
         elif code in OUT_OF_RANGE:
-            self.on_out_of_range(consumer)
+            where = confluent_kafka.TopicPartition(self.wanted.topic, self.wanted.partition)
+            low, high = consumer.get_watermark_offsets(where, WATERMARK_SECONDS)
+            self._lose(f"{self.wanted} is outside of what is there: {low} to {high}", consumer, low)
         elif code in GONE:
-            self.report(f"{self.wanted} is not there any more (deleted?)")
-            self.skip_to(self.wanted.end)
+            self._lose(f"{self.wanted} is not there any more (deleted?)", consumer, self.wanted.end)
         elif not client.is_passing(error):
             raise KafkaException(error)
 
-    def on_out_of_range(self, consumer: Consumer) -> None:
-        """Continue at the partition's first record, unless the loss is an error."""
-        low, high = consumer.get_watermark_offsets(self.partition, WATERMARK_SECONDS)
-        self.report(f"{self.wanted} is outside of what is there: {low} to {high}")
-        if self.position < low < self.wanted.end:
-            self.position = low
-            consumer.assign([confluent_kafka.TopicPartition(self.wanted.topic, self.wanted.partition, low)])
-        else:
-            self.skip_to(self.wanted.end)
-
-    def skip_to(self, offset: int) -> None:
-        """Skip the records below an offset."""
-        self.position = offset
-        self.is_at_end = False
-
-    def report(self, loss: str) -> None:
-        """Raise or log a loss, as failOnDataLoss says."""
+    def _lose(self, loss: str, consumer: Consumer, first: int) -> None:
+        """Raise OffsetsLost, or continue at the partition's first record if the range has it."""
         report_loss(loss, is_error=self.options.fail_on_data_loss, log=logger.warning)
+        if self.position < first < self.wanted.end:
+            self.position = first
+            consumer.assign([confluent_kafka.TopicPartition(self.wanted.topic, self.wanted.partition, first)])
+        else:
+            self.position, self.is_at_end = self.wanted.end, False
 
 
 def read(options: ReadOptions, wanted: OffsetRange, *, is_streaming: bool) -> Iterator[pa.RecordBatch]:
@@ -217,7 +199,7 @@ def read(options: ReadOptions, wanted: OffsetRange, *, is_streaming: bool) -> It
     if consumer is None:
         own = {} if "group.id" in options.settings else {"group.id": f"{options.group_prefix}-{uuid.uuid4()}"}
         consumer = Consumer(settings | own)
-        consumer.assign([reader.partition])
+        consumer.assign([confluent_kafka.TopicPartition(wanted.topic, wanted.partition, wanted.start)])
     is_kept = False
     try:
         yield from reader.batches(consumer)

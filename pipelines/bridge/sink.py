@@ -4,26 +4,23 @@ Exactly once is atomic per task, not per micro-batch: a reader at read_committed
 those of another, but each row once (docs/decisions/0013).
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from enum import StrEnum
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from kvorum.pipelines.bridge import counted, options, producer
+from kvorum.pipelines.bridge import options, producer
 from kvorum.pipelines.bridge.client import OptionError
 from kvorum.pipelines.bridge.columns import check_written
 from kvorum.pipelines.bridge.exactly_once import ExactlyOnce, written_columns
 from kvorum.pipelines.bridge.ledger import FOLDER
 from kvorum.pipelines.bridge.options import WriteOptions
+from kvorum.pipelines.plugins import Delivery
 
-
-class Delivery(StrEnum):
-    """Delivery guarantee of each row."""
-
-    AT_LEAST_ONCE = "at_least_once"
-    EXACTLY_ONCE = "exactly_once"
+rows_written: Counter[str] = Counter()
+"""Rows that each query of this process has written for good: Spark does not count what foreachBatch writes."""
 
 
 def stream_writer(
@@ -61,17 +58,19 @@ def batch_writer(
     A stream may write several frames by calling such functions from its own foreachBatch, with the stream's checkpoint:
     each has its own query name and its own folder in the checkpoint.
     """
-    write_options = checked(frame, sink_options)
-    write: Callable[[DataFrame, int], None]
-    if delivery is Delivery.AT_LEAST_ONCE:
-
-        def write(rows: DataFrame, _: int) -> None:
-            counted.add(query, write_at_least_once(rows, write_options))
-    else:
+    write_options = options.writing(sink_options)
+    check_written(frame.schema, write_options.topic)
+    producer.check(write_options)
+    sink = None
+    if delivery == "exactly_once":
         sink = ExactlyOnce(write_options, query=query, checkpoint=checkpoint, folder=folder)
         sink.check(frame.sparkSession)
-        write = sink.write
-    return write if arrange is None else lambda rows, batch_id: write(arrange(rows), batch_id)
+
+    def write(rows: DataFrame, batch_id: int) -> None:
+        rows = rows if arrange is None else arrange(rows)
+        rows_written[query] += _write(rows, write_options) if sink is None else sink.write(rows, batch_id)
+
+    return write
 
 
 def write_batch(
@@ -89,28 +88,16 @@ def write_batch(
     It needs a checkpoint, a folder of its own.
     Raises: OptionError; with exactly once MarkError if the marks have another layout or a later batch.
     """
-    write_options = checked(frame, sink_options)
-    if delivery is Delivery.AT_LEAST_ONCE:
-        write_at_least_once(frame, write_options)
-    elif checkpoint is None:
+    if delivery == "exactly_once" and checkpoint is None:
         raise OptionError("exactly once needs a checkpoint")
-    else:
-        ExactlyOnce(write_options, query=query, checkpoint=checkpoint).write(frame, batch_id)
+    batch_writer(frame, sink_options, delivery=delivery, query=query, checkpoint=checkpoint or "")(frame, batch_id)
 
 
-def write_at_least_once(frame: DataFrame, write_options: WriteOptions) -> int:
-    """Write a frame, one task per partition; return the number of rows."""
+def _write(frame: DataFrame, write_options: WriteOptions) -> int:
+    """Write a frame at least once, one task per partition; return the number of rows."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         count = producer.write(write_options, batches)
         yield pa.RecordBatch.from_arrays([pa.array([count], pa.int64())], names=["rows"])
 
     return sum(row.rows for row in written_columns(frame, write_options).mapInArrow(task, "rows LONG").collect())
-
-
-def checked(frame: DataFrame, sink_options: Mapping[str, str]) -> WriteOptions:
-    """Return the options. Raises OptionError if the frame cannot be written with them."""
-    write_options = options.writing(sink_options)
-    check_written(frame.schema, write_options.topic)
-    producer.check(write_options)
-    return write_options

@@ -7,6 +7,7 @@ written by bridge/sink, not by `frame.write.format("kvorum")`.
 import logging
 import time
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -30,7 +31,8 @@ from kvorum.pipelines.bridge.options import ReadOptions
 FORMAT = "kvorum"
 IDLE_SECONDS_MIN = 0.01
 IDLE_SECONDS_MAX = 0.25
-"""Spark requests the latest offset again at once. Without new records each response waits twice as long as the last."""
+"""Spark requests the latest offset again at once: an idle query would poll the brokers 60 times a second. Without new
+records each response waits twice as long as the last."""
 
 logger = logging.getLogger("kvorum.pipelines.bridge")
 
@@ -49,16 +51,15 @@ class KvorumDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of a batch. Raises OptionError."""
-        self.check_schema(schema)
+        self._check_schema(schema)
         return BatchReader(options.reading(self.options, is_streaming=False))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return the reader of a stream. Raises OptionError."""
-        self.check_schema(schema)
+        self._check_schema(schema)
         return StreamReader(options.reading(self.options, is_streaming=True))
 
-    def check_schema(self, schema: StructType) -> None:
-        """Raise OptionError for a schema other than the source's."""
+    def _check_schema(self, schema: StructType) -> None:
         if schema.simpleString() != read_schema(len(schema.fields) > 7).simpleString():
             raise OptionError(f"the columns of a topic are fixed, remove the schema: {schema.simpleString()}")
 
@@ -76,7 +77,7 @@ class BatchReader(DataSourceReader):
         partitions = lookup.partitions(self.options.topics)
         start = lookup.resolve(self.options.start, partitions, self.options)
         end = lookup.resolve(self.options.end, partitions, self.options)
-        return list(task_ranges(self.options, start, end))
+        return list(_task_ranges(self.options, start, end))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the range of a task. Spark passes a partition of another type when there is nothing to read."""
@@ -88,20 +89,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches in the driver's Python process, and reads their ranges in tasks."""
 
     def __init__(self, read_options: ReadOptions) -> None:
-        """Keep the options; the client is created by the first lookup and never pickled."""
+        """Keep the options."""
         self.options = read_options
-        self.lookup: Lookup | None = None
         self.begun_at: Offsets | None = None
         self.final: Offsets | None = None  # the end of a query with the trigger available-now
         self.waiting_since = time.monotonic()
         self.idle_seconds = 0.0
 
+    @cached_property
+    def lookup(self) -> Lookup:
+        """The planner's client, which is never pickled."""
+        return Lookup(self.options.settings)
+
     def initialOffset(self) -> dict[str, Any]:
         """Return the start of a new query. Spark calls again when it plans the first micro-batch: same result."""
         if self.begun_at is None:
-            lookup = self.connected()
-            partitions = lookup.partitions(self.options.topics)
-            self.begun_at = lookup.resolve(self.options.start, partitions, self.options)
+            partitions = self.lookup.partitions(self.options.topics)
+            self.begun_at = self.lookup.resolve(self.options.start, partitions, self.options)
         return offsets.to_json(self.begun_at)
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -115,24 +119,26 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Return the end of the next micro-batch, or `start` if there is none yet."""
         begin = offsets.from_json(start)
-        end = self.final if self.final is not None else self.latest()
+        end = self.final if self.final is not None else self._latest()
         loss = offsets.lost(begin, end)
         if loss is not None:
             report_loss(loss, is_error=self.options.fail_on_data_loss, log=logger.warning)
         is_first = BEGUN_AT not in start and begin == self.begun_at
-        if not is_first and not isinstance(limit, ReadAllAvailable) and self.is_below_minimum(begin, end):
+        if not is_first and not isinstance(limit, ReadAllAvailable) and self._is_below_minimum(begin, end):
             return start
         if isinstance(limit, ReadMaxRows):
             end = offsets.limited(begin, end, limit.max_rows)
         if end == begin and not is_first:
-            self.wait_idle()
+            if self.final is None:
+                self.idle_seconds = min(max(2 * self.idle_seconds, IDLE_SECONDS_MIN), IDLE_SECONDS_MAX)
+                time.sleep(self.idle_seconds)
             return start
         self.idle_seconds = 0.0
         self.waiting_since = time.monotonic()
         result = offsets.to_json(end)
         return result | {BEGUN_AT: start} if is_first else result
 
-    def is_below_minimum(self, begin: Offsets, end: Offsets) -> bool:
+    def _is_below_minimum(self, begin: Offsets, end: Offsets) -> bool:
         """Return whether there is less than minOffsetsPerTrigger and maxTriggerDelay has not passed."""
         low = self.options.min_offsets_per_trigger
         if low is None or self.final is not None:
@@ -140,46 +146,32 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         waited_ms = (time.monotonic() - self.waiting_since) * 1000
         return offsets.available(begin, end) < low and waited_ms < self.options.max_trigger_delay_ms
 
-    def wait_idle(self) -> None:
-        """Wait before a response without new records: an idle query would poll the brokers 60 times a second."""
-        if self.final is None:
-            self.idle_seconds = min(max(2 * self.idle_seconds, IDLE_SECONDS_MIN), IDLE_SECONDS_MAX)
-            time.sleep(self.idle_seconds)
-
     def prepareForTriggerAvailableNow(self) -> None:
         """Record the present ends: nothing later is read."""
-        self.final = self.latest()
+        self.final = self._latest()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """Return the present ends, for the query's progress."""
-        return offsets.to_json(self.latest())
+        return offsets.to_json(self._latest())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Return one range per task of a micro-batch. The same start, end and options always give the same tasks."""
         begin = offsets.begun_at(end)
         begin = offsets.from_json(start) if begin is None else begin
-        return list(task_ranges(self.options, begin, offsets.from_json(end)))
+        return list(_task_ranges(self.options, begin, offsets.from_json(end)))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the range of a task."""
         assert isinstance(partition, OffsetRange), partition
         return reader.read(self.options, partition, is_streaming=True)
 
-    def latest(self) -> Offsets:
+    def _latest(self) -> Offsets:
         """Return the ends of all partitions, new ones included."""
-        lookup = self.connected()
-        partitions = lookup.partitions(self.options.topics, must_exist=self.options.fail_on_data_loss)
-        return lookup.everywhere(partitions, LATEST, is_read_committed=self.options.is_read_committed)
-
-    def connected(self) -> Lookup:
-        """Return the planner's client."""
-        if self.lookup is None:
-            self.lookup = Lookup(self.options.settings)
-        return self.lookup
+        partitions = self.lookup.partitions(self.options.topics, must_exist=self.options.fail_on_data_loss)
+        return self.lookup.everywhere(partitions, LATEST, is_read_committed=self.options.is_read_committed)
 
 
-def task_ranges(read_options: ReadOptions, start: Offsets, end: Offsets) -> list[OffsetRange]:
-    """Return one range per task."""
+def _task_ranges(read_options: ReadOptions, start: Offsets, end: Offsets) -> list[OffsetRange]:
     return offsets.split(
         offsets.ranges(start, end),
         min_partitions=read_options.min_partitions,

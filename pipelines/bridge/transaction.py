@@ -30,8 +30,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from pyspark import TaskContext
 
 from kvorum.pipelines.bridge import client, marks
-from kvorum.pipelines.bridge.columns import outgoing
-from kvorum.pipelines.bridge.marks import Assignment, Mark, Places
+from kvorum.pipelines.bridge.lookup import retried
+from kvorum.pipelines.bridge.marks import Mark, Places
 from kvorum.pipelines.bridge.producer import DeliveryFailed, Writer
 
 PATIENCE_SECONDS = 120.0  # a coordinator is elected and loaded in seconds, on a slow machine in tens
@@ -48,11 +48,9 @@ HELD_BYTES_MAX = 128 * 1024 * 1024  # a task with more rows than this is not don
 TASK_COLUMN = "_task"
 OUTCOME = "task INT, rows LONG, outcome STRING"
 
-FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
-
 logger = logging.getLogger("kvorum.pipelines.bridge")
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
 class AttemptFenced(RuntimeError):
@@ -69,11 +67,12 @@ class Abortable(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """Parameters of a task. They are sent to the workers."""
+    """Parameters of all tasks of a micro-batch. They are sent to the workers."""
 
     settings: client.Settings
     topic: str | None
-    assignment: Assignment
+    places: Places
+    mark: Mark  # of a task that has written this micro-batch
     is_staged: bool
 
 
@@ -94,71 +93,63 @@ class Rows:
         return chain(list(self.held), self.rest())
 
     def rest(self) -> Iterator[pa.RecordBatch]:
-        """Iterate over the batches not received yet."""
+        """Iterate over the batches not received yet; hold all up to HELD_BYTES_MAX, or none."""
         for batch in self.live:
             if batch.num_rows:
                 self.count += batch.num_rows
-                self.hold(batch)
+                self.size += batch.nbytes
+                self.is_whole = self.is_whole and (not self.held or self.size <= HELD_BYTES_MAX)
+                if self.is_whole:
+                    self.held.append(batch)
+                else:
+                    self.held = []
                 yield batch
-
-    def hold(self, batch: pa.RecordBatch) -> None:
-        """Keep a batch, or drop all above HELD_BYTES_MAX."""
-        self.size += batch.nbytes
-        if self.is_whole and (not self.held or self.size <= HELD_BYTES_MAX):
-            self.held.append(batch)
-        else:
-            self.is_whole, self.held = False, []
 
     def first(self) -> pa.RecordBatch | None:
         """Return the first batch that has rows, or None."""
-        for _ in self.rest():
-            break
+        next(self.rest(), None)
         return self.held[0] if self.held else None
 
 
 def judged(error: KafkaError, what: str) -> Exception:
     """Return the exception for an error that is not retried."""
-    if error.code() in FENCED and not error.txn_requires_abort():
-        why = "a later attempt at this task has fenced it, or it took longer than transaction.timeout.ms"
-        return AttemptFenced(f"{what}: {error}: {why}")
     if error.txn_requires_abort():
         return Abortable(f"{what}: {error}")
+    if error.code() in client.FENCED:
+        why = "a later attempt at this task has fenced it, or it took longer than transaction.timeout.ms"
+        return AttemptFenced(f"{what}: {error}: {why}")
     return TransactionFailed(f"{what}: {error}")
 
 
-def patiently(call: Callable[[], Answer], what: str) -> Answer:
+def patiently(call: Callable[[], Result], what: str) -> Result:
     """Return the result of a call, which is repeated after retriable errors within a limit.
 
     Raises: AttemptFenced, Abortable; TransactionFailed for other errors.
     """
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while True:
-        try:
-            return call()
-        except KafkaException as exception:
-            error = client.error_of(exception)
-            if error.txn_requires_abort() or not client.is_passing(error) or time.monotonic() > deadline:
-                raise judged(error, what) from exception
-            logger.info("%s: %s: retried", what, error)
-        time.sleep(PAUSE_SECONDS)
+    try:
+        return retried(call, seconds=PATIENCE_SECONDS)
+    except KafkaException as exception:
+        raise judged(client.error_of(exception), what) from exception
 
 
 class Member:
     """A client for the committed offsets of a group of marks. It does not join the group. Thread-safe."""
 
-    def __init__(self, settings: client.Settings) -> None:
+    def __init__(self, settings: client.Settings, group: str) -> None:
         """Create the client, which connects in the background."""
-        self.consumer = Consumer(dict(settings))
+        # read_committed makes its OffsetFetch require stable offsets.
+        own = {"group.id": group, "isolation.level": "read_committed"}
+        self.consumer = Consumer(client.for_consumer(settings, group) | own)
         self.lock = threading.Lock()
 
-    def committed(self, asked: list[confluent_kafka.TopicPartition]) -> list[confluent_kafka.TopicPartition]:
+    def committed(self, wanted: list[confluent_kafka.TopicPartition]) -> list[confluent_kafka.TopicPartition]:
         """Return the committed offsets. Raises: KafkaException for any of them."""
         with self.lock:
-            answered = self.consumer.committed(asked, STEP_SECONDS)
-        for place in answered:
-            if place.error is not None:
-                raise KafkaException(place.error)
-        return answered
+            found = self.consumer.committed(wanted, STEP_SECONDS)
+        for part in found:
+            if part.error is not None:
+                raise KafkaException(part.error)
+        return found
 
     def metadata(self) -> object:
         """Return the group's metadata for a transaction."""
@@ -167,35 +158,23 @@ class Member:
 
 
 @functools.lru_cache(MEMBERS_MAX)
-def member(settings: tuple[tuple[str, str], ...]) -> Member:
-    """Return this process's member of a group of marks."""
-    return Member(dict(settings))
+def member(settings: tuple[tuple[str, str], ...], group: str) -> Member:
+    """Return this process's member of a group of marks. `settings` are sorted."""
+    return Member(dict(settings), group)
 
 
-class MarkReader:
-    """Reads the marks of a query."""
-
-    def __init__(self, settings: client.Settings, places: Places) -> None:
-        """Begin without connections."""
-        self.settings = settings
-        self.places = places
-
-    def member(self, group: str) -> Member:
-        """Return the client of a group. read_committed makes its OffsetFetch require stable offsets."""
-        settings = client.for_consumer(self.settings, group) | {"group.id": group, "isolation.level": "read_committed"}
-        return member(tuple(sorted(settings.items())))
-
-    def read(self, tasks: Iterable[int]) -> dict[int, Mark | None]:
-        """Return {task: mark}, None where there is none."""
-        found: dict[int, Mark | None] = {}
-        for group, members in self.places.by_group(tasks).items():
-            asked = [confluent_kafka.TopicPartition(marks.MARKS_TOPIC, self.places.partition(t)) for t in members]
-            answered = patiently(functools.partial(self.member(group).committed, asked), f"reading marks of {group}")
-            by_partition = {place.partition: place for place in answered}
-            for task in members:
-                place = by_partition[self.places.partition(task)]
-                found[task] = marks.decode(place.offset, place.metadata)
-        return found
+def read_marks(settings: client.Settings, places: Places, tasks: Iterable[int]) -> dict[int, Mark | None]:
+    """Return {task: mark}, None where there is none. Raises: as `patiently`; MarkError."""
+    found: dict[int, Mark | None] = {}
+    for group, members in places.by_group(tasks).items():
+        wanted = [confluent_kafka.TopicPartition(marks.MARKS_TOPIC, places.partition(task)) for task in members]
+        reader = member(tuple(sorted(settings.items())), group)
+        parts = patiently(functools.partial(reader.committed, wanted), f"reading marks of {group}")
+        by_partition = {part.partition: part for part in parts}
+        for task in members:
+            part = by_partition[places.partition(task)]
+            found[task] = marks.decode(part.offset, part.metadata)
+    return found
 
 
 class Transactions:
@@ -203,60 +182,54 @@ class Transactions:
 
     def __init__(self, settings: client.Settings, places: Places, task: int) -> None:
         """Fence earlier producers and end their transaction. Raises: as `patiently`."""
+        self.settings = settings
         self.places = places
         self.task = task
-        self.reader = MarkReader(settings, places)
         # First, so that it connects while the producer waits for its coordinator.
-        self.member = self.reader.member(places.group(task))
+        self.member = member(tuple(sorted(settings.items())), places.group(task))
         defaults = {"transaction.timeout.ms": str(TRANSACTION_TIMEOUT_MS)}
         own = {"transactional.id": places.transactional_id(task), "enable.idempotence": "true", "acks": "all"}
         self.writer = Writer(defaults | client.for_producer(settings) | own)
-        self.step("init_transactions", lambda: self.writer.producer.init_transactions(STEP_SECONDS))
+        self._step("init_transactions", lambda: self.writer.producer.init_transactions(STEP_SECONDS))
 
-    def step(self, name: str, call: Callable[[], Answer]) -> Answer:
-        """Make one of the producer's calls, patiently."""
+    def _step(self, name: str, call: Callable[[], Result]) -> Result:
         return patiently(call, f"{self.places.transactional_id(self.task)}: {name}")
 
     def mark(self) -> Mark | None:
         """Return the task's mark. Only this producer, or one that fences it, can change it."""
-        return self.reader.read([self.task])[self.task]
+        return read_marks(self.settings, self.places, [self.task])[self.task]
 
-    def commit(self, mark: Mark, write: Callable[[Writer], int]) -> int:
-        """Write rows and the mark in one transaction; return the result of `write`.
+    def commit(self, mark: Mark, rows: Iterable[pa.RecordBatch] = (), topic: str | None = None) -> None:
+        """Write rows and the mark in one transaction, which is aborted after any error.
 
-        Raises: after an abort Abortable, TransactionFailed and the errors of `write`; AttemptFenced.
+        Raises: Abortable, TransactionFailed, AttemptFenced; the errors of `rows`.
         """
         producer = self.writer.producer
-        self.step("begin_transaction", producer.begin_transaction)
+        self._step("begin_transaction", producer.begin_transaction)
         try:
-            count = write(self.writer)
-            offsets = [self.places.committed(self.task, mark)]
-            group = self.member.metadata()
-            self.step(
+            self.writer.produce(rows, topic)
+            offsets, group = [self.places.committed(self.task, mark)], self.member.metadata()
+            self._step(
                 "send_offsets_to_transaction",
                 lambda: producer.send_offsets_to_transaction(offsets, group, STEP_SECONDS),
             )
-            self.step("commit_transaction", lambda: producer.commit_transaction(STEP_SECONDS))
+            self._step("commit_transaction", lambda: producer.commit_transaction(STEP_SECONDS))
         except AttemptFenced:
             raise
         except KafkaException as exception:
-            error = client.error_of(exception)
-            ending = self.abort()
+            error, ending = client.error_of(exception), self._abort()
             if ending is None and error.code() == KafkaError._STATE:
                 # The producer rejects records after an earlier error that requires an abort.
                 raise Abortable(f"produce: {error}") from exception
             raise judged(ending or error, "produce") from exception
         except DeliveryFailed as failure:
-            ending = self.abort()
-            if ending is not None:
-                raise judged(ending, str(failure)) from failure
-            raise Abortable(str(failure)) from failure
+            ending = self._abort()
+            raise (Abortable(str(failure)) if ending is None else judged(ending, str(failure))) from failure
         except BaseException:
-            self.abort()
+            self._abort()
             raise
-        return count
 
-    def abort(self) -> KafkaError | None:
+    def _abort(self) -> KafkaError | None:
         """Abort the open transaction; return the error if that failed: the next init_transactions ends it then."""
         try:
             self.writer.producer.abort_transaction(STEP_SECONDS)
@@ -276,73 +249,51 @@ class Transactions:
 def write_rows(work: Work, task: int, rows: Rows) -> str:
     """Write a task's rows unless they are written; return "written" or "skipped".
 
-    Raises: MarkError, TransactionFailed; AttemptFenced if the later attempt did not write them either.
+    Raises: MarkError, TransactionFailed; AttemptFenced if the later attempt did not write them within RIVAL_SECONDS.
     """
     try:
-        return write_or_skip(work, task, rows)
+        return _write_or_skip(work, task, rows)
     except AttemptFenced as fenced:
         logger.info("task %d: %s: waits for that attempt", task, fenced)
-        if not is_written_soon(work, task):
-            raise
+        deadline = time.monotonic() + RIVAL_SECONDS
+        while not _is_written(work, task, read_marks(work.settings, work.places, [task])[task]):
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(PAUSE_SECONDS)
         return "skipped"
 
 
-def is_written_soon(work: Work, task: int) -> bool:
-    """Return whether another attempt writes the rows within RIVAL_SECONDS."""
-    reader = MarkReader(work.settings, work.assignment.places)
-    deadline = time.monotonic() + RIVAL_SECONDS
-    while not marks.is_written(reader.read([task])[task], work.assignment, task):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(PAUSE_SECONDS)
-    return True
+def _is_written(work: Work, task: int, found: Mark | None) -> bool:
+    return marks.is_written(found, work.mark, work.places.query, task)
 
 
-def write_or_skip(work: Work, task: int, rows: Rows) -> str:
-    """Write a task's rows unless they are written. Raises MarkError, AttemptFenced, TransactionFailed."""
+def _write_or_skip(work: Work, task: int, rows: Rows) -> str:
     for attempt in range(1, TRANSACTIONS_TRIED + 1):
-        transactions = Transactions(work.settings, work.assignment.places, task)
-        try:
-            if marks.is_written(transactions.mark(), work.assignment, task):
-                return "skipped"
-            transactions.commit(work.assignment.mark(), functools.partial(produce, work, rows))
-            return "written"
-        except Abortable as error:
-            if attempt == TRANSACTIONS_TRIED or not rows.is_whole:
-                raise TransactionFailed(f"task {task}: {error} (attempt {attempt})") from error
-            logger.warning("task %d: %s: aborted, retried", task, error)
-        finally:
-            transactions.close()
+        with contextlib.closing(Transactions(work.settings, work.places, task)) as transactions:
+            try:
+                if _is_written(work, task, transactions.mark()):
+                    return "skipped"
+                transactions.commit(work.mark, rows, work.topic)
+                return "written"
+            except Abortable as error:
+                if attempt == TRANSACTIONS_TRIED or not rows.is_whole:
+                    raise TransactionFailed(f"task {task}: {error} (attempt {attempt})") from error
+                logger.warning("task %d: %s: aborted, retried", task, error)
     raise AssertionError("the last attempt returns or raises")
-
-
-def produce(work: Work, rows: Iterable[pa.RecordBatch], writer: Writer) -> int:
-    """Produce rows; the commit waits for their acknowledgement."""
-    count = 0
-    for batch in rows:
-        writer.produce(outgoing(batch, work.topic), work.topic)
-        count += batch.num_rows
-    return count
 
 
 def run_task(work: Work, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Write one task's rows and return the OUTCOME: the function that Spark runs in a worker."""
     context = TaskContext.get()
     assert context is not None, "runs in a task only"
-    rows = Rows(batches)
+    rows, task = Rows(batches), context.partitionId()
     first = rows.first()
-    task = context.partitionId()
-    if first is None:
-        outcome = "empty"  # in every attempt
-    else:
+    outcome = "empty"  # in every attempt
+    if first is not None:
         if work.is_staged:
             task = first.column(TASK_COLUMN)[0].as_py()
         outcome = write_rows(work, task, rows)
         for _ in rows.rest():
             pass  # Spark does not reuse a worker that leaves input behind
-    columns: list[pa.Array[Any]] = [
-        pa.array([task], pa.int32()),
-        pa.array([rows.count], pa.int64()),
-        pa.array([outcome]),
-    ]
-    yield pa.RecordBatch.from_arrays(columns, names=["task", "rows", "outcome"])
+    columns: list[pa.Array[Any]] = [pa.array([task], pa.int32()), pa.array([rows.count], pa.int64())]
+    yield pa.RecordBatch.from_arrays([*columns, pa.array([outcome])], names=["task", "rows", "outcome"])

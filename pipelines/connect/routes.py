@@ -26,7 +26,7 @@ from kvorum.pipelines.connect.runner import Runner, hold, identity
 from kvorum.pipelines.connect.state import TASK, Connector, Json, Status, Target, compact
 from kvorum.pipelines.connect.store import Store
 from kvorum.pipelines.plugins import PluginError
-from kvorum.pipelines.run.launch import Launch
+from kvorum.pipelines.run.process import Launch
 from kvorum.pipelines.spec.document import resolve
 from kvorum.pipelines.spec.problems import Places
 

@@ -33,7 +33,7 @@ FORMATS: Final[Mapping[str, type[Format]]] = {
 
 
 def models() -> dict[str, type[BaseModel]]:
-    """Return the options' models by `format.NAME`, for Pipeline.validate_with."""
+    """Return the options' models by `format.NAME`, for Parts.wrong_settings."""
     return {f"format.{name}": model for name, model in FORMATS.items()}
 
 

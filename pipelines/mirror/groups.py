@@ -6,6 +6,7 @@ was before.
 """
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -16,7 +17,6 @@ from confluent_kafka.admin import AdminClient
 from kvorum.pipelines.bridge import client
 from kvorum.pipelines.bridge.lookup import retried
 from kvorum.pipelines.bridge.offsets import Offsets, TopicPartition
-from kvorum.pipelines.mirror import policy
 from kvorum.pipelines.mirror.ledger import Ledger, checkpoint
 from kvorum.pipelines.mirror.logs import REQUEST_SECONDS, Logs
 from kvorum.pipelines.mirror.metrics import Figures
@@ -36,14 +36,13 @@ class GroupSync:
     ) -> None:
         """Open the logs."""
         self._spec = spec
-        self._naming = spec.naming
         self._source = source
         self._target = target
         self._ledger = ledger
         self._figures = figures
         self._logs = Logs(spec)
         self._translator = Translator(spec, ledger.map, self._logs)
-        self._pattern = policy.group_pattern(spec.groups, spec.groups_exclude)
+        self._pattern = re.compile(spec.group_pattern)
         self._written: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
         self._held: dict[tuple[str, TopicPartition], int] = {}
 
@@ -60,9 +59,9 @@ class GroupSync:
             for place, target in places.items()
             if self._written.get((group, place)) != (pair := (positions[group][place], target))
         }
-        topic = self._naming.checkpoints_topic
+        topic = self._spec.checkpoints_topic
         self._ledger.write(
-            [checkpoint(topic, group, self._naming.there(place), *pair) for (group, place), pair in fresh.items()]
+            [checkpoint(topic, group, self._spec.there(place), *pair) for (group, place), pair in fresh.items()]
         )
         self._written |= fresh
         self._figures.groups = len({group for group, _ in self._written})
@@ -102,7 +101,7 @@ class GroupSync:
         there = _committed(self._target, group) if translated else {}
         is_held = False
         for place, target in translated.items():
-            start = there.get(self._naming.there(place), 0)
+            start = there.get(self._spec.there(place), 0)
             limit = self._translator.limit(place, positions[place], start, target) if start < target else target
             if limit < target:
                 is_held = True
@@ -149,7 +148,7 @@ class GroupSync:
     def _commit(self, group: str, wanted: Offsets) -> None:
         """Commit offsets that are ahead of the target group's."""
         committed = _committed(self._target, group)
-        there = {self._naming.there(place): offset for place, offset in wanted.items()}
+        there = {self._spec.there(place): offset for place, offset in wanted.items()}
         ahead = {place: offset for place, offset in there.items() if offset > committed.get(place, -1)}
         if not ahead:
             return

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaException, Producer
 
 from kvorum.pipelines.bridge import client
 from kvorum.pipelines.bridge.lookup import retried
@@ -43,7 +43,7 @@ class Ledger:
         """Fence older runs of this mirror and end what they left open, then read what they wrote."""
         settings = client.from_options(spec.target.settings())
         self._name = spec.name
-        self._topic = spec.naming.map_topic
+        self._topic = spec.map_topic
         self._lock = threading.Lock()
         own = {"transactional.id": f"kvorum-mirror-{spec.name}", "acks": "all", "linger.ms": "5"}
         self._producer = Producer({**client.for_producer(settings), **own})
@@ -86,7 +86,7 @@ class Ledger:
             retried(lambda: self._producer.commit_transaction(REQUEST_SECONDS))
         except KafkaException as error:
             cause = client.error_of(error)
-            if cause.code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH):
+            if cause.code() in client.FENCED:
                 raise Superseded(f"fenced by another run of this mirror: {cause.str()}") from error
             if cause.txn_requires_abort():
                 self._producer.abort_transaction(REQUEST_SECONDS)

@@ -12,8 +12,7 @@ from kvorum.pipelines.bridge import client
 from kvorum.pipelines.bridge.lookup import Lookup, retried
 from kvorum.pipelines.bridge.offsets import TopicPartition
 from kvorum.pipelines.mirror.offset_map import OffsetMap, Record, apply
-from kvorum.pipelines.mirror.policy import PROVENANCE
-from kvorum.pipelines.mirror.spec import MirrorSpec
+from kvorum.pipelines.mirror.spec import PROVENANCE, MirrorSpec
 
 logger = logging.getLogger(__name__)
 
@@ -148,7 +147,7 @@ class Logs:
 
     def read_opposite(self) -> None:
         """Read the opposite marks that were written since the last call. Raises KafkaException, TimeoutError."""
-        topic = self._spec.naming.opposite_map_topic
+        topic = self._spec.opposite_map_topic
         if topic not in self._source.list_topics(timeout=REQUEST_SECONDS).topics:
             return
         place = TopicPartition(topic, 0)

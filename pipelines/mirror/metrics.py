@@ -46,6 +46,8 @@ SINGLE: Final = (
 )
 """Name, type, help and field of the metrics without a partition."""
 
+ESCAPES: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+
 
 def text(spec: MirrorSpec, figures: Figures) -> str:
     """Return the figures in Prometheus' text format."""
@@ -58,7 +60,7 @@ def text(spec: MirrorSpec, figures: Figures) -> str:
         lines.extend((f"# HELP kvorum_mirror_{name} {what}", f"# TYPE kvorum_mirror_{name} {kind}"))
         for place, value in values.items():
             of = {} if place is None else {"topic": place.topic, "partition": str(place.partition)}
-            labels = ",".join(f'{key}="{_escaped(label)}"' for key, label in (mirror | of).items())
+            labels = ",".join(f'{key}="{label.translate(ESCAPES)}"' for key, label in (mirror | of).items())
             lines.append(f"kvorum_mirror_{name}{{{labels}}} {value}")
 
     add("lag_records", "gauge", "Offsets the target is behind.", lag)
@@ -69,34 +71,23 @@ def text(spec: MirrorSpec, figures: Figures) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _escaped(label: str) -> str:
-    return label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+def listen(address: str, metrics: Callable[[], str]) -> ThreadingHTTPServer:
+    """Return a server of /metrics at HOST:PORT, port 0 for any, in a thread of its own; shutdown() ends it."""
 
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = metrics().encode() if self.path.split("?")[0] in ("/metrics", "/") else b""
+            self.send_response(200 if body else 404)
+            self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
 
-class Listener:
-    """Serves a text on /metrics."""
+        def log_message(self, format: str, *args: Any) -> None:
+            """Log nothing: a scrape is not an event."""
 
-    def __init__(self, address: str, metrics: Callable[[], str]) -> None:
-        """Listen at HOST:PORT, port 0 for any, in a thread of its own."""
-        host, _, port = address.rpartition(":")
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                body = metrics().encode() if self.path.split("?")[0] in ("/metrics", "/") else b""
-                self.send_response(200 if body else 404)
-                self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *args: Any) -> None:
-                """Log nothing: a scrape is not an event."""
-
-        self._server = ThreadingHTTPServer((host, int(port)), Handler)
-        self._server.daemon_threads = True
-        threading.Thread(target=self._server.serve_forever, name="mirror-metrics", daemon=True).start()
-
-    def close(self) -> None:
-        """Stop listening."""
-        self._server.shutdown()
-        self._server.server_close()
+    host, _, port = address.rpartition(":")
+    server = ThreadingHTTPServer((host, int(port)), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, name="mirror-metrics", daemon=True).start()
+    return server

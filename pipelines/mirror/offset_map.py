@@ -25,6 +25,7 @@ LEVELS: Final = 24
 """Levels: 2**24 batches, then the sparsest level covers the rest."""
 
 FORMAT: Final = 1
+FIELDS: Final = ("number", "source", "target")
 
 
 class Record(NamedTuple):
@@ -62,30 +63,7 @@ class Mark:
 
     def value(self) -> bytes:
         """Return the value of the mark's record."""
-        return _json({"number": self.number, "source": self.source, "target": self.target})
-
-
-def read_key(key: bytes) -> tuple[str, TopicPartition, str]:
-    """Return the mirror's name, the partition and the slot of a mark's key. Raises ValueError if it is none."""
-    try:
-        form, mirror, topic, partition, slot = json.loads(key)
-        place = TopicPartition(str(topic), int(partition))
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"not a mark of an offset map: {key!r}") from error
-    if form != FORMAT:
-        raise ValueError(f"unsupported mark format {form!r}")
-    return str(mirror), place, str(slot)
-
-
-def read_mark(key: bytes, value: bytes) -> tuple[str, Mark]:
-    """Return the mirror's name and the mark of a record. Raises ValueError if it is none."""
-    mirror, place, _ = read_key(key)
-    try:
-        fields = json.loads(value)
-        mark = Mark(place=place, number=fields["number"], source=fields["source"], target=fields["target"])
-    except (ValueError, TypeError, KeyError) as error:
-        raise ValueError(f"not a mark of an offset map: {key!r}") from error
-    return mirror, mark
+        return _json({name: getattr(self, name) for name in FIELDS})
 
 
 class OffsetMap:
@@ -113,8 +91,7 @@ class OffsetMap:
     def next_mark(self, place: TopicPartition, source: int, target: int) -> Mark | None:
         """Return the mark to write, None where nothing new is said.
 
-        Offsets that were mirrored before (a mirror that was started again without its
-        checkpoint) make no marks: their first copies count.
+        Offsets that were mirrored before the checkpoint was lost make no marks: their first copies count.
         """
         last = self.last(place)
         if last is not None and (source <= last.source or target < last.target):
@@ -163,12 +140,20 @@ def apply(maps: dict[str, OffsetMap], key: bytes | None, value: bytes | None) ->
     """Apply a record of a map topic to the map of its mirror. Raises ValueError if it is no mark."""
     if key is None:
         return
-    name, place, slot = read_key(key)
-    known = maps.setdefault(name, OffsetMap())
-    if value is None:
-        known.drop(place, slot)
+    try:
+        form, mirror, topic, partition, slot = json.loads(key)
+        place = TopicPartition(str(topic), int(partition))
+        fields = None if value is None else json.loads(value)
+        mark = None if fields is None else Mark(place=place, **{name: fields[name] for name in FIELDS})
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(f"not a mark of an offset map: {key!r}") from error
+    if form != FORMAT:
+        raise ValueError(f"unsupported mark format {form!r}")
+    known = maps.setdefault(str(mirror), OffsetMap())
+    if mark is None:
+        known.drop(place, str(slot))
     else:
-        known.take(read_mark(key, value)[1])
+        known.take(mark)
 
 
 def _json(value: object) -> bytes:

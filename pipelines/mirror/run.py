@@ -1,25 +1,45 @@
-"""Runs a mirror: one Spark query for the records, and beside it a loop that follows topics, configs and groups."""
+"""Runs a mirror: one Spark query for the records, and beside it a loop that follows topics, configs and groups.
 
+Order in a micro-batch, and why a crash between any two steps does no harm:
+
+    1. topics and partitions of the source are on the target    made once more, nothing happens
+    2. partitions without a mark get their first one            before any record of them is written
+    3. the records, by the sink                                 exactly once: what is in is not written again
+    4. the target's ends become marks                           the next batch's mark covers what this one did not note
+
+Step 4 reads the target's end while nothing is being written: the sink has fenced all older writers of records, and the
+ledger fences all older writers of marks, so a mark is never beyond its true offset.
+"""
+
+import json
 import logging
+import signal
+import sys
 import threading
 import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Final
 
+import click
 from confluent_kafka import KafkaException
 from pyspark.errors import PySparkException, StreamingQueryException
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from kvorum.pipelines.bridge import client, register
+from kvorum.pipelines.bridge import client, offsets, register
+from kvorum.pipelines.bridge.ledger import Folder
 from kvorum.pipelines.bridge.lookup import Lookup
-from kvorum.pipelines.bridge.offsets import LATEST, TopicPartition
-from kvorum.pipelines.mirror import policy
-from kvorum.pipelines.mirror.batches import Batches
+from kvorum.pipelines.bridge.offsets import LATEST, Offsets, TopicPartition
+from kvorum.pipelines.bridge.sink import batch_writer
 from kvorum.pipelines.mirror.groups import GroupSync
 from kvorum.pipelines.mirror.ledger import Ledger, heartbeat
-from kvorum.pipelines.mirror.metrics import Figures, Listener, text
-from kvorum.pipelines.mirror.spec import MirrorSpec
+from kvorum.pipelines.mirror.metrics import Figures, listen, text
+from kvorum.pipelines.mirror.spec import HEARTBEATS, PROVENANCE, MirrorSpec, load
 from kvorum.pipelines.mirror.topics import TopicSync, create_control_topics
+from kvorum.pipelines.session.build import SessionSettings, build
+from kvorum.pipelines.spec import SpecError
 
 logger = logging.getLogger(__name__)
 
@@ -29,26 +49,35 @@ WORKER_LATE: Final = "Python worker failed to connect back"
 """Spark waits ten seconds for a Python process to start, which cannot be set: too short on a busy machine."""
 LATE_MAX: Final = 5
 """How often a mirror is restarted because of that."""
+OFFSETS_VERSION: Final = "v1"
+"""Of Spark's file of a micro-batch's ends: version, metadata, then a line a source."""
+
+
+class BadCheckpoint(RuntimeError):
+    """The checkpoint's files are not as they should be."""
 
 
 class Mirror:
     """A mirror that runs. States: made (older runs are fenced), started, closed."""
 
+    _write_rows: Callable[[DataFrame, int], None]
+
     def __init__(self, spec: MirrorSpec, spark: SparkSession) -> None:
         """Create the control topics, fence older runs, read the map."""
-        self.spec = spec
         self.figures = Figures()
+        self._spec = spec
         self._spark = spark
-        self._source = Lookup(client.from_options(spec.source.settings()))
-        target = Lookup(client.from_options(spec.target.settings()))
-        create_control_topics(target.admin, spec)
+        self._source, self._target = (
+            Lookup(client.from_options(cluster.settings())) for cluster in (spec.source, spec.target)
+        )
+        create_control_topics(self._target.admin, spec)
         self._ledger = Ledger(spec)
-        self._topics = TopicSync(spec, self._source, target)
+        self._topics = TopicSync(spec, self._source, self._target)
         self._groups = None
         if spec.sync.groups:
-            self._groups = GroupSync(spec, self._source.admin, target.admin, self._ledger, self.figures)
-        self._batches = Batches(spec, spark, self._topics, self._ledger, self.figures)
-        self._listener = Listener(spec.metrics, lambda: text(spec, self.figures)) if spec.metrics else None
+            self._groups = GroupSync(spec, self._source.admin, self._target.admin, self._ledger, self.figures)
+        self._offsets = Folder(spark, spec.checkpoint, "offsets")
+        self._listener = listen(spec.metrics, lambda: text(spec, self.figures)) if spec.metrics else None
         self._query: StreamingQuery | None = None
 
     def start(self) -> None:
@@ -56,34 +85,82 @@ class Mirror:
 
         Raises: MarkError if the sink's marks are not those of this checkpoint.
         """
+        spec = self._spec
         register(self._spark)
         self._topics.ensure()
-        self._batches.check(self._spark)
         reading = {
-            **self.spec.source.settings(),
-            "subscribePattern": policy.pattern(self.spec.naming, self.spec.topics, self.spec.exclude),
-            "startingOffsets": self.spec.starting_offsets,
+            **spec.source.settings(),
+            "subscribePattern": spec.topic_pattern,
+            "startingOffsets": spec.starting_offsets,
             "includeHeaders": "true",
-            "failOnDataLoss": "true" if self.spec.fail_on_data_loss else "false",
-            "maxOffsetsPerTrigger": str(self.spec.max_offsets_per_trigger),
+            "failOnDataLoss": "true" if spec.fail_on_data_loss else "false",
+            "maxOffsetsPerTrigger": str(spec.max_offsets_per_trigger),
             # Records of aborted and open transactions are not mirrored.
             "kafka.isolation.level": "read_committed",
         }
         frame = self._spark.readStream.format("kvorum").options(**reading).load()
-        writer = frame.writeStream.foreachBatch(self._batches.write).queryName(self.spec.name)
-        writer = writer.option("checkpointLocation", self.spec.checkpoint)
-        arguments = self.spec.trigger.arguments()
+        self._write_rows = batch_writer(
+            to_target(frame, spec),
+            spec.target.settings(),
+            delivery=spec.delivery,
+            query=spec.name,
+            checkpoint=spec.checkpoint,
+        )
+        writer = frame.writeStream.foreachBatch(self._write).queryName(spec.name)
+        writer = writer.option("checkpointLocation", spec.checkpoint)
+        arguments = spec.trigger.arguments()
         if arguments:
             writer = writer.trigger(**arguments)  # type: ignore[arg-type]
         self._query = writer.start()
-        logger.info(
-            "mirror %s: %s -> %s, topics %s, %s",
-            self.spec.name,
-            self.spec.source.alias,
-            self.spec.target.alias,
-            list(self.spec.topics),
-            self.spec.delivery,
-        )
+        aliases, topics = (spec.source.alias, spec.target.alias), list(spec.topics)
+        logger.info("mirror %s: %s -> %s, topics %s, %s", spec.name, *aliases, topics, spec.delivery)
+
+    def _write(self, frame: DataFrame, batch_id: int) -> None:
+        """Mirror one micro-batch."""
+        began = time.monotonic()
+        starts, ends = self._bounds(batch_id)
+        self._topics.ensure()
+        self._restart_recreated([place for place in ends if self._ledger.map.last(place) is not None])
+        fresh = [place for place in ends if self._ledger.map.last(place) is None]
+        self._mark({place: starts.get(place, 0) for place in fresh})
+        self._write_rows(to_target(frame, self._spec), batch_id)
+        self._mark({place: end for place, end in ends.items() if end > starts.get(place, 0)})
+        figures = self.figures
+        figures.mirrored = {**figures.mirrored, **ends}
+        figures.batches += 1
+        figures.batch_seconds = time.monotonic() - began
+        figures.last_batch = time.time()
+
+    def _restart_recreated(self, places: Iterable[TopicPartition]) -> None:
+        """Remove the marks of partitions that end before their last mark: their topic was deleted and recreated."""
+        for place, end in self._ends(places).items():
+            last = self._ledger.map.last(place)
+            if last is not None and end < last.target:
+                logger.warning(
+                    "%s-%d was recreated on %s (it ends at %d, before offset %d of its last mark): its marks are "
+                    "removed; what was mirrored to it before is not mirrored again",
+                    *(*self._spec.there(place), self._spec.target.alias, end, last.target),
+                )
+                self._ledger.restart(place)
+
+    def _mark(self, sources: Mapping[TopicPartition, int]) -> None:
+        """Mark source offsets with where the target's partitions end now."""
+        self._ledger.mark({place: (sources[place], end) for place, end in self._ends(sources).items()})
+
+    def _ends(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return where partitions of the target end now; places are by the source's names."""
+        wanted = {self._spec.there(place): place for place in places}
+        found = self._target.everywhere(wanted, LATEST, is_read_committed=False)
+        return {wanted[where]: end for where, end in found.items()}
+
+    def _bounds(self, batch_id: int) -> tuple[Offsets, Offsets]:
+        """Return where a micro-batch begins and ends."""
+        found = self._offsets.read(str(batch_id))
+        if found is None:
+            raise BadCheckpoint(f"{self._offsets.root}/{batch_id} does not exist")
+        starts, ends = read_offsets(found)
+        before = self._offsets.read(str(batch_id - 1)) if batch_id else None
+        return starts if before is None else read_offsets(before)[1], ends
 
     def is_done(self) -> bool:
         """Return whether the query has ended by itself. Raises what it failed with."""
@@ -108,17 +185,15 @@ class Mirror:
                 step()
             except (KafkaException, TimeoutError) as error:
                 self.figures.errors += 1
-                logger.warning("mirror %s: %s not synchronised: %s", self.spec.name, what, error)
+                logger.warning("mirror %s: %s not synchronised: %s", self._spec.name, what, error)
 
     def _follow_configs(self) -> None:
         self.figures.configs_changed += self._topics.follow_configs()
 
     def _measure(self) -> None:
-        places = [
-            TopicPartition(topic, number) for topic, count in self._topics.partitions.items() for number in range(count)
-        ]
-        ends = self._source.everywhere(places, LATEST, is_read_committed=True)
-        self.figures.source_ends = ends
+        counts = self._topics.partitions.items()
+        places = [TopicPartition(topic, number) for topic, count in counts for number in range(count)]
+        self.figures.source_ends = self._source.everywhere(places, LATEST, is_read_committed=True)
         known = {place: mark.source for place in self._ledger.map.places() if (mark := self._ledger.map.last(place))}
         self.figures.mirrored = {**known, **self.figures.mirrored}
 
@@ -127,9 +202,9 @@ class Mirror:
             self._groups.follow(self._topics.partitions)
 
     def _beat(self) -> None:
-        if self.spec.sync.heartbeats:
-            aliases = self.spec.source.alias, self.spec.target.alias
-            self._ledger.write([heartbeat(policy.HEARTBEATS, *aliases, int(time.time() * 1000))])
+        if self._spec.sync.heartbeats:
+            aliases = self._spec.source.alias, self._spec.target.alias
+            self._ledger.write([heartbeat(HEARTBEATS, *aliases, int(time.time() * 1000))])
 
     def close(self) -> None:
         """Stop the query and release all resources."""
@@ -138,10 +213,39 @@ class Mirror:
                 self._query.stop()
         finally:
             if self._listener is not None:
-                self._listener.close()
+                self._listener.shutdown()
+                self._listener.server_close()
             if self._groups is not None:
                 self._groups.close()
             self._ledger.close()
+
+
+def read_offsets(content: str) -> tuple[Offsets, Offsets]:
+    """Return, of a micro-batch's file in the checkpoint, where the query began (the first one's only) and its ends.
+
+    Raises: BadCheckpoint.
+    """
+    lines = content.splitlines()
+    try:
+        if lines[0] != OFFSETS_VERSION:
+            raise ValueError(f"version {lines[0]}")
+        read = json.loads(lines[2])
+        return offsets.begun_at(read) or {}, offsets.from_json(read)
+    except (IndexError, ValueError, TypeError, AttributeError) as error:
+        raise BadCheckpoint(f"offsets of a micro-batch cannot be decoded ({error}): {content[:200]!r}") from error
+
+
+def to_target(frame: DataFrame, spec: MirrorSpec) -> DataFrame:
+    """Return the rows to write: the target's topic; with provenance, the header added and the target's own left out."""
+    headers: Column = F.col("headers")
+    if spec.marks_records:
+        key, target = F.lit(PROVENANCE), F.lit(spec.target.alias).cast("binary")
+        came = F.exists(headers, lambda header: (header["key"] == key) & (header["value"] == target))
+        frame = frame.where(~F.coalesce(came, F.lit(False)))
+        hop = F.array(F.struct(key.alias("key"), F.lit(spec.source.alias).cast("binary").alias("value")))
+        headers = F.when(headers.isNull(), hop).otherwise(F.concat(headers, hop))
+    topic = F.concat(F.lit(spec.prefix), F.col("topic")).alias("topic")
+    return frame.select("key", "value", topic, "partition", "timestamp", headers.alias("headers"))
 
 
 def run(spec: MirrorSpec, spark: SparkSession, stop: threading.Event) -> Figures:
@@ -151,15 +255,15 @@ def run(spec: MirrorSpec, spark: SparkSession, stop: threading.Event) -> Figures
     """
     for _ in range(LATE_MAX):
         try:
-            return run_once(spec, spark, stop)
+            return _run_once(spec, spark, stop)
         except StreamingQueryException as error:
             if WORKER_LATE not in str(error) or stop.is_set():
                 raise
             logger.warning("mirror %s restarted: %s", spec.name, WORKER_LATE)
-    return run_once(spec, spark, stop)
+    return _run_once(spec, spark, stop)
 
 
-def run_once(spec: MirrorSpec, spark: SparkSession, stop: threading.Event) -> Figures:
+def _run_once(spec: MirrorSpec, spark: SparkSession, stop: threading.Event) -> Figures:
     """Run a mirror as `run`, until anything fails."""
     mirror = Mirror(spec, spark)
     try:
@@ -179,3 +283,37 @@ def run_once(spec: MirrorSpec, spark: SparkSession, stop: threading.Event) -> Fi
         except PySparkException as error:
             logger.warning("mirror %s did not stop cleanly: %s", spec.name, error)
     return mirror.figures
+
+
+@click.command("mirror")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--master", help="Spark's master: spark://HOST:PORT, k8s://..., yarn, local[2].")
+@click.option("--memory", default="1g", show_default=True, help="Heap of the driver.")
+@click.option("--check", is_flag=True, help="Only validate the file.")
+def command(file: Path, master: str | None, memory: str, check: bool) -> None:
+    """Mirror topics, configs and group offsets from one cluster to another.
+
+    \b
+    kvorum pipelines mirror a-to-b.yaml              until Ctrl-C; continues when restarted
+    kvorum pipelines mirror a-to-b.yaml --check      validate the file
+    """
+    try:
+        spec = load(file)
+    except SpecError as error:
+        click.echo(str(error), err=True)
+        sys.exit(2)
+    if check:
+        click.echo(f"{file}: {spec.source.alias} -> {spec.target.alias}, {', '.join(spec.topics)}: right")
+        return
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    session = build(spec.name, SessionSettings(master=master, memory=memory, connector="kvorum"))
+    try:
+        figures = run(spec, session.spark, stop)
+    finally:
+        session.spark.stop()
+    behind = sum(figures.lag().values())
+    click.echo(f"{figures.batches} batches; {behind} records behind; groups followed: {figures.groups}")

@@ -1,4 +1,9 @@
-"""A mirror's file: which cluster, where to, what of it. YAML or JSON, `kind: mirror`."""
+"""A mirror's file: which cluster, where to, what of it. YAML or JSON, `kind: mirror`. Names of what it mirrors.
+
+Names follow MirrorMaker's policies. `default` puts the source's alias in front: `orders` of cluster `a` is `a.orders`
+on `b`. A topic that has the target's alias among its prefixes came from there, and is not sent back. `identity` keeps
+names; there every record says in a header which clusters it has passed, and one that has passed the target is dropped.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -7,20 +12,27 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from kvorum.pipelines.mirror.policy import Policy, PolicyName
+from kvorum.pipelines.bridge.offsets import TopicPartition
+from kvorum.pipelines.sources.options import as_texts
 from kvorum.pipelines.spec import document
 from kvorum.pipelines.spec.document import resolve
 from kvorum.pipelines.spec.model import NAME, Duration, Model, Trigger, duration_ms
 from kvorum.pipelines.spec.problems import SpecError, from_pydantic
 
+PROVENANCE: Final = "kvorum-mirror-source"
+"""The header's key; its value is the alias of the cluster the record was read from. One header a hop."""
+
+HEARTBEATS: Final = "heartbeats"
+"""The topic (on the target) of heartbeats, MirrorMaker's name for it."""
+
+INTERNAL: Final = (r"__.*", r".*[-.]internal", r".*\.replica", r"mm2-.*", r"kvorum-offset-map\..*", HEARTBEATS)
+"""Never mirrored: what clusters and mirrors keep for themselves."""
+
 CONFIGS_EXCLUDED: Final = (
-    r"follower\.replication\.throttled\.replicas",
-    r"leader\.replication\.throttled\.replicas",
+    *(r"follower\.replication\.throttled\.replicas", r"leader\.replication\.throttled\.replicas"),
     r"message\.timestamp\.(difference\.max|before\.max|after\.max)\.ms",
-    r"message\.timestamp\.type",
-    r"log\.message\.timestamp\.(before|after)\.max\.ms",
-    r"unclean\.leader\.election\.enable",
-    r"min\.insync\.replicas",
+    *(r"message\.timestamp\.type", r"log\.message\.timestamp\.(before|after)\.max\.ms"),
+    *(r"unclean\.leader\.election\.enable", r"min\.insync\.replicas"),
 )
 """Configs that are not copied, as in MirrorMaker: those of one cluster, and those that would change timestamps."""
 
@@ -40,6 +52,11 @@ Pattern = Annotated[str, AfterValidator(_is_pattern)]
 Alias = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,60}$")]
 
 
+def any_of(patterns: Sequence[str]) -> str:
+    """Return a regular expression that matches what one of these matches; nothing without any."""
+    return "|".join(f"(?:{each})" for each in patterns) or r"(?!)"
+
+
 class Cluster(Model):
     """One of the two clusters."""
 
@@ -52,10 +69,7 @@ class Cluster(Model):
 
     def settings(self) -> dict[str, str]:
         """Return the options of Spark's readers and writers for this cluster."""
-        given = {
-            key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in self.options.items()
-        }
-        return {"kafka.bootstrap.servers": self.bootstrap} | given
+        return {"kafka.bootstrap.servers": self.bootstrap} | as_texts(self.options)
 
 
 class Sync(Model):
@@ -87,7 +101,7 @@ class MirrorSpec(Model):
     exclude: Sequence[Pattern] = ()
     groups: Sequence[Pattern] = (r".*",)
     groups_exclude: Sequence[Pattern] = GROUPS_EXCLUDED
-    policy: PolicyName = "default"
+    policy: Literal["default", "identity"] = "default"
     separator: Annotated[str, Field(min_length=1, max_length=3, pattern=r"^[._-]+$")] = "."
     provenance: bool | None = None
     """Whether records say in a header where they came from; None: with policy identity only, whose loops it stops."""
@@ -112,11 +126,6 @@ class MirrorSpec(Model):
         return self
 
     @property
-    def naming(self) -> Policy:
-        """Return how topics are called."""
-        return Policy(name=self.policy, source=self.source.alias, target=self.target.alias, separator=self.separator)
-
-    @property
     def marks_records(self) -> bool:
         """Return whether records get the provenance header, and those from the target are dropped by it."""
         return self.policy == "identity" if self.provenance is None else self.provenance
@@ -125,6 +134,45 @@ class MirrorSpec(Model):
     def interval_seconds(self) -> float:
         """Return how often topics and groups are looked at."""
         return duration_ms(self.sync.interval) / 1000
+
+    @property
+    def prefix(self) -> str:
+        """Return the text in front of a topic's name on the target."""
+        return "" if self.policy == "identity" else f"{self.source.alias}{self.separator}"
+
+    def there(self, place: TopicPartition) -> TopicPartition:
+        """Return a partition by its name on the target."""
+        return TopicPartition(f"{self.prefix}{place.topic}", place.partition)
+
+    @property
+    def map_topic(self) -> str:
+        """Return the topic (on the target) that keeps which source offset is which target offset."""
+        return f"kvorum-offset-map.{self.source.alias}.internal"
+
+    @property
+    def opposite_map_topic(self) -> str:
+        """Return the topic (on the source) where mirrors from the target to the source keep theirs."""
+        return f"kvorum-offset-map.{self.target.alias}.internal"
+
+    @property
+    def checkpoints_topic(self) -> str:
+        """Return the topic (on the target) of translated group offsets, MirrorMaker's name for it."""
+        return f"{self.source.alias}.checkpoints.internal"
+
+    @property
+    def topic_pattern(self) -> str:
+        """Return what matches exactly the whole names of the topics to mirror. Python's re and Java's both read it."""
+        unwanted = [*INTERNAL, *self.exclude]
+        if self.policy == "default":
+            separator, target = re.escape(self.separator), re.escape(self.target.alias)
+            # Any of its prefixes is the target: it has been there. (MirrorMaker's isCycle.)
+            unwanted.append(rf"(?:.*{separator})?{target}{separator}.*")
+        return f"(?!(?:{any_of(unwanted)})$)(?:{any_of(self.topics)})"
+
+    @property
+    def group_pattern(self) -> str:
+        """Return what matches the whole names of the groups to follow."""
+        return f"(?!(?:{any_of(self.groups_exclude)})$)(?:{any_of(self.groups)})"
 
 
 def load(path: str | Path, *, environment: Mapping[str, str] | None = None) -> MirrorSpec:

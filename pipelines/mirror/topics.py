@@ -24,10 +24,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented,
 )
 
 from kvorum.pipelines.bridge import client
-from kvorum.pipelines.bridge.lookup import Lookup, retried
-from kvorum.pipelines.mirror import policy
+from kvorum.pipelines.bridge.lookup import Lookup
 from kvorum.pipelines.mirror.logs import REQUEST_SECONDS
-from kvorum.pipelines.mirror.spec import MirrorSpec
+from kvorum.pipelines.mirror.spec import HEARTBEATS, MirrorSpec, any_of
 
 logger = logging.getLogger(__name__)
 
@@ -56,11 +55,10 @@ class TopicSync:
     def __init__(self, spec: MirrorSpec, source: Lookup, target: Lookup) -> None:
         """Ask nothing yet."""
         self._spec = spec
-        self._naming = spec.naming
-        self._source = source.admin
-        self._target = target.admin
-        self._pattern = re.compile(policy.pattern(spec.naming, spec.topics, spec.exclude))
-        self._excluded = re.compile("|".join(f"(?:{each})" for each in spec.sync.configs_exclude) or r"(?!)")
+        self._source = source
+        self._target = target
+        self._pattern = re.compile(spec.topic_pattern)
+        self._excluded = re.compile(any_of(spec.sync.configs_exclude))
         self._lock = threading.Lock()
         self.partitions: dict[str, int] = {}
         """Partitions by the source's topic name, as last seen, all of which are on the target."""
@@ -75,25 +73,25 @@ class TopicSync:
             mirrored = {topic: count for topic, count in seen.items() if self._pattern.fullmatch(topic)}
             if mirrored.items() <= self.partitions.items():
                 return
-            names = {self._naming.to_target(topic): topic for topic in mirrored}
+            names = {f"{self._spec.prefix}{topic}": topic for topic in mirrored}
             wanted = {name: mirrored[topic] for name, topic in names.items()}
             create, extend = plan_partitions(wanted, _partitions(self._target))
             self._create(create, names)
             for name, count in extend.items():
-                self._target.create_partitions([NewPartitions(name, count)])[name].result(REQUEST_SECONDS)
+                self._target.admin.create_partitions([NewPartitions(name, count)])[name].result(REQUEST_SECONDS)
                 logger.info("topic %s extended to %d partitions, as on %s", name, count, self._spec.source.alias)
             self.partitions = mirrored
 
     def _create(self, topics: Mapping[str, int], names: Mapping[str, str]) -> None:
         """Create topics with the configs that they have on the source; `names` are the source's."""
         follows = self._spec.sync.configs and bool(topics)
-        configs = self.configs_of(self._source, [names[topic] for topic in topics]) if follows else {}
+        configs = self.configs_of(self._source.admin, [names[topic] for topic in topics]) if follows else {}
         factor = self._spec.replication_factor or -1
         made = []
         for topic, count in topics.items():
             config, _ = plan_configs(configs.get(names[topic], {}), {}, self._excluded)
             made.append(NewTopic(topic, count, factor, config=config))
-        create_topics(self._target, made)
+        create_topics(self._target.admin, made)
         for topic, count in topics.items():
             logger.info("topic %s created with %d partitions", topic, count)
 
@@ -101,9 +99,9 @@ class TopicSync:
         """Give the target's topics the configs of the source's; returns how many topics were changed."""
         if not self._spec.sync.configs or not self.partitions:
             return 0
-        names = {topic: self._naming.to_target(topic) for topic in sorted(self.partitions)}
-        source = self.configs_of(self._source, [*names])
-        target = self.configs_of(self._target, [*names.values()])
+        names = {topic: f"{self._spec.prefix}{topic}" for topic in sorted(self.partitions)}
+        source = self.configs_of(self._source.admin, [*names])
+        target = self.configs_of(self._target.admin, [*names.values()])
         changed = 0
         for topic, name in names.items():
             if topic in source and name in target:  # else deleted meanwhile
@@ -118,7 +116,7 @@ class TopicSync:
         entries += [ConfigEntry(key, None, incremental_operation=AlterConfigOpType.DELETE) for key in unset]
         resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
         try:
-            self._target.incremental_alter_configs([resource])[resource].result(REQUEST_SECONDS)
+            self._target.admin.incremental_alter_configs([resource])[resource].result(REQUEST_SECONDS)
             logger.info("configs of %s changed: set %s, deleted %s", topic, given, list(unset))
         except KafkaException as error:
             logger.warning("configs of the source not applied to topic %s: %s", topic, error)
@@ -143,10 +141,9 @@ class TopicSync:
         return found
 
 
-def _partitions(admin: AdminClient) -> dict[str, int]:
+def _partitions(cluster: Lookup) -> dict[str, int]:
     """Return how many partitions each topic has."""
-    topics = retried(lambda: admin.list_topics(timeout=REQUEST_SECONDS)).topics
-    return {name: len(topic.partitions) for name, topic in topics.items() if topic.error is None}
+    return {name: len(topic.partitions) for name, topic in cluster.topics().items() if topic.error is None}
 
 
 def create_topics(admin: AdminClient, topics: Sequence[NewTopic]) -> None:
@@ -163,8 +160,7 @@ def create_topics(admin: AdminClient, topics: Sequence[NewTopic]) -> None:
 
 def create_control_topics(admin: AdminClient, spec: MirrorSpec) -> None:
     """Create the mirror's own topics that do not exist: one partition, compacted."""
-    names = [spec.naming.map_topic, spec.naming.checkpoints_topic]
-    names += [policy.HEARTBEATS] if spec.sync.heartbeats else []
+    names = [spec.map_topic, spec.checkpoints_topic, *([HEARTBEATS] if spec.sync.heartbeats else [])]
     there = admin.list_topics(timeout=REQUEST_SECONDS).topics
     config, factor = {"cleanup.policy": "compact"}, spec.replication_factor or -1
     create_topics(admin, [NewTopic(name, 1, factor, config=config) for name in names if name not in there])

@@ -72,14 +72,14 @@ class Translator:
         """
         if not self._spec.marks_records:
             return target
-        return self._unread.limit(self._spec.naming.there(place), position, start, target)
+        return self._unread.limit(self._spec.there(place), position, start, target)
 
     def _may_be_placed(self, place: TopicPartition, marks: Sequence[Mark]) -> bool:
         """Whether the marks of a partition are those of its topic on the target as it is now.
 
         A topic that was deleted and created again ends before the last mark until the next batch removes its marks.
         """
-        first, there = marks[0], self._spec.naming.there(place)
+        first, there = marks[0], self._spec.there(place)
         if self._first_marks.setdefault(place, first) != first:
             self._first_marks[place] = first
             self._refined.pop(place, None)
@@ -115,7 +115,7 @@ class Translator:
                     start=(start, known.get(start, mark.target)),
                     target_end=following.target,
                     source=partial(self._logs.source, place),
-                    target=partial(self._logs.target, self._spec.naming.there(place)),
+                    target=partial(self._logs.target, self._spec.there(place)),
                     records_max=self._spec.sync.refine_max,
                 )
             except (KafkaException, TimeoutError) as error:

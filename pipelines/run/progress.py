@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from kvorum.pipelines.bridge import counted
+from kvorum.pipelines.bridge.sink import rows_written
 
 NO_ROWS = -1
 """What Spark reports of a sink that does not count."""
@@ -33,7 +33,7 @@ class Progress:
 
     def look(self, query: StreamingQuery) -> None:
         """Take what is new."""
-        rows = counted.rows(query.name)  # what Kvorum's own sink to topics counts
+        rows = None if query.name is None else rows_written.get(query.name)  # of Kvorum's own sink to topics
         if rows is not None:
             self.records_out = rows
         run, last = str(query.runId), query.lastProgress

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kvorum.pipelines.bridge.ledger import FOLDER
-from kvorum.pipelines.bridge.sink import Delivery, batch_writer
+from kvorum.pipelines.bridge.sink import batch_writer
 from kvorum.pipelines.plugins import Context
 from kvorum.pipelines.sinks.writing import BatchSink, WriteBatch, started
 from kvorum.pipelines.sources.options import TopicOptions
@@ -50,7 +50,7 @@ class TopicsSink(BatchSink):
         write = batch_writer(
             columns(frame, options),
             options.merged({}),
-            delivery=Delivery(context.delivery),
+            delivery=context.delivery,
             query=context.name,
             checkpoint=context.checkpoint,
             folder=folder,

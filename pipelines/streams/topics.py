@@ -27,7 +27,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 from kvorum.pipelines.bridge import client, register
 from kvorum.pipelines.bridge.lookup import Lookup
 from kvorum.pipelines.bridge.offsets import Offsets, TopicPartition, from_json
-from kvorum.pipelines.bridge.sink import Delivery as SinkDelivery
 from kvorum.pipelines.bridge.sink import stream_writer
 from kvorum.pipelines.plugins import Delivery, Trigger
 from kvorum.pipelines.session.build import SessionSettings
@@ -118,7 +117,7 @@ class ClusterTopics:
             options["topic"] = query.topic
         checkpoint = self.config.checkpoint(query.name)
         check_state(self.spark, checkpoint, query)
-        name, delivery = f"{self.config.application_id}-{query.name}", SinkDelivery(self.config.delivery)
+        name, delivery = f"{self.config.application_id}-{query.name}", self.config.delivery
         writer = stream_writer(frame, options, delivery=delivery, query=name, checkpoint=checkpoint)
         return trigger.apply(writer.outputMode(query.mode)).start()
 

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 
 from kvorum.pipelines import frames, plugins
 from kvorum.pipelines.plugins import Step
-from kvorum.pipelines.spec.parts import Predicate, Transform
+from kvorum.pipelines.spec.model import Predicate, Transform
 from kvorum.pipelines.transforms.connect import PREDICATES, TRANSFORMS
 from kvorum.pipelines.transforms.sql import sql
 from kvorum.pipelines.transforms.steps import DEFAULTS, Change, Definition, apply
@@ -25,7 +25,7 @@ DEFINITIONS = {**TRANSFORMS, "sql": Definition(sql)}
 
 
 def models() -> dict[str, type[BaseModel]]:
-    """Return the options' models by `transform.NAME` and `predicate.NAME`, for Pipeline.validate_with."""
+    """Return the options' models by `transform.NAME` and `predicate.NAME`, for Parts.wrong_settings."""
     found = {f"transform.{name}": definition.options for name, definition in DEFINITIONS.items()}
     return found | {f"predicate.{name}": definition.options for name, definition in PREDICATES.items()}
 

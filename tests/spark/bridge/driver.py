@@ -13,7 +13,7 @@ import sys
 from pyspark.sql import SparkSession
 
 from kvorum.pipelines.bridge import register
-from kvorum.pipelines.bridge.sink import Delivery, stream_writer
+from kvorum.pipelines.bridge.sink import stream_writer
 from kvorum.pipelines.session.build import ship
 from kvorum.pipelines.session.connector import jars_of
 
@@ -53,9 +53,7 @@ def main() -> None:
     if jars:
         writer = frame.writeStream.format("kafka").options(**sink).option("checkpointLocation", told["checkpoint"])
     else:
-        writer = stream_writer(
-            frame, sink, delivery=Delivery.EXACTLY_ONCE, query=told["query"], checkpoint=told["checkpoint"]
-        )
+        writer = stream_writer(frame, sink, delivery="exactly_once", query=told["query"], checkpoint=told["checkpoint"])
     if told["is_last"]:
         writer = writer.trigger(availableNow=True)
     writer.start().awaitTermination()

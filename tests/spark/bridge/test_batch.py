@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 
 from kvorum.pipelines.bridge import register
-from kvorum.pipelines.bridge.sink import Delivery, write_batch
+from kvorum.pipelines.bridge.sink import write_batch
 from tests.cluster.clients import eventually
 from tests.spark.bridge.records import numbered, produce, read_all, values
 from tests.spark.conftest import TopicFactory
@@ -38,7 +38,7 @@ def read(spark: SparkSession, bootstrap: str, **options: str) -> DataFrame:
 
 def write(frame: DataFrame, bootstrap: str, **options: str) -> None:
     given = {"kafka.bootstrap.servers": bootstrap} | options
-    write_batch(frame, given, delivery=Delivery.AT_LEAST_ONCE, query="batch", batch_id=0)
+    write_batch(frame, given, delivery="at_least_once", query="batch", batch_id=0)
 
 
 def test_every_column_makes_the_round_trip(spark: SparkSession, bootstrap: str, make_topic: TopicFactory) -> None:

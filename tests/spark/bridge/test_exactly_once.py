@@ -17,10 +17,10 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from kvorum.pipelines.bridge import register
-from kvorum.pipelines.bridge.keeper import Keeper, refresh_seconds
-from kvorum.pipelines.bridge.layout import layout_of
+from kvorum.pipelines.bridge.exactly_once import keep_refreshed, refresh_seconds
+from kvorum.pipelines.bridge.layout import Undetermined, layout_of
 from kvorum.pipelines.bridge.marks import MarkError, MarksMissing
-from kvorum.pipelines.bridge.sink import Delivery, stream_writer, write_batch
+from kvorum.pipelines.bridge.sink import stream_writer, write_batch
 from tests.spark.bridge.records import numbered, produce, read_all, values
 from tests.spark.conftest import TopicFactory
 
@@ -39,7 +39,7 @@ def run(
     """Write what is there now, and end."""
     given = {"kafka.bootstrap.servers": bootstrap, "topic": target} | options
     writer = stream_writer(
-        frame, given, delivery=Delivery.EXACTLY_ONCE, query=query or f"q-{target}", checkpoint=str(checkpoint)
+        frame, given, delivery="exactly_once", query=query or f"q-{target}", checkpoint=str(checkpoint)
     )
     assert writer.trigger(availableNow=True).start().awaitTermination(END_SECONDS)
 
@@ -124,9 +124,7 @@ def test_a_replay_of_a_stateful_plan_keeps_its_state(
 
     def count() -> None:
         given = {"kafka.bootstrap.servers": bootstrap, "topic": target}
-        writer = stream_writer(
-            counts, given, delivery=Delivery.EXACTLY_ONCE, query=f"q-{target}", checkpoint=str(checkpoint)
-        )
+        writer = stream_writer(counts, given, delivery="exactly_once", query=f"q-{target}", checkpoint=str(checkpoint))
         assert writer.outputMode("update").trigger(availableNow=True).start().awaitTermination(END_SECONDS)
 
     count()
@@ -235,16 +233,18 @@ def test_a_batch_is_written_once_by_its_query_and_number(
     produce(bootstrap, source, numbered(300))
     options = {"kafka.bootstrap.servers": bootstrap, "subscribe": source}
     frame = spark.read.format("kvorum").options(**options).load().select("key", "value")
-    assert layout_of(frame).fingerprint == layout_of(frame).fingerprint is not None
-    assert layout_of(frame.repartition(2)).reason == "the plan has a shuffle"
-    assert layout_of(spark.range(5)).fingerprint is None
+    assert layout_of(frame) == layout_of(frame)
+    with pytest.raises(Undetermined, match="the plan has a shuffle"):
+        layout_of(frame.repartition(2))
+    with pytest.raises(Undetermined):
+        layout_of(spark.range(5))
     sink = {"kafka.bootstrap.servers": bootstrap, "topic": target}
     for shape in (frame, frame, frame.orderBy("value"), frame.repartition(3)):
         which = "sorted" if shape is not frame else "plain"
         write_batch(
             shape,
             sink,
-            delivery=Delivery.EXACTLY_ONCE,
+            delivery="exactly_once",
             query=f"{which}-{target}",
             batch_id=0,
             checkpoint=str(tmp_path / which),
@@ -262,7 +262,7 @@ def test_marks_are_refreshed_while_a_query_runs(bootstrap: str) -> None:
         refreshed.release()
         raise OSError("no cluster")
 
-    keeper = Keeper(refresh, is_running=is_running.is_set, seconds=0.01)
+    keeper = threading.Thread(target=keep_refreshed, args=(refresh, is_running.is_set, 0.01), daemon=True)
     keeper.start()
     assert refreshed.acquire(timeout=30) and refreshed.acquire(timeout=30)
     is_running.clear()
@@ -276,7 +276,7 @@ def test_names_are_checked_before_anything_starts(spark: SparkSession, bootstrap
         write_batch(
             frame,
             {"kafka.bootstrap.servers": bootstrap, "topic": "t"},
-            delivery=Delivery.EXACTLY_ONCE,
+            delivery="exactly_once",
             query=f"a b {uuid.uuid4()}",
             batch_id=0,
             checkpoint=str(tmp_path),

@@ -8,7 +8,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kvorum.pipelines.bridge import register
-from kvorum.pipelines.bridge.sink import Delivery, stream_writer
+from kvorum.pipelines.bridge.sink import stream_writer
+from kvorum.pipelines.plugins import Delivery
 from tests.cluster.clients import eventually
 from tests.spark.bridge.records import numbered, produce, read_all, values
 from tests.spark.conftest import TopicFactory
@@ -29,7 +30,7 @@ def stream(spark: SparkSession, bootstrap: str, topic: str, **options: str) -> D
 
 
 def copy(
-    frame: DataFrame, bootstrap: str, target: str, checkpoint: Path, *, delivery: Delivery = Delivery.AT_LEAST_ONCE
+    frame: DataFrame, bootstrap: str, target: str, checkpoint: Path, *, delivery: Delivery = "at_least_once"
 ) -> StreamingQuery:
     """Write what is there now to another topic, and end."""
     options = {"kafka.bootstrap.servers": bootstrap, "topic": target}
@@ -70,7 +71,7 @@ def test_a_running_stream_keeps_up(
     frame = stream(spark, bootstrap, source, startingOffsets="latest", **{"kafka.isolation.level": "read_committed"})
     options = {"kafka.bootstrap.servers": bootstrap, "topic": target}
     writer = stream_writer(
-        frame.select("value"), options, delivery=Delivery.AT_LEAST_ONCE, query="runs", checkpoint=str(tmp_path / "c")
+        frame.select("value"), options, delivery="at_least_once", query="runs", checkpoint=str(tmp_path / "c")
     )
     query = writer.start()
     try:

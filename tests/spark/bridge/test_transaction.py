@@ -2,22 +2,24 @@
 
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 import pytest
 from confluent_kafka import Producer, TopicPartition
 
 from kvorum.pipelines.bridge import transaction
-from kvorum.pipelines.bridge.marks import NEVER, Assignment, Mark, MarkError, MarksMissing, Places
+from kvorum.pipelines.bridge.marks import NEVER, Mark, MarkError, MarksMissing, Places
+from kvorum.pipelines.bridge.producer import Writer
 from kvorum.pipelines.bridge.transaction import (
     Abortable,
     AttemptFenced,
-    MarkReader,
     Rows,
     TransactionFailed,
     Transactions,
     Work,
+    member,
+    read_marks,
     write_rows,
 )
 from tests.spark.bridge.records import read_all, values
@@ -41,16 +43,15 @@ def rows() -> Rows:
 
 def work(bootstrap: str, topic: str, *, batch_id: int = 0, layout: str = "x") -> Work:
     places = Places(query=f"q-{topic}", span=50)
-    assignment = Assignment(places=places, batch_id=batch_id, lineage="here", layout=layout)
-    settings = {"bootstrap.servers": bootstrap}
-    return Work(settings=settings, topic=topic, assignment=assignment, is_staged=False)
+    mark = Mark(batch_id=batch_id, lineage="here", layout=layout)
+    return Work(settings={"bootstrap.servers": bootstrap}, topic=topic, places=places, mark=mark, is_staged=False)
 
 
 def prepared(task: Work, *numbers: int) -> Work:
     """Give tasks their first mark, as the driver does."""
     for number in numbers or (0,):
-        transactions = Transactions(task.settings, task.assignment.places, number)
-        transactions.commit(PREPARED, lambda _: 0)
+        transactions = Transactions(task.settings, task.places, number)
+        transactions.commit(PREPARED)
         transactions.close()
     return task
 
@@ -77,17 +78,16 @@ def test_a_late_attempt_is_fenced(bootstrap: str, make_topic: TopicFactory) -> N
     """It has produced everything; another takes over; the first can't commit, and its rows are never seen."""
     topic = make_topic(partitions=1)
     task = prepared(work(bootstrap, topic))
-    late = Transactions(task.settings, task.assignment.places, 0)
+    late = Transactions(task.settings, task.places, 0)
     assert late.mark() == PREPARED
 
-    def produce_and_be_overtaken(writer: transaction.Writer) -> int:
-        count = transaction.produce(task, rows(), writer)
-        writer.producer.flush(30)
+    def rows_and_a_rival() -> Iterator[pa.RecordBatch]:
+        yield from rows()
+        late.writer.producer.flush(30)
         assert write_rows(task, 0, rows()) == "written"
-        return count
 
     with pytest.raises(AttemptFenced):
-        late.commit(task.assignment.mark(), produce_and_be_overtaken)
+        late.commit(task.mark, rows_and_a_rival(), topic)
     late.close()
     assert values(read_all(bootstrap, topic)) == EXPECTED
     assert len(read_all(bootstrap, topic, "read_uncommitted")) == 600
@@ -120,7 +120,7 @@ def test_an_attempt_whose_rival_writes_nothing_fails(
 
     def overtaken() -> Iterator[pa.RecordBatch]:
         yield pa.record_batch({"value": pa.array(EXPECTED)})
-        Transactions(task.settings, task.assignment.places, 0).close()
+        Transactions(task.settings, task.places, 0).close()
 
     monkeypatch.setattr(transaction, "RIVAL_SECONDS", 0.3)
     with pytest.raises(AttemptFenced):
@@ -137,21 +137,20 @@ def test_a_pending_mark_is_waited_for(
     topic = make_topic(partitions=1)
     task = prepared(work(bootstrap, topic))
     write_rows(task, 0, rows())
-    places = task.assignment.places
-    reader = MarkReader(task.settings, places)
+    places = task.places
     other = Producer({"bootstrap.servers": bootstrap, "transactional.id": uuid.uuid4().hex})
     other.init_transactions(30)
     other.begin_transaction()
     following = Mark(batch_id=1, lineage="here", layout="x")
-    group = reader.member(places.group(0)).metadata()
+    group = member(tuple(task.settings.items()), places.group(0)).metadata()
     other.send_offsets_to_transaction([places.committed(0, following)], group, 30)
     monkeypatch.setattr(transaction, "PATIENCE_SECONDS", 1.0)
     monkeypatch.setattr(transaction, "STEP_SECONDS", 1.0)
     with pytest.raises(TransactionFailed, match="reading marks"):
-        reader.read([0])
+        read_marks(task.settings, places, [0])
     monkeypatch.undo()
     other.commit_transaction(30)
-    assert reader.read([0]) == {0: following}
+    assert read_marks(task.settings, places, [0]) == {0: following}
 
 
 def test_what_aborts_is_done_again_with_the_rows_that_are_held(
@@ -159,17 +158,19 @@ def test_what_aborts_is_done_again_with_the_rows_that_are_held(
 ) -> None:
     topic = make_topic(partitions=1)
     task = prepared(work(bootstrap, topic))
-    produce = transaction.produce
+    produce = Writer.produce
     tried: list[int] = []
 
-    def produce_and_fail_once(work: Work, given: Rows, writer: transaction.Writer) -> int:
-        tried.append(produce(work, given, writer))
-        writer.producer.flush(30)
-        if len(tried) < 3:
-            raise Abortable("as if the coordinator had said so")
-        return tried[-1]
+    def produce_and_fail_twice(writer: Writer, batches: Iterable[pa.RecordBatch], to: str | None) -> int:
+        count = produce(writer, batches, to)
+        if count:
+            tried.append(count)
+            writer.producer.flush(30)
+            if len(tried) < 3:
+                raise Abortable("as if the coordinator had returned such an error")
+        return count
 
-    monkeypatch.setattr(transaction, "produce", produce_and_fail_once)
+    monkeypatch.setattr(Writer, "produce", produce_and_fail_twice)
     assert write_rows(task, 0, rows()) == "written"
     assert tried == [300, 300, 300]
     assert values(read_all(bootstrap, topic)) == EXPECTED
@@ -182,8 +183,7 @@ def test_rows_that_cannot_be_written_leave_nothing(bootstrap: str, make_topic: T
     with pytest.raises(TransactionFailed, match="MSG_SIZE_TOO_LARGE"):
         write_rows(task, 0, Rows(iter([batch])))
     assert read_all(bootstrap, topic) == []
-    reader = MarkReader(task.settings, task.assignment.places)
-    assert reader.read([0]) == {0: PREPARED}
+    assert read_marks(task.settings, task.places, [0]) == {0: PREPARED}
 
 
 def test_a_source_that_fails_leaves_no_open_transaction(bootstrap: str, make_topic: TopicFactory) -> None:
@@ -214,7 +214,6 @@ def test_marks_are_nobodys_progress(bootstrap: str, make_topic: TopicFactory) ->
     topic = make_topic(partitions=1)
     task = prepared(work(bootstrap, topic, batch_id=4), 53)
     write_rows(task, 53, rows())
-    places = task.assignment.places
-    consumer = MarkReader(task.settings, places).member(f"kvorum-sink-q-{topic}:1").consumer
+    consumer = member(tuple(task.settings.items()), f"kvorum-sink-q-{topic}:1").consumer
     (found,) = consumer.committed([TopicPartition("__consumer_offsets", 3)], 30)
     assert (found.offset, found.metadata) == (5, '{"lineage":"here","layout":"x"}')

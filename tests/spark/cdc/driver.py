@@ -8,7 +8,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from kvorum.pipelines import plugins
-from kvorum.pipelines.bridge.sink import Delivery, stream_writer
+from kvorum.pipelines.bridge.sink import stream_writer
 
 
 def main() -> None:
@@ -34,7 +34,7 @@ def main() -> None:
     frame = source.read(spark, source.Options.model_validate(given["source"]), context)
     sink = {"kafka.bootstrap.servers": given["bootstrap"]}
     outgoing = frame.select("key", "value", "topic", "timestamp", "headers")
-    writer = stream_writer(outgoing, sink, delivery=Delivery.EXACTLY_ONCE, query=given["name"], checkpoint=checkpoint)
+    writer = stream_writer(outgoing, sink, delivery="exactly_once", query=given["name"], checkpoint=checkpoint)
     query = writer.start()
     if given.get("until_caught_up"):
         query.processAllAvailable()

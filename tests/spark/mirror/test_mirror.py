@@ -101,7 +101,7 @@ def test_a_crash_after_the_records_and_before_their_mark_repeats_nothing_and_ski
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Then the same checkpoint again. A group that is used on the target stays as it is; checkpoints tell of it."""
-    from kvorum.pipelines.mirror.batches import Batches
+    from kvorum.pipelines.mirror.run import Mirror
 
     topic = make_topic(1, "crash", retention_ms="-1")
     produce(bootstrap, topic, 1, 200)
@@ -118,14 +118,14 @@ def test_a_crash_after_the_records_and_before_their_mark_repeats_nothing_and_ski
     }
     marked: list[int] = []
 
-    def cut_off(self: Batches, sources: dict[Any, int]) -> None:
+    def cut_off(self: Mirror, sources: dict[Any, int]) -> None:
         marked.append(1)
         if len(marked) == 2:
             raise RuntimeError("cut off")
         whole(self, sources)
 
-    whole = Batches._mark
-    monkeypatch.setattr(Batches, "_mark", cut_off)
+    whole = Mirror._mark
+    monkeypatch.setattr(Mirror, "_mark", cut_off)
     with pytest.raises(Exception, match="cut off"):
         mirrored(spark, **said)
     assert len(records(other, f"a.{topic}", 0)) == 200

@@ -14,7 +14,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from kvorum.pipelines import frames, plugins
-from kvorum.pipelines.bridge.layout import Layout, layout_of
+from kvorum.pipelines.bridge.layout import Undetermined, layout_of
 from kvorum.pipelines.plugins import Context
 
 pytestmark = pytest.mark.long
@@ -31,6 +31,17 @@ def read(spark: SparkSession, kind: str, options: Mapping[str, Any], **context: 
     return frame
 
 
+Layout = tuple[int, str] | None
+
+
+def layout_or_none(frame: DataFrame) -> Layout:
+    """Return None for a frame whose rows may be distributed differently by another run."""
+    try:
+        return layout_of(frame)
+    except Undetermined:
+        return None
+
+
 def rows(frame: DataFrame, folder: Path, layouts: list[Layout] | None = None) -> list[Row]:
     """Return what a frame gives up to now, and remember it in the folder's checkpoint."""
     found: list[Row] = []
@@ -38,7 +49,7 @@ def rows(frame: DataFrame, folder: Path, layouts: list[Layout] | None = None) ->
     def take(batch: DataFrame, _: int) -> None:
         found.extend(batch.collect())
         if layouts is not None:
-            layouts.extend([layout_of(batch), layout_of(batch)])
+            layouts.extend([layout_or_none(batch), layout_or_none(batch)])
 
     writer = frame.writeStream.foreachBatch(take)
     query = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
@@ -64,9 +75,7 @@ def test_jdbc_reads_a_table_and_goes_on_where_it_stood(spark: SparkSession, tmp_
         connection.commit()
         layouts: list[Layout] = []
         first = rows(read(spark, "jdbc", options), tmp_path, layouts)
-        assert {layout.fingerprint for layout in layouts} == {None}, (
-            "a changed row keeps its id: such batches are staged"
-        )
+        assert set(layouts) == {None}, "a changed row keeps its id: such batches are staged"
         assert [row.value.asDict() for row in first] == [{"id": n, "topic": f"n{n}", "key": n / 2} for n in range(1, 6)]
         assert {(row.key.id == row.value.id, row.topic, row.headers) for row in first} == {(True, "shop-orders", None)}
         connection.execute("INSERT INTO orders VALUES (6, 'new', NULL)")
@@ -112,8 +121,8 @@ def test_jdbc_by_time_needs_no_staging(spark: SparkSession, tmp_path: Path) -> N
         connection.commit()
     layouts: list[Layout] = []
     assert len(rows(read(spark, "jdbc", options), tmp_path, layouts)) == 5
-    assert all(layout.fingerprint for layout in layouts) and layouts[::2] == layouts[1::2], "a replay reads the same"
-    assert len({layout.fingerprint for layout in layouts}) == 3, "each of the three batches reads other rows"
+    assert None not in layouts and layouts[::2] == layouts[1::2], "a replay reads the same"
+    assert len({*layouts}) == 3, "each of the three batches reads other rows"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from kvorum.pipelines.bridge.client import OptionError
-from kvorum.pipelines.bridge.columns import HEADERS, check_written, outgoing, read_schema
+from kvorum.pipelines.bridge.columns import check_written, outgoing, read_schema
+from kvorum.pipelines.frames import HEADERS_TYPE
 
 HEADER = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
@@ -30,25 +31,25 @@ def test_every_column_is_taken_from_a_slice() -> None:
             "headers": pa.array([row["headers"] for row in rows], HEADER),
         }
     )
-    assert list(outgoing(batch.slice(1), None).rows(None)) == [
+    rows_taken, is_plain = outgoing(batch.slice(1), None)
+    assert not is_plain and list(rows_taken) == [
         ("t", b"one", b"k", -1, 1, None),
         ("u", None, None, 2, 0, None),
         ("u", b"", b"", 0, -1, [("a", None), ("b", b"")]),
     ]
-    assert [row[0] for row in outgoing(batch, "all").rows("all")] == ["all"] * 4
+    assert [row[0] for row in outgoing(batch, "all")[0]] == ["all"] * 4
 
 
 def test_what_is_not_there_or_null_throughout_costs_nothing() -> None:
     batch = pa.record_batch({"value": pa.nulls(2, pa.binary()), "headers": pa.nulls(2, HEADER)})
-    taken = outgoing(batch, "t")
-    assert taken.keys is taken.headers is taken.timestamps_ms is None
-    assert list(taken.rows("t")) == [("t", None, None, -1, 0, None)] * 2
+    taken, is_plain = outgoing(batch, "t")
+    assert is_plain and list(taken) == [("t", None, None, -1, 0, None)] * 2
 
 
 def test_timestamps_keep_their_milliseconds() -> None:
     moment = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
     batch = pa.record_batch({"value": pa.array([b"x"]), "timestamp": pa.array([moment], pa.timestamp("us", "UTC"))})
-    assert outgoing(batch, "t").timestamps_ms == [int(moment.timestamp() * 1000)]
+    assert [row[4] for row in outgoing(batch, "t")[0]] == [int(moment.timestamp() * 1000)]
 
 
 def test_a_row_without_a_topic_is_told() -> None:
@@ -77,7 +78,7 @@ def test_what_is_read_can_be_written() -> None:
     check_written(read_schema(True), None)
     check_written(StructType([StructField("value", StringType()), StructField("other", LongType())]), "t")
     assert read_schema(False).names == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
-    assert read_schema(True)["headers"].dataType == HEADERS
+    assert read_schema(True)["headers"].dataType == HEADERS_TYPE
 
 
 def parsed(text: str) -> StructType:

@@ -4,7 +4,7 @@ import pytest
 
 from kvorum.pipelines.bridge import marks
 from kvorum.pipelines.bridge.client import OptionError
-from kvorum.pipelines.bridge.marks import NEVER, Assignment, Mark, MarkError, MarksMissing, Places
+from kvorum.pipelines.bridge.marks import NEVER, Mark, MarkError, MarksMissing, Places
 
 PLACES = Places(query="orders", span=3)
 
@@ -13,7 +13,7 @@ def mark(batch_id: int, lineage: str = "here", layout: str = "x") -> Mark:
     return Mark(batch_id=batch_id, lineage=lineage, layout=layout)
 
 
-ASSIGNMENT = Assignment(places=PLACES, batch_id=7, lineage="here", layout="x")
+WANTED = mark(7)
 
 
 @pytest.mark.parametrize("kept", [mark(NEVER), mark(0), mark(10**9, layout="staged-é")])
@@ -50,7 +50,7 @@ def test_a_name_that_could_be_anothers_is_refused(name: str) -> None:
     [(mark(NEVER), False), (mark(6), False), (mark(6, layout="y"), False), (mark(7), True)],
 )
 def test_a_task_goes_by_its_mark(found: Mark, expected: bool) -> None:
-    assert marks.is_written(found, ASSIGNMENT, 0) is expected
+    assert marks.is_written(found, WANTED, "orders", 0) is expected
 
 
 @pytest.mark.parametrize(
@@ -64,4 +64,4 @@ def test_a_task_goes_by_its_mark(found: Mark, expected: bool) -> None:
 )
 def test_a_task_that_cannot_tell_stops(found: Mark | None, error: type[MarkError], message: str) -> None:
     with pytest.raises(error, match=message):
-        marks.is_written(found, ASSIGNMENT, 0)
+        marks.is_written(found, WANTED, "orders", 0)

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from kvorum.pipelines.bridge.offsets import TopicPartition
-from kvorum.pipelines.mirror.batches import BadCheckpoint, read_offsets
 from kvorum.pipelines.mirror.metrics import Figures, text
+from kvorum.pipelines.mirror.run import BadCheckpoint, read_offsets
 from kvorum.pipelines.mirror.spec import MirrorSpec, load
 from kvorum.pipelines.spec import SpecError
 
@@ -32,7 +32,7 @@ def test_a_file(tmp_path: Path) -> None:
     spec = loads(tmp_path)
     assert spec.source.settings() == {"kafka.bootstrap.servers": "one:9092", "kafka.security.protocol": "PLAINTEXT"}
     assert spec.interval_seconds == 0.5 and not spec.marks_records
-    assert spec.naming.to_target("orders") == "a.orders"
+    assert spec.there(TopicPartition("orders", 1)) == TopicPartition("a.orders", 1)
     assert spec.trigger.arguments() == {"availableNow": True}
 
 

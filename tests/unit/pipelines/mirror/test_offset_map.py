@@ -2,6 +2,7 @@
 
 import random
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -9,8 +10,8 @@ from hypothesis import strategies as st
 
 from kvorum.pipelines.bridge.offsets import TopicPartition
 from kvorum.pipelines.mirror.ledger import checkpoint, heartbeat
-from kvorum.pipelines.mirror.offset_map import LEVELS, SLOTS, Mark, OffsetMap, Record, read_mark
-from kvorum.pipelines.mirror.policy import Policy, group_pattern, pattern
+from kvorum.pipelines.mirror.offset_map import LEVELS, SLOTS, Mark, OffsetMap, Record, apply
+from kvorum.pipelines.mirror.spec import MirrorSpec
 from kvorum.pipelines.mirror.topics import plan_configs, plan_partitions
 from kvorum.pipelines.mirror.translation import refine
 
@@ -44,11 +45,11 @@ def test_what_the_compacted_topic_keeps_is_what_the_map_had() -> None:
         assert mark is not None
         known.take(mark)
         compacted[mark.key("m")] = mark.value()
-    again = OffsetMap()
+    maps: dict[str, OffsetMap] = {}
     for key, value in compacted.items():
-        name, mark = read_mark(key, value)
-        assert name == "m"
-        again.take(mark)
+        apply(maps, key, value)
+    assert [*maps] == ["m"]
+    again = maps["m"]
     assert again.marks(P) == known.marks(P)
     assert again.next_mark(P, 10_000, 10_000) == known.next_mark(P, 10_000, 10_000)
 
@@ -62,8 +63,10 @@ def test_offsets_that_were_mirrored_before_make_no_marks() -> None:
 
 @pytest.mark.parametrize("key", [b"", b"[]", b"[1,2]", b"\xff", b'[1,"m","t","x","first"]', b'[9,"m","t",0,"first"]'])
 def test_a_record_that_is_no_mark_is_refused(key: bytes) -> None:
+    maps: dict[str, OffsetMap] = {}
     with pytest.raises(ValueError):
-        read_mark(key, b'{"number":0,"source":0,"target":0}')
+        apply(maps, key, b'{"number":0,"source":0,"target":0}')
+    assert maps == {}
 
 
 @given(st.integers(0, 10_000), st.booleans())
@@ -120,24 +123,36 @@ def test_a_walk_that_fails_places_nothing() -> None:
     assert found == {1: 1, 2: 2}
 
 
+def spec_of(**given: Any) -> MirrorSpec:
+    needed = {
+        "name": "m",
+        "source": {"alias": "a", "bootstrap": "a:1"},
+        "target": {"alias": "b", "bootstrap": "b:1"},
+        "topics": [".*"],
+        "checkpoint": "/nowhere",
+    }
+    return MirrorSpec.model_validate(needed | given)
+
+
 def test_names_and_loops_by_prefix() -> None:
-    naming = Policy(name="default", source="a", target="b")
-    assert naming.there(P) == TopicPartition("a.orders", 0)
-    matches = re.compile(pattern(naming, ["orders.*", "b.*", ".*x"], [".*-old"])).fullmatch
+    spec = spec_of(topics=["orders.*", "b.*", ".*x"], exclude=[".*-old"])
+    assert spec.there(P) == TopicPartition("a.orders", 0)
+    matches = re.compile(spec.topic_pattern).fullmatch
     assert matches("orders") and matches("orders.eu") and matches("bills") and matches("c.ax")
     assert not matches("orders-old") and not matches("b.orders") and not matches("c.b.x") and not matches("__x")
     assert not matches("a.checkpoints.internal") and not matches("kvorum-offset-map.a.x")
 
 
 def test_names_by_identity() -> None:
-    naming = Policy(name="identity", source="a", target="b")
-    assert naming.to_target("orders") == "orders"
-    assert re.fullmatch(pattern(naming, [".*"]), "b.orders")
+    spec = spec_of(policy="identity")
+    assert spec.there(P) == P
+    assert re.fullmatch(spec.topic_pattern, "b.orders")
 
 
 def test_groups_by_pattern() -> None:
-    matches = group_pattern([".*"], ["console-.*"]).fullmatch
-    assert matches("billing") and not matches("console-consumer-1")
+    pattern = spec_of(groups_exclude=["console-.*"]).group_pattern
+    assert re.fullmatch(pattern, "billing") and not re.fullmatch(pattern, "console-consumer-1")
+    assert re.fullmatch(spec_of(groups_exclude=[]).group_pattern, "console-consumer-1")
 
 
 def test_partitions_and_configs_are_planned() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from kvorum.pipelines.bridge.offsets import TopicPartition
 from kvorum.pipelines.mirror import ledger
-from kvorum.pipelines.mirror.batches import Batches
 from kvorum.pipelines.mirror.ledger import Control, Ledger
+from kvorum.pipelines.mirror.run import Mirror
 from kvorum.pipelines.mirror.spec import MirrorSpec
 from kvorum.pipelines.mirror.translation import Translator
 
@@ -29,7 +29,7 @@ SPEC = MirrorSpec.model_validate(
 
 
 class Fixture:
-    """A mirror's ledger over a map topic in memory, its batches, and where the target's partitions end."""
+    """A mirror's ledger over a map topic in memory, the mirror, and where the target's partitions end."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.records: list[Control] = []
@@ -44,22 +44,22 @@ class Fixture:
         monkeypatch.setattr(ledger, "read_topic", lambda settings, topic: map(message, list(self.records)))
         self.logs: Any = SimpleNamespace(bounds=lambda place: (0, self.ends[place]))
         self.ledger = Ledger(SPEC)
-        self.batches = Batches.__new__(Batches)
-        self.batches._spec, self.batches._naming, self.batches._ledger = SPEC, SPEC.naming, self.ledger
+        self.mirror = Mirror.__new__(Mirror)
+        self.mirror._spec, self.mirror._ledger = SPEC, self.ledger
         lookup: Any = SimpleNamespace(everywhere=self.everywhere)
-        self.batches._target = lookup
+        self.mirror._target = lookup
 
     def everywhere(self, wanted: Iterable[TopicPartition], what: int, *, is_read_committed: bool) -> Any:
         return {where: self.ends[TopicPartition(*where)] for where in wanted}
 
     def batch(self, place: TopicPartition, start: int, end: int, written: int) -> None:
-        """Do what Batches.write does for a partition, without Spark."""
+        """Do what Mirror._write does for a partition, without Spark."""
         if self.ledger.map.last(place) is not None:
-            self.batches._restart_recreated([place])
+            self.mirror._restart_recreated([place])
         if self.ledger.map.last(place) is None:
-            self.batches._mark({place: start})
+            self.mirror._mark({place: start})
         self.ends[place] += written
-        self.batches._mark({place: end})
+        self.mirror._mark({place: end})
 
 
 def message(record: Control) -> Any:

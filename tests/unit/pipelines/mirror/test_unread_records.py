@@ -37,7 +37,7 @@ class Cluster:
 
 @dataclass(slots=True)
 class Mirror:
-    """Copies as pipelines.mirror.batches does: the first mark, the records, a marker, a mark."""
+    """Copies as pipelines.mirror.run does: the first mark, the records, a marker, a mark."""
 
     source: Cluster
     target: Cluster
