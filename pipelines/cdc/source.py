@@ -26,7 +26,7 @@ from kvorum.pipelines import frames, plugins
 from kvorum.pipelines.cdc import database, snapshot
 from kvorum.pipelines.cdc import options as settings
 from kvorum.pipelines.cdc.database import CaptureError, Connection
-from kvorum.pipelines.cdc.events import Assembler, Envelopes, Origin, Record, Table
+from kvorum.pipelines.cdc.events import Assembler, Batch, Origin, Record, Table
 from kvorum.pipelines.cdc.options import Options
 from kvorum.pipelines.cdc.pgoutput import Begin, decode, format_lsn, parse_line, parse_lsn
 from kvorum.pipelines.cdc.snapshot import Chunk
@@ -284,23 +284,23 @@ class PostgresqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         return _batches(self._read_log(partition))
 
     def _read_chunk(self, task: ChunkTask) -> Iterator[Record]:
-        envelopes = Envelopes(self.options, plugins.own_version(), task.ts_ms)
-        table = Table(task.chunk.table.relation, self.options, lambda relation: task.chunk.table)
+        batch = Batch(options=self.options, version=plugins.own_version(), ts_ms=task.ts_ms)
+        table = Table(task.chunk.table.relation, batch, lambda relation: task.chunk.table)
         left = task.chunk.rows
         with (self.folder / task.chunk.file).open("rb") as file:
             for line in file:
                 left -= 1
                 mark = "last" if task.last and left == 0 else "true"
-                origin = Origin(snapshot=mark, committed_us=task.taken_us, lsn=task.lsn, xid=None)
-                yield envelopes.read(table, parse_line(line), origin)
+                yield table.read(
+                    parse_line(line), Origin(snapshot=mark, committed_us=task.taken_us, lsn=task.lsn, xid=None)
+                )
         if left != 0:
             raise CaptureError(f"{task.chunk.file} does not contain the {task.chunk.rows} rows that were written")
 
     def _read_log(self, task: LogTask) -> Iterator[Record]:
-        envelopes = Envelopes(self.options, plugins.own_version(), task.ts_ms)
+        batch = Batch(options=self.options, version=plugins.own_version(), ts_ms=task.ts_ms)
         with database.connect(self.options) as asking, database.connect(self.options) as reading:
-            describe = partial(database.describe, asking)
-            assembler = Assembler(envelopes, describe, start=task.start, end=task.end)
+            assembler = Assembler(batch, partial(database.describe, asking), start=task.start, end=task.end)
             for lsn, data in database.peek(reading, self.options, task.end):
                 yield from assembler.feed(lsn, decode(data))
 

@@ -79,14 +79,14 @@ Leaf = Callable[[Mapping[str, Any], T.DataType], Convert]
 
 def parsed(given: Any) -> Any:
     """Return a schema as data, checked. Raises FormatError."""
-    found = schemas.from_file(given)
+    found, where = schemas.read(given)
     try:
         if isinstance(found, str) and found.lstrip()[:1] in ("{", "[", '"'):
             found = json.loads(found)
         _for_fastavro(found)
         return _without_times(found)
     except json.JSONDecodeError as error:
-        raise FormatError(f"{schemas.named(given)}the Avro schema is not JSON: {error}") from error
+        raise FormatError(f"{where}the Avro schema is not JSON: {error}") from error
     except UnknownType as error:
         # A name that is none; or the mapping that says it, if the name stands for a type with parts.
         name = error.name.get("type") if isinstance(error.name, dict) else error.name
@@ -95,7 +95,7 @@ def parsed(given: Any) -> Any:
         reason = f"{error} is missing"
     except (SchemaParseException, TypeError, ValueError) as error:
         reason = error
-    raise FormatError(f"{schemas.named(given)}not an Avro schema: {reason}")
+    raise FormatError(f"{where}not an Avro schema: {reason}")
 
 
 def _for_fastavro(schema: Any) -> Any:

@@ -21,8 +21,9 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_type
 
 from kvorum.pipelines.faults import Unfit
-from kvorum.pipelines.formats.json_rows import BITS, Number, Reader, as_text, payload
+from kvorum.pipelines.formats.json_rows import Number, Reader, as_text, payload
 from kvorum.pipelines.formats.rows import ARROW_ERRORS
+from kvorum.pipelines.formats.schemas import BITS
 
 Texts = list[bytes | None]
 Rows = list[dict[str, Any]]

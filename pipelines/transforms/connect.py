@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from kvorum.pipelines import frames
+from kvorum.pipelines.formats.schemas import BITS
 from kvorum.pipelines.transforms import conversions, patterns, values
 from kvorum.pipelines.transforms.steps import Change, Definition, Name, Names, SomeNames, SomeText, Text
 from kvorum.pipelines.transforms.values import Clock, TransformError, Value
@@ -196,7 +197,7 @@ def mask(name: str, kind: T.DataType, replacement: str | None) -> Column:
         return F.lit(replacement).cast(kind)
     if isinstance(kind, Clock) or not isinstance(kind, conversions.NUMBERS):
         raise TransformError(f"cannot mask {name!r} of type {kind.simpleString()} with a replacement")
-    bits = conversions.BITS.get(type(kind))
+    bits = BITS.get(type(kind))
     try:
         if bits is None:
             Decimal(replacement)

@@ -14,23 +14,13 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from kvorum.pipelines.formats.schemas import BITS, PLAIN
 from kvorum.pipelines.transforms import patterns
 from kvorum.pipelines.transforms.patterns import DAY_MS
 from kvorum.pipelines.transforms.values import Clock, TransformError, Value
 
-TYPES: Final[Mapping[str, T.DataType]] = {
-    "int8": T.ByteType(),
-    "int16": T.ShortType(),
-    "int32": T.IntegerType(),
-    "int64": T.LongType(),
-    "float32": T.FloatType(),
-    "float64": T.DoubleType(),
-    "boolean": T.BooleanType(),
-    "string": T.StringType(),
-}
+TYPES: Final = {name: kind for name, kind in PLAIN.items() if name not in ("float", "double", "bytes")}
 """Connect's names."""
-
-
 TARGETS: Final[Mapping[str, T.DataType]] = {
     "string": T.StringType(),
     "unix": T.LongType(),
@@ -39,7 +29,6 @@ TARGETS: Final[Mapping[str, T.DataType]] = {
     "Timestamp": T.TimestampType(),
 }
 PER_SECOND: Final = {"seconds": 1, "milliseconds": 1000, "microseconds": 1_000_000, "nanoseconds": 1_000_000_000}
-BITS: Final[dict[type[T.DataType], int]] = {T.ByteType: 8, T.ShortType: 16, T.IntegerType: 32, T.LongType: 64}
 NUMBERS: Final[tuple[type[T.DataType], ...]] = (*BITS, T.FloatType, T.DoubleType, T.DecimalType)
 INTEGER: Final = r"^[+-]?\d+$"
 # Double.parseDouble's grammar but for hexadecimal; it ignores space around the number.

@@ -10,7 +10,6 @@ second (SimpleDateFormat reads six digits of it as so many milliseconds).
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from pyspark.sql import Column
@@ -53,6 +52,7 @@ def _hour(moment: Column) -> Column:
 
 
 NUMBERS: Final[Mapping[str, Callable[[Column], Column]]] = {
+    **dict.fromkeys("ML", lambda moment: F.month(days(moment))),
     "d": lambda moment: F.dayofmonth(days(moment)),
     "D": lambda moment: F.dayofyear(days(moment)),
     "u": lambda moment: F.weekday(days(moment)) + 1,
@@ -68,13 +68,8 @@ NUMBERS: Final[Mapping[str, Callable[[Column], Column]]] = {
 """Letters that are written as a number."""
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
-    """A run of one letter, or text (letter empty)."""
-
-    letter: str
-    count: int = 0
-    text: str = ""
+Token = tuple[str, str]
+"""A letter and its run, or no letter and text."""
 
 
 def tokens(pattern: str) -> list[Token]:
@@ -86,47 +81,42 @@ def tokens(pattern: str) -> list[Token]:
             raise TransformError(f"unterminated quote in {pattern!r}")
         if letter is None:
             text = other if quoted is None else quoted.replace("''", "'") or "'"
-            before = found.pop().text if found and not found[-1].letter else ""
-            found.append(Token("", text=before + text))
+            before = found.pop()[1] if found and not found[-1][0] else ""
+            found.append(("", before + text))
         elif letter in LOCALE_LETTERS:
             raise TransformError(f"{letter!r} in {pattern!r} depends on the machine's locale")
         elif letter not in LETTERS:
             raise TransformError(f"{letter!r} in {pattern!r} is not a letter of a date pattern")
         else:
-            found.append(Token(letter, count=len(matched.group())))
+            found.append((letter, matched.group()))
     return found
 
 
 def formatted(moment: Column, pattern: str) -> Column:
     """Return milliseconds since 1970 written by a pattern. Raises TransformError."""
-    parts = [_written(moment, token) for token in tokens(pattern)]
+    parts = [_written(moment, letter, text) for letter, text in tokens(pattern)]
     return F.concat(*parts) if parts else F.when(moment.isNotNull(), F.lit(""))
 
 
-def _written(moment: Column, token: Token) -> Column:
-    count = token.count
-    match token.letter:
+def _written(moment: Column, letter: str, text: str) -> Column:
+    count = len(text)
+    match letter:
         case "":
-            return F.lit(token.text)
-        case "G":
-            return F.lit("AD")
+            return F.lit(text)
+        case "G" | "Z" | "X":
+            return F.lit({"G": "AD", "Z": "+0000", "X": "Z"}[letter])
+        case "z":
+            return F.lit("UTC" if count < 4 else "Coordinated Universal Time")
         case "y":
             year = F.year(days(moment))
             return _padded(F.pmod(year, F.lit(100)) if count == 2 else year, count)
-        case "M" | "L":
-            month = F.month(days(moment))
-            return _padded(month, count) if count < 3 else _named(month, MONTHS, short=count == 3)
+        case "M" | "L" if count > 2:
+            return _named(F.month(days(moment)), MONTHS, short=count == 3)
         case "E":
             return _named(F.weekday(days(moment)) + 1, DAYS, short=count <= 3)
         case "a":
             return F.when(_hour(moment) < 12, "AM").otherwise("PM")
-        case "z":
-            return F.lit("UTC" if count < 4 else "Coordinated Universal Time")
-        case "Z":
-            return F.lit("+0000")
-        case "X":
-            return F.lit("Z")
-        case letter:
+        case _:
             return _padded(NUMBERS[letter](moment), count)
 
 
@@ -143,12 +133,12 @@ def _named(number: Column, names: Sequence[str], *, short: bool) -> Column:
 def parsed(text: Column, pattern: str) -> Column:
     """Return the milliseconds since 1970 that a text says; null where it says none. Raises TransformError."""
     found = tokens(pattern)
-    letters = [token.letter for token in found if token.letter]
+    letters = "".join(letter for letter, _ in found)
     unread = [letter for letter in letters if letter in WRITTEN_ONLY]
     if unread:
         raise TransformError(f"{unread[0]!r} in {pattern!r} can be written but not parsed")
     translated = "".join(_translated(found, index) for index in range(len(found)))
-    if not any(letter in ZONES for letter in letters):
+    if not set(letters) & set(ZONES):
         # Without a zone the parser would take the session's.
         text, translated = F.concat(text, F.lit(" +0000")), f"{translated}' 'xx"
     return F.unix_millis(F.try_to_timestamp(text, F.lit(translated)))
@@ -156,14 +146,14 @@ def parsed(text: Column, pattern: str) -> Column:
 
 def _translated(found: Sequence[Token], index: int) -> str:
     """Return a token in DateTimeFormatter's letters; a number takes the digits there are, unless one follows it."""
-    token = found[index]
-    if not token.letter:
-        return "'" + token.text.replace("'", "''") + "'"
-    if token.letter == "L":
-        return "M" * min(token.count, 4)
-    neighbours = [found[at].letter for at in (index - 1, index + 1) if 0 <= at < len(found)]
-    is_beside = any(letter in NUMBER_LETTERS for letter in neighbours if letter)
-    is_name = token.letter == "M" and token.count > 2
-    if token.letter in NUMBER_LETTERS and not is_beside and not is_name and token.letter != "S":
-        return "yy" if token.letter == "y" and token.count == 2 else token.letter
-    return token.letter * token.count
+    letter, text = found[index]
+    if not letter:
+        return "'" + text.replace("'", "''") + "'"
+    if letter == "L":
+        return "M" * min(len(text), 4)
+    neighbours = [found[at][0] for at in (index - 1, index + 1) if 0 <= at < len(found)]
+    is_beside = any(near in NUMBER_LETTERS for near in neighbours if near)
+    is_name = letter == "M" and len(text) > 2
+    if letter in NUMBER_LETTERS and letter != "S" and not is_beside and not is_name:
+        return "yy" if text == "yy" else letter
+    return text
