@@ -35,8 +35,7 @@ from typing_extensions import override
 
 from kvorum.pipelines.faults import Unfit, meant, shown
 from kvorum.pipelines.formats import schemas
-from kvorum.pipelines.formats.base import Coded, Format, FormatError
-from kvorum.pipelines.formats.rows import EXACT, as_float, by_row, by_rows, fitted
+from kvorum.pipelines.formats.base import EXACT, Coded, Format, FormatError, as_float, by_row, by_rows, fitted
 
 MAGIC: Final = 0
 PREFIX_BYTES: Final = 5
@@ -222,7 +221,7 @@ class AvroFormat(Format):
         reader = self.schema_ if self.schema_ is not None else self.writer
         if reader is None:
             raise FormatError("format avro needs a schema to read")
-        writers: dict[int | None, Any] = {None: reader if self.writer is None else self.writer}
+        writers: dict[Any, Any] = {None: reader if self.writer is None else self.writer}
         if self.wire == "confluent":
             writers = {**({} if self.id is None else {self.id: reader}), **self.schemas}
             if not writers:
@@ -333,9 +332,7 @@ def _decimal(value: bytes, writer: Any, *_: Any) -> Decimal:
 
 
 def _read_leaf(given: Mapping[str, Any], kind: T.DataType) -> Convert:
-    if isinstance(kind, T.DecimalType):
-        return partial(fitted, kind)
-    return str if isinstance(kind, T.StringType) else _unchanged
+    return partial(fitted, kind) if isinstance(kind, T.DecimalType) else _unchanged
 
 
 def _unchanged(value: Any) -> Any:

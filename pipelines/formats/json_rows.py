@@ -26,8 +26,7 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_type
 
 from kvorum.pipelines.faults import Unfit, shown
-from kvorum.pipelines.formats.base import FormatError
-from kvorum.pipelines.formats.rows import EXACT, by_row, fitted
+from kvorum.pipelines.formats.base import EXACT, FormatError, by_row, fitted
 from kvorum.pipelines.formats.schemas import BITS
 
 NOT_FINITE: Final = ("NaN", "Infinity", "-Infinity", "+Infinity", "INF", "-INF", "+INF")

@@ -43,7 +43,7 @@ PLAIN: Final[Mapping[str, T.DataType]] = {
 }
 """Connect's types; JSON's envelope says float and double."""
 BITS: Final[Mapping[type[T.DataType], int]] = {T.ByteType: 8, T.ShortType: 16, T.IntegerType: 32, T.LongType: 64}
-CONNECT_NAMES: Final = {type(kind): name for name, kind in reversed(PLAIN.items())}
+CONNECT_NAMES: Final = {type(kind): name for name, kind in reversed(list(PLAIN.items()))}
 
 SPARKS: Final = (
     "array", "binary", "boolean", "byte", "char", "date", "decimal", "double", "float", "geography", "geometry",

@@ -105,7 +105,9 @@ def struct(made: Iterable[Value], unless_null: Column | None = None) -> tuple[Co
 
 
 def rebuilt(value: Value, made: Iterable[Value]) -> Value:
-    """Return a struct with other fields; where it was null it stays null."""
+    """Return a value with other fields; where it was null it stays null."""
+    if value.schemaless:
+        return of_map(value, F.when(value.column.isNotNull(), as_entries(list(made))))
     return value.to(*struct(made, value.column))
 
 
