@@ -98,7 +98,8 @@ class Table:
         if self.selected:
             table = describe(relation)
             types = (table.base_types.get(column.type_oid, column.type_oid) for column in relation.columns)
-            self.convert = tuple(converter(type_oid, options.modes) for type_oid in types)
+            modes = (options.decimal_handling_mode, options.time_precision_mode, options.binary_handling_mode)
+            self.convert = tuple(converter(type_oid, *modes) for type_oid in types)
             self.key = self._key_columns(table.key)
 
     def _key_columns(self, primary: Sequence[str]) -> tuple[str, ...]:
