@@ -18,8 +18,18 @@ from pyspark.sql import types as T
 from kvorum.pipelines import frames
 from kvorum.pipelines.formats.schemas import BITS, NAME, TIME, VERSION
 from kvorum.pipelines.transforms import conversions, values
-from kvorum.pipelines.transforms.steps import Change, Definition, Name, Names, SomeNames, SomeText, Text
-from kvorum.pipelines.transforms.values import Clock, TransformError, Value
+from kvorum.pipelines.transforms.values import (
+    Change,
+    Clock,
+    Definition,
+    Name,
+    Names,
+    SomeNames,
+    SomeText,
+    Text,
+    TransformError,
+    Value,
+)
 
 NO_NAMES: Final[list[str]] = []
 Convert = Callable[[Value], tuple[Value, list[Column]]]

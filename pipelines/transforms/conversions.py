@@ -166,7 +166,7 @@ def moment_of(was: Value, pattern: str, per_second: int) -> Column:
     match was.type:
         case T.VariantType():
             kind = F.schema_of_variant(was.column)
-            number = _from_unix(F.try_variant_get(was.column, "$", "bigint"), per_second)
+            number = _rescaled(F.try_variant_get(was.column, "$", "bigint"), per_second, 1000)
             moment = F.unix_millis(F.try_variant_get(was.column, "$", "timestamp"))
             found = F.when(kind == "BIGINT", number).when(kind.isin("TIMESTAMP", "TIMESTAMP_NTZ", "DATE"), moment)
             text = F.try_variant_get(was.column, "$", "string")
@@ -176,7 +176,7 @@ def moment_of(was: Value, pattern: str, per_second: int) -> Column:
                 raise TransformError("a format is needed to read text")
             return parsed(was.column, pattern)
         case T.LongType():
-            return _from_unix(was.column, per_second)
+            return _rescaled(was.column, per_second, 1000)
         case Clock() | T.DateType() | T.TimestampType() | T.TimestampNTZType() | T.TimeType():
             return millis(was.column, was.type)
         case _:
@@ -184,11 +184,11 @@ def moment_of(was: Value, pattern: str, per_second: int) -> Column:
             raise TransformError(f"{shown} is not a time; use string, bigint, date, time or timestamp")
 
 
-def _from_unix(column: Column, per_second: int) -> Column:
-    """Return unix time as milliseconds."""
-    if per_second <= 1000:
-        return column * F.lit(1000 // per_second).cast("long")
-    return divided(column, per_second // 1000)
+def _rescaled(column: Column, per_second: int, wanted: int) -> Column:
+    """Return a number of units per second in other units, cut off towards zero."""
+    if wanted < per_second:
+        return divided(column, per_second // wanted)
+    return column * F.lit(wanted // per_second).cast("long")
 
 
 def moment_as(moment: Column, target: str, pattern: str, per_second: int) -> Column:
@@ -197,9 +197,7 @@ def moment_as(moment: Column, target: str, pattern: str, per_second: int) -> Col
         case "string":
             return formatted(moment, pattern)
         case "unix":
-            if per_second < 1000:
-                return divided(moment, 1000 // per_second)
-            return moment * F.lit(per_second // 1000).cast("long")
+            return _rescaled(moment, 1000, per_second)
         case "Date":
             return days(moment)
         case "Time":
@@ -242,7 +240,7 @@ def _number_text(number: Decimal) -> str:
 
 def divided(column: Column, by: int) -> Column:
     """Return a long divided, cut off towards zero (TimeUnit's way)."""
-    return column if by == 1 else F.call_function("div", column, F.lit(by).cast("long"))
+    return F.call_function("div", column, F.lit(by).cast("long"))
 
 
 def days(moment: Column) -> Column:
