@@ -36,24 +36,22 @@ class CaptureError(Exception):
 
 def connect(options: Options, *, replication: bool = False) -> Connection:
     """Return a new session, each statement its own transaction. Raises psycopg.OperationalError."""
-    arguments: dict[str, str | int] = {
-        "host": options.database_hostname,
-        "port": options.database_port,
-        "user": options.database_user,
-        "dbname": options.database_dbname,
-        "sslmode": options.database_sslmode,
-        "connect_timeout": CONNECT_TIMEOUT_S,
-        "application_name": f"kvorum {options.slot_name}",
-        "client_encoding": "utf8",
-        "options": " ".join(f"-c {name}={value}" for name, value in _SETTINGS.items()),
-    }
-    if options.database_password is not None:
-        arguments["password"] = options.database_password.get_secret_value()
-    if options.database_sslrootcert is not None:
-        arguments["sslrootcert"] = options.database_sslrootcert
-    if replication:
-        arguments["replication"] = "database"
-    return psycopg.connect(**arguments, autocommit=True)  # type: ignore[arg-type]  # one dict of both kinds
+    secret = options.database_password
+    return psycopg.connect(
+        host=options.database_hostname,
+        port=options.database_port,
+        user=options.database_user,
+        password=None if secret is None else secret.get_secret_value(),
+        dbname=options.database_dbname,
+        sslmode=options.database_sslmode,
+        sslrootcert=options.database_sslrootcert,
+        replication="database" if replication else None,
+        connect_timeout=CONNECT_TIMEOUT_S,
+        application_name=f"kvorum {options.slot_name}",
+        client_encoding="utf8",
+        options=" ".join(f"-c {name}={value}" for name, value in _SETTINGS.items()),
+        autocommit=True,
+    )
 
 
 def ask(connection: Connection, statement: LiteralString, *values: object) -> list[TupleRow]:
@@ -189,10 +187,10 @@ def flushed_lsn(connection: Connection) -> int:
     return parse_lsn(ask(connection, "SELECT pg_current_wal_flush_lsn()::text")[0][0])
 
 
-_PEEK: LiteralString = (
-    "SELECT lsn::text, data FROM pg_logical_slot_peek_binary_changes("
-    "%s, %s, {}, 'proto_version', '1', 'publication_names', %s) {}"
-)
+_PEEK = """
+SELECT lsn::text, data FROM pg_logical_slot_peek_binary_changes(
+    %s, %s, %s::integer, 'proto_version', '1', 'publication_names', %s) LIMIT %s::integer
+"""
 
 
 def peek(connection: Connection, options: Options, end: int) -> Iterator[tuple[int, bytes]]:
@@ -204,7 +202,7 @@ def peek(connection: Connection, options: Options, end: int) -> Iterator[tuple[i
     def rows() -> Iterator[TupleRow]:
         with connection.transaction(), connection.cursor("changes") as cursor:
             cursor.itersize = FETCH_ROWS
-            cursor.execute(sql.SQL(_PEEK).format(sql.SQL("NULL"), sql.SQL("")), _peek_values(options, end), binary=True)
+            cursor.execute(_PEEK, _peek_values(options, end, None), binary=True)
             yield from cursor
 
     def opened() -> Iterable[TupleRow]:
@@ -218,14 +216,14 @@ def peek(connection: Connection, options: Options, end: int) -> Iterator[tuple[i
 
 def first_change(connection: Connection, options: Options, end: int) -> bytes | None:
     """Return the first unconfirmed message, a Begin, if there is one before `end`."""
-    statement, values = sql.SQL(_PEEK).format(sql.SQL("1"), sql.SQL("LIMIT 1")), _peek_values(options, end)
-    row = on_slot(options, lambda: connection.execute(statement, values, binary=True).fetchone())
+    values = _peek_values(options, end, 1)
+    row = on_slot(options, lambda: connection.execute(_PEEK, values, binary=True).fetchone())
     return None if row is None else row[1]
 
 
-def _peek_values(options: Options, end: int) -> tuple[str, str, str]:
+def _peek_values(options: Options, end: int, limit: int | None) -> tuple[object, ...]:
     publication = options.publication_name.replace('"', '""')
-    return options.slot_name, format_lsn(end), f'"{publication}"'
+    return options.slot_name, format_lsn(end), limit, f'"{publication}"', limit
 
 
 FIRST_CUSTOM_OID = 16_384  # types below are PostgreSQL's own, and none of them that a table can have is a domain
@@ -258,7 +256,7 @@ def describe(connection: Connection, relation: Relation) -> TableDescription:
     """Return a relation with what the catalog has on it: now, not when the log was written."""
     key = tuple(name for (name,) in ask(connection, _KEY, relation.oid, "d"))
     custom = [column.type_oid for column in relation.columns if column.type_oid >= FIRST_CUSTOM_OID]
-    base_types = dict(ask(connection, _BASE_TYPES, custom)) if custom else {}
+    base_types: dict[int, int] = dict(ask(connection, _BASE_TYPES, custom)) if custom else {}
     return TableDescription(relation=relation, key=key, base_types=base_types)
 
 

@@ -13,7 +13,7 @@ a consumer that keeps rows by key (a compacted topic, an upsert) has the table.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
@@ -69,53 +69,63 @@ class Origin:
     sequence: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """What all events of a batch have in common. `ts_ms` is when the batch was planned."""
+
+    options: Options
+    version: str
+    ts_ms: int
+
+
 def topic_name(prefix: str, schema: str, table: str) -> str:
     """Return the topic of a table. Characters that a topic's name cannot have become underscores."""
     return _ILLEGAL_IN_TOPIC.sub("_", f"{prefix}.{schema}.{table}")
 
 
 class Table:
-    """A relation with the conversion of each of its cells."""
+    """A relation with the conversion of each of its cells, and the events of its rows."""
 
-    __slots__ = ("convert", "key", "names", "placeholder", "relation", "selected", "topic")
+    __slots__ = ("batch", "convert", "key", "names", "relation", "selected", "topic")
 
-    def __init__(self, relation: Relation, options: Options, describe: Describe) -> None:
+    def __init__(self, relation: Relation, batch: Batch, describe: Describe) -> None:
         """Look up once what every row needs."""
-        self.relation = relation
+        options = batch.options
+        self.batch, self.relation = batch, relation
         self.selected = options.selects(relation.schema, relation.table)
         self.topic = topic_name(options.topic_prefix, relation.schema, relation.table)
         self.names = tuple(column.name for column in relation.columns)
-        self.placeholder = options.unavailable_value_placeholder
         if self.selected:
             table = describe(relation)
             types = (table.base_types.get(column.type_oid, column.type_oid) for column in relation.columns)
-            self.convert = tuple(converter(type_oid, options.modes) for type_oid in types)
-            self.key = self._key_columns(options, table)
+            modes = (options.decimal_handling_mode, options.time_precision_mode, options.binary_handling_mode)
+            self.convert = tuple(converter(type_oid, *modes) for type_oid in types)
+            self.key = self._key_columns(table.key)
 
-    def _key_columns(self, options: Options, table: TableDescription) -> tuple[str, ...]:
+    def _key_columns(self, primary: Sequence[str]) -> tuple[str, ...]:
         """Return the key's columns, in the order of the table."""
-        relation = self.relation
-        chosen = options.message_key_columns.get(f"{relation.schema}.{relation.table}")
-        if chosen is None and relation.replica_identity in "di":
-            return tuple(column.name for column in relation.columns if column.identity)
-        wanted = set(table.key if chosen is None else chosen)
+        chosen = self.batch.options.message_key_columns.get(f"{self.relation.schema}.{self.relation.table}")
+        if chosen is None and self.relation.replica_identity in "di":
+            return tuple(column.name for column in self.relation.columns if column.identity)
+        wanted = set(primary if chosen is None else chosen)
         found = tuple(name for name in self.names if name in wanted)
         return found if len(found) == len(wanted) else ()
 
-    def fields(self, row: Row) -> Fields:
-        """Return a row's values for JSON."""
+    def _fields(self, row: Row) -> Fields:
+        """Return a row's values for JSON. Raises StreamError."""
         if len(row) != len(self.names):
             raise StreamError(f"{self.relation.table} has {len(self.names)} columns, a row of it {len(row)}")
+        missing = self.batch.options.unavailable_value_placeholder
         return {
-            name: None if cell is None else self.placeholder if isinstance(cell, Missing) else convert(cell.decode())
+            name: None if cell is None else missing if isinstance(cell, Missing) else convert(cell.decode())
             for name, convert, cell in zip(self.names, self.convert, row, strict=True)
         }
 
-    def key_of(self, fields: Fields) -> bytes | None:
+    def _key(self, fields: Fields) -> bytes | None:
         """Return the key of a row, or None for a table without one."""
         return _ENCODER.encode({name: fields[name] for name in self.key}) if self.key else None
 
-    def completed(self, change: Change) -> Row:
+    def _completed(self, change: Change) -> Row:
         """Return the new row, with unchanged values that are not in the log taken from the old one if it has them."""
         assert change.new is not None
         if change.old is None or Missing.UNCHANGED not in change.new:
@@ -125,48 +135,37 @@ class Table:
             for cell, before, column in zip(change.new, change.old, self.relation.columns, strict=True)
         )
 
-
-class Envelopes:
-    """Makes records of changes. `ts_ms` is when the batch was planned, the same for all its records."""
-
-    def __init__(self, options: Options, version: str, ts_ms: int) -> None:
-        """Keep the options and Kvorum's version."""
-        self.options = options
-        self.version = version
-        self.ts_ms = ts_ms
-
-    def read(self, table: Table, row: Row, origin: Origin) -> Record:
+    def read(self, row: Row, origin: Origin) -> Record:
         """Return the event of a row of the snapshot."""
-        return self._event(table, "r", origin, after=table.fields(row))
+        return self._event("r", origin, after=self._fields(row))
 
-    def truncate(self, table: Table, origin: Origin) -> Record:
+    def truncate(self, origin: Origin) -> Record:
         """Return the event of an emptied table, which has no key."""
-        return self._event(table, "t", origin)
+        return self._event("t", origin)
 
-    def change(self, table: Table, change: Change, origin: Origin) -> Iterator[Record]:
+    def change(self, change: Change, origin: Origin) -> Iterator[Record]:
         """Yield the event of a change, and a tombstone for a deleted row. Another key is a delete and a create."""
-        old = None if change.old is None else table.fields(change.old)
+        old = None if change.old is None else self._fields(change.old)
         if change.new is None:
             assert old is not None
-            yield from self._deleted(table, old, origin)
+            yield from self._deleted(old, origin)
             return
-        new = table.fields(table.completed(change))
-        if old is not None and table.key_of(old) != table.key_of(new):
-            yield from self._deleted(table, old, origin, (NEW_KEY, table.key_of(new) or b""))
-            yield self._event(table, "c", origin, after=new, headers=((OLD_KEY, table.key_of(old) or b""),))
+        new = self._fields(self._completed(change))
+        if old is not None and self._key(old) != self._key(new):
+            yield from self._deleted(old, origin, (NEW_KEY, self._key(new) or b""))
+            yield self._event("c", origin, after=new, headers=((OLD_KEY, self._key(old) or b""),))
         else:
             before = old if change.old_is_whole else None
-            yield self._event(table, change.operation, origin, before=before, after=new)
+            yield self._event(change.operation, origin, before=before, after=new)
 
-    def _deleted(self, table: Table, old: Fields, origin: Origin, *headers: tuple[str, bytes]) -> Iterator[Record]:
-        event = self._event(table, "d", origin, before=old, headers=headers)
+    def _deleted(self, old: Fields, origin: Origin, *headers: tuple[str, bytes]) -> Iterator[Record]:
+        event = self._event("d", origin, before=old, headers=headers)
         yield event
-        if self.options.tombstones_on_delete and event.key is not None:
-            yield Record(topic=table.topic, key=event.key, value=None, timestamp_us=origin.committed_us)
+        if self.batch.options.tombstones_on_delete and event.key is not None:
+            yield Record(topic=self.topic, key=event.key, value=None, timestamp_us=origin.committed_us)
 
     def _event(
         self,
-        table: Table,
         operation: str,
         origin: Origin,
         *,
@@ -176,31 +175,24 @@ class Envelopes:
     ) -> Record:
         fields = before if after is None else after
         source = {
-            "version": self.version,
+            "version": self.batch.version,
             "connector": "postgresql",
-            "name": self.options.topic_prefix,
+            "name": self.batch.options.topic_prefix,
             "ts_ms": origin.committed_us // 1000,
             "snapshot": origin.snapshot,
-            "db": self.options.database_dbname,
+            "db": self.batch.options.database_dbname,
             "sequence": origin.sequence,
-            "schema": table.relation.schema,
-            "table": table.relation.table,
+            "schema": self.relation.schema,
+            "table": self.relation.table,
             "txId": origin.xid,
             "lsn": origin.lsn,
             "xmin": None,
         }
-        envelope = {
-            "before": before,
-            "after": after,
-            "source": source,
-            "op": operation,
-            "ts_ms": self.ts_ms,
-            "transaction": None,
-        }
+        envelope = {"before": before, "after": after, "source": source, "op": operation, "ts_ms": self.batch.ts_ms}
         return Record(
-            topic=table.topic,
-            key=None if fields is None else table.key_of(fields),
-            value=_ENCODER.encode(envelope),
+            topic=self.topic,
+            key=None if fields is None else self._key(fields),
+            value=_ENCODER.encode(envelope | {"transaction": None}),
             timestamp_us=origin.committed_us,
             headers=headers,
         )
@@ -216,9 +208,9 @@ class Assembler:
     description is kept until its next one, also from transactions outside the range: it is sent once per session.
     """
 
-    def __init__(self, envelopes: Envelopes, describe: Describe, *, start: int, end: int) -> None:
+    def __init__(self, batch: Batch, describe: Describe, *, start: int, end: int) -> None:
         """Begin between two transactions."""
-        self.envelopes = envelopes
+        self.batch = batch
         self.describe = describe
         self.start, self.end = start, end
         self.tables: dict[int, Table] = {}
@@ -231,18 +223,19 @@ class Assembler:
             case Begin():
                 self.transaction = message
             case Commit():
-                self._commit(message)
+                begin, self.transaction = self.transaction, None
+                if begin is None or begin.commit_lsn != message.commit_lsn:
+                    raise StreamError("the commit does not belong to the open transaction")
+                if self._is_wanted(begin):
+                    self.last_commit_lsn = message.end_lsn
             case Relation():
-                self.tables[message.oid] = Table(message, self.envelopes.options, self.describe)
+                self.tables[message.oid] = Table(message, self.batch, self.describe)
             case Change():
-                table, origin = self._changed(lsn, message.relation_oid, message.operation)
-                if origin is not None:
-                    yield from self.envelopes.change(table, message, origin)
+                for table, origin in self._changed(lsn, message.operation, message.relation_oid):
+                    yield from table.change(message, origin)
             case Truncate():
-                for oid in message.relation_oids:
-                    table, origin = self._changed(lsn, oid, "t")
-                    if origin is not None:
-                        yield self.envelopes.truncate(table, origin)
+                for table, origin in self._changed(lsn, "t", *message.relation_oids):
+                    yield table.truncate(origin)
             case Other():
                 pass
             case _:
@@ -251,22 +244,17 @@ class Assembler:
     def _is_wanted(self, begin: Begin) -> bool:
         return self.start <= begin.commit_lsn < self.end
 
-    def _changed(self, lsn: int, relation_oid: int, operation: str) -> tuple[Table, Origin | None]:
-        """Return a change's table, and its origin if it is wanted. Raises StreamError."""
-        table, begin = self.tables.get(relation_oid), self.transaction
-        if table is None:
-            raise StreamError(f"change of an unknown relation {relation_oid}")
-        if begin is None:
-            raise StreamError(f"a change of {table.relation.table} outside a transaction")
-        skipped = self.envelopes.options.skipped_operations
-        if not self._is_wanted(begin) or not table.selected or operation in skipped:
-            return table, None
-        sequence = f'["{self.last_commit_lsn}","{lsn}"]'
-        return table, Origin(snapshot="false", committed_us=begin.commit_us, lsn=lsn, xid=begin.xid, sequence=sequence)
-
-    def _commit(self, commit: Commit) -> None:
-        begin, self.transaction = self.transaction, None
-        if begin is None or begin.commit_lsn != commit.commit_lsn:
-            raise StreamError("the commit does not belong to the open transaction")
-        if self._is_wanted(begin):
-            self.last_commit_lsn = commit.end_lsn
+    def _changed(self, lsn: int, operation: str, *relation_oids: int) -> Iterator[tuple[Table, Origin]]:
+        """Yield the changed tables whose events are wanted. Raises StreamError."""
+        for oid in relation_oids:
+            table, begin = self.tables.get(oid), self.transaction
+            if table is None:
+                raise StreamError(f"change of an unknown relation {oid}")
+            if begin is None:
+                raise StreamError(f"a change of {table.relation.table} outside a transaction")
+            if self._is_wanted(begin) and table.selected and operation not in self.batch.options.skipped_operations:
+                sequence = f'["{self.last_commit_lsn}","{lsn}"]'
+                yield (
+                    table,
+                    Origin(snapshot="false", committed_us=begin.commit_us, lsn=lsn, xid=begin.xid, sequence=sequence),
+                )

@@ -5,7 +5,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, SecretStr, field_validator, model_validator
 
-from kvorum.pipelines.cdc.values import Modes
 from kvorum.pipelines.sources.options import ConnectOptions, Names, separated
 
 WAL_BYTES_PER_TRIGGER = 64 << 20  # some 100,000 small changes: a second or two of decoding, and what a retry repeats
@@ -101,17 +100,10 @@ class Options(ConnectOptions):
                 )
         return self
 
-    @property
-    def modes(self) -> Modes:
-        """Return how values are written of types that JSON does not have."""
-        return Modes(
-            decimal=self.decimal_handling_mode, time=self.time_precision_mode, binary=self.binary_handling_mode
-        )
-
     def selects(self, schema: str, table: str) -> bool:
         """Return whether a table's events are wanted."""
-        name = f"{schema}.{table}"
-        if any(re.fullmatch(pattern, name) for pattern in self.table_exclude_list):
-            return False
-        included = self.table_include_list
-        return not included or any(re.fullmatch(pattern, name) for pattern in included)
+        excluded, included = (
+            any(re.fullmatch(pattern, f"{schema}.{table}") for pattern in patterns)
+            for patterns in (self.table_exclude_list, self.table_include_list)
+        )
+        return not excluded and (included or not self.table_include_list)

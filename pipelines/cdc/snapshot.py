@@ -116,8 +116,7 @@ def _make(connection: Connection, options: Options, folder: Path, generation: st
         _discard(connection, options, folder)  # an unread slot would keep PostgreSQL from removing its log
         raise
     durable.sync_folder(folder / generation)
-    manifest = Manifest(slot=options.slot_name, generation=generation, lsn=lsn, taken_us=taken_us, chunks=chunks)
-    durable.replace(folder / MANIFEST, msgspec.json.encode(manifest))
+    manifest = _written(folder, options, generation, lsn, taken_us, chunks)
     (folder / INTENT).unlink()
     return manifest
 
@@ -196,12 +195,10 @@ def _adopt(slot: database.Slot, options: Options, folder: Path) -> Manifest:
         raise CaptureError(
             f"slot {options.slot_name} is not of pgoutput and {options.database_dbname}, or lost its log: {slot}"
         )
-    manifest = Manifest(
-        slot=options.slot_name,
-        generation=uuid.uuid4().hex,
-        lsn=slot.confirmed_lsn,
-        taken_us=time.time_ns() // 1000,
-        chunks=[],
-    )
+    return _written(folder, options, uuid.uuid4().hex, slot.confirmed_lsn, time.time_ns() // 1000, [])
+
+
+def _written(folder: Path, options: Options, generation: str, lsn: int, taken_us: int, chunks: list[Chunk]) -> Manifest:
+    manifest = Manifest(slot=options.slot_name, generation=generation, lsn=lsn, taken_us=taken_us, chunks=chunks)
     durable.replace(folder / MANIFEST, msgspec.json.encode(manifest))
     return manifest

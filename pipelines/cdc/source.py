@@ -26,7 +26,7 @@ from kvorum.pipelines import frames, plugins
 from kvorum.pipelines.cdc import database, snapshot
 from kvorum.pipelines.cdc import options as settings
 from kvorum.pipelines.cdc.database import CaptureError, Connection
-from kvorum.pipelines.cdc.events import Assembler, Envelopes, Origin, Record, Table
+from kvorum.pipelines.cdc.events import Assembler, Batch, Origin, Record, Table
 from kvorum.pipelines.cdc.options import Options
 from kvorum.pipelines.cdc.pgoutput import Begin, decode, format_lsn, parse_line, parse_lsn
 from kvorum.pipelines.cdc.snapshot import Chunk
@@ -104,10 +104,6 @@ class Position:
         """Return the position of a stored offset."""
         return cls(**{**offset, "lsn": parse_lsn(str(offset["lsn"]))})  # type: ignore[arg-type]  # lsn alone is text
 
-    def in_snapshot(self) -> bool:
-        """Return whether there are chunks left to read."""
-        return self.chunk < self.chunks
-
     def after_chunks(self, count: int, ts_ms: int) -> "Position":
         """Return the position some chunks on."""
         assert count > 0
@@ -115,7 +111,7 @@ class Position:
 
     def at(self, lsn: int, ts_ms: int) -> "Position":
         """Return the position further in the log."""
-        assert not self.in_snapshot() and lsn > self.lsn
+        assert self.chunk == self.chunks and lsn > self.lsn
         return replace(self, lsn=lsn, ts_ms=ts_ms)
 
 
@@ -178,7 +174,7 @@ class PostgresqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         """Return where the next batch ends; `start` itself if there is nothing to read."""
         position = Position.of_json(start)
         size = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
-        if position.in_snapshot():
+        if position.chunk < position.chunks:
             count = position.chunks if size is None else max(1, size // self.options.snapshot_chunk_bytes)
             return position.after_chunks(count, _now_ms()).to_json()
         end = self._end_of_log(position, size)
@@ -196,8 +192,7 @@ class PostgresqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def commit(self, end: Offset) -> None:
         """Delete the chunks that the checkpoint has, and advance the slot."""
-        position = Position.of_json(end)
-        manifest = snapshot.load(self.folder)
+        position, manifest = Position.of_json(end), snapshot.load(self.folder)
         for chunk in (manifest.chunks if manifest else [])[: position.chunk]:
             (self.folder / chunk.file).unlink(missing_ok=True)
         database.advance_slot(self._session(), self.options, position.lsn)
@@ -221,47 +216,49 @@ class PostgresqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def _end_of_log(self, position: Position, size: int | None) -> int | None:
         """Return up to where the log is worth a batch, or None: then it was looked at poll.interval.ms ago at most."""
-        if self._target is not None:
-            end = self._target if size is None else min(self._target, position.lsn + size)
-            return end if end > position.lsn else None
-        time.sleep(max(0.0, self._look_at - time.monotonic()))
-        flushed = database.flushed_lsn(self._session())
-        end = flushed if size is None else min(flushed, position.lsn + size)
-        if end > position.lsn and (end < flushed or self._heartbeat_due() or self._news(position, end)):
+        last = self._target
+        if last is None:
+            time.sleep(max(0.0, self._look_at - time.monotonic()))
+            last = database.flushed_lsn(self._session())
+        end = last if size is None else min(last, position.lsn + size)
+        if end > position.lsn and (
+            self._target is not None or end < last or self._is_due() or self._news(position, end)
+        ):
             self._moved_at = time.monotonic()
             return end
         self._look_at = time.monotonic() + self.options.poll_interval_ms / 1000
         return None
 
-    def _heartbeat_due(self) -> bool:
+    def _is_due(self) -> bool:
+        """Return whether the slot has to move although no captured table was changed."""
         return time.monotonic() - self._moved_at >= self.options.heartbeat_interval_ms / 1000
 
     def _news(self, position: Position, end: int) -> bool:
         """Return whether a captured table may have been changed from the position on."""
         self._check(position)
         data = database.first_change(self._session(), self.options, end)
-        if data is None:
-            return False
-        begin = decode(data)
-        return not isinstance(begin, Begin) or begin.commit_lsn < end
+        begin = None if data is None else decode(data)
+        return begin is not None and not (isinstance(begin, Begin) and begin.commit_lsn >= end)
 
     def _check(self, position: Position) -> None:
         """Raise CaptureError unless the log can be read from the position on."""
-        slot = database.find_slot(self._session(), self.options.slot_name)
-        what = f"Changes from {format_lsn(position.lsn)} on"
-        remedy = f"remove the checkpoint and {self.folder}, drop the slot if it exists, and start with a new snapshot"
+        name = self.options.slot_name
+        slot = database.find_slot(self._session(), name)
         if slot is None:
-            raise CaptureError(f"{what} are lost: slot {self.options.slot_name} does not exist. To continue, {remedy}")
-        if slot.lost:
-            raise CaptureError(
-                f"{what} are lost: slot {self.options.slot_name} was left behind for so long that PostgreSQL removed "
-                f"its log (max_slot_wal_keep_size). To continue, {remedy}"
+            reason = f"slot {name} does not exist"
+        elif slot.lost:
+            reason = f"slot {name} was left behind for so long that PostgreSQL removed its log (max_slot_wal_keep_size)"
+        elif slot.confirmed_lsn > position.lsn:
+            reason = (
+                f"slot {name} is at {format_lsn(slot.confirmed_lsn)}: another client moved it, or the checkpoint is an "
+                f"old copy"
             )
-        if slot.confirmed_lsn > position.lsn:
-            raise CaptureError(
-                f"{what} are lost: slot {self.options.slot_name} is at {format_lsn(slot.confirmed_lsn)}: another "
-                f"client moved it, or the checkpoint is an old copy. To continue, {remedy}"
-            )
+        else:
+            return
+        raise CaptureError(
+            f"Changes from {format_lsn(position.lsn)} on are lost: {reason}. To continue, remove the checkpoint and "
+            f"{self.folder}, drop the slot if it exists, and start with a new snapshot"
+        )
 
     def _chunk_tasks(self, first: Position, last: Position) -> Iterator[ChunkTask]:
         manifest = snapshot.load(self.folder)
@@ -284,23 +281,23 @@ class PostgresqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         return _batches(self._read_log(partition))
 
     def _read_chunk(self, task: ChunkTask) -> Iterator[Record]:
-        envelopes = Envelopes(self.options, plugins.own_version(), task.ts_ms)
-        table = Table(task.chunk.table.relation, self.options, lambda relation: task.chunk.table)
+        batch = Batch(options=self.options, version=plugins.own_version(), ts_ms=task.ts_ms)
+        table = Table(task.chunk.table.relation, batch, lambda relation: task.chunk.table)
         left = task.chunk.rows
         with (self.folder / task.chunk.file).open("rb") as file:
             for line in file:
                 left -= 1
                 mark = "last" if task.last and left == 0 else "true"
-                origin = Origin(snapshot=mark, committed_us=task.taken_us, lsn=task.lsn, xid=None)
-                yield envelopes.read(table, parse_line(line), origin)
+                yield table.read(
+                    parse_line(line), Origin(snapshot=mark, committed_us=task.taken_us, lsn=task.lsn, xid=None)
+                )
         if left != 0:
             raise CaptureError(f"{task.chunk.file} does not contain the {task.chunk.rows} rows that were written")
 
     def _read_log(self, task: LogTask) -> Iterator[Record]:
-        envelopes = Envelopes(self.options, plugins.own_version(), task.ts_ms)
+        batch = Batch(options=self.options, version=plugins.own_version(), ts_ms=task.ts_ms)
         with database.connect(self.options) as asking, database.connect(self.options) as reading:
-            describe = partial(database.describe, asking)
-            assembler = Assembler(envelopes, describe, start=task.start, end=task.end)
+            assembler = Assembler(batch, partial(database.describe, asking), start=task.start, end=task.end)
             for lsn, data in database.peek(reading, self.options, task.end):
                 yield from assembler.feed(lsn, decode(data))
 

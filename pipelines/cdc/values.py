@@ -8,10 +8,9 @@ The forms are Debezium's (time.precision.mode, decimal.handling.mode, binary.han
 import base64
 import math
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 Convert: TypeAlias = Callable[[str], object]
 
@@ -46,25 +45,12 @@ _ARRAY_ITEM = re.compile(r'"((?:[^"\\]|\\.)*)"|([^{},"]+)|[{},]', re.DOTALL)
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Modes:
-    """How values of types that JSON does not have are written, under Debezium's names."""
-
-    decimal: Literal["string", "double"] = "string"
-    time: Literal["microseconds", "isostring"] = "microseconds"
-    binary: Literal["base64", "hex"] = "base64"
-
-
 def days_of(year: int, month: int, day: int) -> int:
     """Return days since 1970-01-01 in the proleptic Gregorian calendar; year 0 is 1 BC, and no year is too large."""
     year -= month <= 2
     era, year_of_era = divmod(year, 400)
     day_of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
     return era * 146_097 + year_of_era * 365 + year_of_era // 4 - year_of_era // 100 + day_of_year - 719_468
-
-
-def _bool(text: str) -> object:
-    return text == "t"
 
 
 def _float(text: str) -> object:
@@ -110,10 +96,6 @@ def _base64(text: str) -> object:
     return base64.b64encode(bytes.fromhex(text[2:])).decode()
 
 
-def _hex(text: str) -> object:
-    return text[2:]
-
-
 def parse_array(text: str, element: Convert) -> list[object]:
     """Return the lists of an array's text (`{1,NULL,"a,b"}`, any number of dimensions, with or without its bounds).
 
@@ -143,22 +125,25 @@ def parse_array(text: str, element: Convert) -> list[object]:
     return top[0]  # type: ignore[return-value]
 
 
-def converter(type_oid: int, modes: Modes) -> Convert:
-    """Return the function for values of one type. One without a form of its own stays text (uuid, json, enums...)."""
+PLAIN: Mapping[int, Convert] = {
+    BOOL: lambda text: text == "t",
+    **dict.fromkeys((INT2, INT4, INT8, OID), int),
+    **dict.fromkeys((FLOAT4, FLOAT8), _float),
+    TIMESTAMPTZ: _iso_timestamp,  # Debezium's ZonedTimestamp, in every mode
+}
+
+
+def converter(type_oid: int, decimal: str = "string", time: str = "microseconds", binary: str = "base64") -> Convert:
+    """Return the function for values of one type, in the forms of Debezium's three modes (cdc/options.py).
+
+    A type without a form of its own stays text (uuid, json, enums...).
+    """
     if type_oid in ARRAYS:
-        return partial(parse_array, element=converter(ARRAYS[type_oid], modes))
-    if type_oid == TIMESTAMPTZ:
-        return _iso_timestamp  # Debezium's ZonedTimestamp, in every mode
-    if modes.time == "microseconds" and type_oid in (DATE, TIME, TIMESTAMP):
-        return {DATE: date_days, TIME: _time, TIMESTAMP: timestamp_micros}[type_oid]
-    if type_oid == TIMESTAMP:
-        return _iso_timestamp
-    if type_oid == NUMERIC:
-        return str if modes.decimal == "string" else _float
-    if type_oid == BYTEA:
-        return _base64 if modes.binary == "base64" else _hex
-    if type_oid in (INT2, INT4, INT8, OID):
-        return int
-    if type_oid in (FLOAT4, FLOAT8):
-        return _float
-    return _bool if type_oid == BOOL else str
+        return partial(parse_array, element=converter(ARRAYS[type_oid], decimal, time, binary))
+    of_modes: Mapping[int, Convert] = {
+        NUMERIC: str if decimal == "string" else _float,
+        BYTEA: _base64 if binary == "base64" else lambda text: text[2:],
+        TIMESTAMP: timestamp_micros if time == "microseconds" else _iso_timestamp,
+        **({DATE: date_days, TIME: _time} if time == "microseconds" else {}),
+    }
+    return of_modes.get(type_oid) or PLAIN.get(type_oid, str)

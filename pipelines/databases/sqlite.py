@@ -71,25 +71,10 @@ def stored(value: Any, wanted: str, *kinds: type) -> Any:
     return value
 
 
-def integer(value: Any) -> int:
-    """Return a value of a column with affinity INTEGER. Raises ValueError."""
-    return int(stored(value, "an INTEGER", int))
-
-
 def real(value: Any) -> float:
     """Return a value of a column of floating-point numbers. Raises ValueError, for large integers too."""
     is_exact = isinstance(value, int) and float(value) == value
     return float(value if is_exact else stored(value, "a REAL", float))
-
-
-def text(value: Any) -> str:
-    """Return a value of a column of text or without a type: a number as its shortest text. Raises ValueError."""
-    return str(stored(value, "TEXT", str, int, float))
-
-
-def blob(value: Any) -> bytes:
-    """Return a value of a column of bytes. Raises ValueError."""
-    return bytes(stored(value, "a BLOB", bytes))
 
 
 def boolean(value: Any) -> bool:
@@ -131,14 +116,15 @@ def date(value: Any) -> int:
 
 
 CONVERTERS: Mapping[T.DataType, Convert] = {
-    T.LongType(): integer,
+    T.LongType(): lambda value: stored(value, "an INTEGER", int),
     T.DoubleType(): real,
-    T.StringType(): text,
-    T.BinaryType(): blob,
+    T.StringType(): lambda value: str(stored(value, "TEXT", str, int, float)),
+    T.BinaryType(): lambda value: stored(value, "a BLOB", bytes),
     T.BooleanType(): boolean,
     T.DateType(): date,
     T.TimestampType(): instant,
 }
+"""Each raises ValueError for a value that the declared type does not hold. Text is a number's shortest text."""
 
 
 @dataclass(frozen=True)

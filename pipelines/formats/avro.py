@@ -35,8 +35,7 @@ from typing_extensions import override
 
 from kvorum.pipelines.faults import Unfit, meant, shown
 from kvorum.pipelines.formats import schemas
-from kvorum.pipelines.formats.base import Coded, Format, FormatError
-from kvorum.pipelines.formats.rows import EXACT, as_float, by_row, by_rows, fitted
+from kvorum.pipelines.formats.base import EXACT, Coded, Format, FormatError, as_float, by_row, by_rows, fitted
 
 MAGIC: Final = 0
 PREFIX_BYTES: Final = 5
@@ -79,14 +78,14 @@ Leaf = Callable[[Mapping[str, Any], T.DataType], Convert]
 
 def parsed(given: Any) -> Any:
     """Return a schema as data, checked. Raises FormatError."""
-    found = schemas.from_file(given)
+    found, where = schemas.read(given)
     try:
         if isinstance(found, str) and found.lstrip()[:1] in ("{", "[", '"'):
             found = json.loads(found)
         _for_fastavro(found)
         return _without_times(found)
     except json.JSONDecodeError as error:
-        raise FormatError(f"{schemas.named(given)}the Avro schema is not JSON: {error}") from error
+        raise FormatError(f"{where}the Avro schema is not JSON: {error}") from error
     except UnknownType as error:
         # A name that is none; or the mapping that says it, if the name stands for a type with parts.
         name = error.name.get("type") if isinstance(error.name, dict) else error.name
@@ -95,7 +94,7 @@ def parsed(given: Any) -> Any:
         reason = f"{error} is missing"
     except (SchemaParseException, TypeError, ValueError) as error:
         reason = error
-    raise FormatError(f"{schemas.named(given)}not an Avro schema: {reason}")
+    raise FormatError(f"{where}not an Avro schema: {reason}")
 
 
 def _for_fastavro(schema: Any) -> Any:
@@ -222,7 +221,7 @@ class AvroFormat(Format):
         reader = self.schema_ if self.schema_ is not None else self.writer
         if reader is None:
             raise FormatError("format avro needs a schema to read")
-        writers: dict[int | None, Any] = {None: reader if self.writer is None else self.writer}
+        writers: dict[Any, Any] = {None: reader if self.writer is None else self.writer}
         if self.wire == "confluent":
             writers = {**({} if self.id is None else {self.id: reader}), **self.schemas}
             if not writers:
@@ -333,9 +332,7 @@ def _decimal(value: bytes, writer: Any, *_: Any) -> Decimal:
 
 
 def _read_leaf(given: Mapping[str, Any], kind: T.DataType) -> Convert:
-    if isinstance(kind, T.DecimalType):
-        return partial(fitted, kind)
-    return str if isinstance(kind, T.StringType) else _unchanged
+    return partial(fitted, kind) if isinstance(kind, T.DecimalType) else _unchanged
 
 
 def _unchanged(value: Any) -> Any:

@@ -11,6 +11,7 @@ numbers, such as DECIMAL's, to Spark.
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, NoReturn
 
@@ -85,18 +86,13 @@ class _Schema:
 
     def parsed(self, *, is_type: bool) -> list[Fault]:
         """Parse all of it as one type or as columns, and return the faults."""
-        try:
+        with suppress(_Stop):
             if not self.next():
                 self.stop("the schema is empty")
-            if is_type:
-                self.type("", 0)
-            else:
-                self.columns("", 0)
+            (self.type if is_type else self.columns)("", 0)
             if self.next():
                 hint = "; is a comma missing?" if re.fullmatch(NAME, self.next()) else ""
                 self.stop(f"{self.shown()} is not expected{hint}")
-        except _Stop:
-            pass
         return self.faults
 
     def take(self, pattern: str) -> str:

@@ -26,10 +26,9 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_type
 
 from kvorum.pipelines.faults import Unfit, shown
-from kvorum.pipelines.formats.base import FormatError
-from kvorum.pipelines.formats.rows import EXACT, by_row, fitted
+from kvorum.pipelines.formats.base import EXACT, FormatError, by_row, fitted
+from kvorum.pipelines.formats.schemas import BITS
 
-BITS: Final[Mapping[type[T.DataType], int]] = {T.ByteType: 8, T.ShortType: 16, T.IntegerType: 32, T.LongType: 64}
 NOT_FINITE: Final = ("NaN", "Infinity", "-Infinity", "+Infinity", "INF", "-INF", "+INF")
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROS: Final = timedelta(microseconds=1)

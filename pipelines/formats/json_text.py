@@ -23,10 +23,9 @@ from pyspark.sql import types as T
 from typing_extensions import override
 
 from kvorum.pipelines.formats import schemas
-from kvorum.pipelines.formats.base import EXACT_TIMES, Coded, Format, FormatError, in_spark
+from kvorum.pipelines.formats.base import EXACT_TIMES, Coded, Format, FormatError, by_rows, in_spark
 from kvorum.pipelines.formats.json_columns import ColumnReader
 from kvorum.pipelines.formats.json_rows import Reader, as_text, checked
-from kvorum.pipelines.formats.rows import by_rows
 
 MAY_BE_INEXACT: Final = r"\d[eE]|[\d.]{18,}"
 """Numbers with an exponent or many digits; also some text, which costs time only."""
@@ -87,6 +86,7 @@ class JsonFormat(Format):
             parsed = F.try_variant_get(parsed, "$.payload", "variant")
         doubtful = column.isNotNull() & (~fits | text.rlike(MAY_BE_INEXACT))
         check = by_rows(partial(checked, self.envelope), T.BooleanType(), F.when(doubtful, column), "json")
+        assert check.error is not None
         error = F.coalesce(check.error, F.when(column.isNotNull() & ~fits, "json: not read as a VARIANT"))
         return Coded(F.when(error.isNull() & ~F.is_variant_null(parsed), parsed), error)
 

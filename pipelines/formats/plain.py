@@ -11,8 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from typing_extensions import override
 
-from kvorum.pipelines.formats.base import EXACT_TIMES, Coded, Format, FormatError
-from kvorum.pipelines.formats.rows import by_row, by_rows
+from kvorum.pipelines.formats.base import EXACT_TIMES, Coded, Format, FormatError, by_row, by_rows
 
 BIG_ENDIAN: Final = {"utf-16": "utf-16-be", "utf-32": "utf-32-be"}
 

@@ -21,8 +21,7 @@ from pyspark.sql.pandas.types import to_arrow_type
 from typing_extensions import override
 
 from kvorum.pipelines.faults import Unfit, meant, shown
-from kvorum.pipelines.formats.base import Coded, Format, FormatError
-from kvorum.pipelines.formats.rows import as_float, by_row, by_rows
+from kvorum.pipelines.formats.base import Coded, Format, FormatError, as_float, by_row, by_rows
 
 TIMESTAMP: Final = "google.protobuf.Timestamp"
 LENGTH: Final = 2
@@ -155,50 +154,43 @@ def failed_field(message: Descriptor, data: bytes) -> Unfit:
     """Return a failure to read as one of the first field whose bytes are not what its type says."""
     position = 0
     while position < len(data):
-        tag, position = _varint(data, position)
-        one = message.fields_by_number.get(tag >> 3) if position >= 0 else None
+        tag, start = _varint(data, position)
+        one = message.fields_by_number.get(tag >> 3)
         name = one.name if one is not None else f"number {tag >> 3}"
-        start, end = _extent(data, position, tag & 7) if position >= 0 else (-1, -1)
-        if end < 0 or end > len(data):
+        start, position = _extent(data, start, tag & 7)
+        if position > len(data):
             return Unfit(f"the bytes end before its value does, or are no {message.full_name}", name)
-        value = data[start:end]
-        if one is not None and one.message_type is not None and tag & 7 == LENGTH:
-            inner = failed_field(one.message_type, value)
+        if one is None or tag & 7 != LENGTH:
+            continue
+        if one.message_type is not None:
+            inner = failed_field(one.message_type, data[start:position])
             if inner.path:
                 return inner.within(name)
-        if one is not None and one.type == D.TYPE_STRING and tag & 7 == LENGTH:
+        elif one.type == D.TYPE_STRING:
             try:
-                value.decode()
+                data[start:position].decode()
             except UnicodeDecodeError as error:
                 return Unfit(f"not UTF-8 at byte {error.start}", name)
-        position = end
     return Unfit(f"the bytes are no {message.full_name}")
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """Return a number and where it ends; -1 for none."""
+    """Return a number and where it ends; behind the data if it does not."""
     value = 0
     for count, byte in enumerate(data[position : position + 10]):
         value |= (byte & 0x7F) << (7 * count)
         if byte < 0x80:
             return value, position + count + 1
-    return 0, -1
+    return 0, len(data) + 1
 
 
 def _extent(data: bytes, position: int, wire_type: int) -> tuple[int, int]:
-    """Return where a value of a wire type starts and ends; -1 for none."""
-    match wire_type:
-        case 0:
-            return position, _varint(data, position)[1]
-        case 1:
-            return position, position + 8
-        case 5:
-            return position, position + 4
-        case 2:
-            size, start = _varint(data, position)
-            return start, start + size if start >= 0 else -1
-        case _:
-            return -1, -1
+    """Return where a value of a wire type starts and ends; behind the data if it does not."""
+    if wire_type == LENGTH:
+        size, start = _varint(data, position)
+        return start, start + size
+    sizes = {0: _varint(data, position)[1] - position, 1: 8, 5: 4}
+    return position, position + sizes.get(wire_type, len(data) + 1)
 
 
 def _values(message: Message) -> dict[str, Any]:

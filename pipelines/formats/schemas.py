@@ -42,7 +42,8 @@ PLAIN: Final[Mapping[str, T.DataType]] = {
     "bytes": T.BinaryType(),
 }
 """Connect's types; JSON's envelope says float and double."""
-CONNECT_NAMES: Final = {type(kind): name for name, kind in reversed(PLAIN.items())}
+BITS: Final[Mapping[type[T.DataType], int]] = {T.ByteType: 8, T.ShortType: 16, T.IntegerType: 32, T.LongType: 64}
+CONNECT_NAMES: Final = {type(kind): name for name, kind in reversed(list(PLAIN.items()))}
 
 SPARKS: Final = (
     "array", "binary", "boolean", "byte", "char", "date", "decimal", "double", "float", "geography", "geometry",
@@ -53,36 +54,22 @@ SPARKS: Final = (
 FILE: Final = "file:"
 
 
-def from_file(given: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
-    """Return what a schema says: itself, or the text of the file that `file:PATH` names. Raises FormatError."""
+def read(given: Any) -> tuple[Any, str]:
+    """Return a schema, or the text of its file (`file:PATH`) and `PATH: ` for the beginning of messages.
+
+    Raises FormatError.
+    """
     if not isinstance(given, str) or not given.startswith(FILE):
-        return given
+        return given, ""
+    path = given.removeprefix(FILE)
     try:
-        return Path(given.removeprefix(FILE)).read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8"), f"{path}: "
     except (OSError, UnicodeDecodeError) as error:
-        raise FormatError(f"{given.removeprefix(FILE)} cannot be read: {error}") from error
+        raise FormatError(f"{path} cannot be read: {error}") from error
 
 
-def said(given: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
-    """Return a schema as DDL, or as data of JSON. Raises FormatError."""
-    found = from_file(given)
-    if not (isinstance(found, str) and found.lstrip().startswith("{")):
-        return found
-    try:
-        data: Mapping[str, Any] = json.loads(found)
-    except json.JSONDecodeError as error:
-        raise FormatError(f"{named(given)}the schema is not JSON: {error}") from error
-    return data
-
-
-def named(given: Any) -> str:
-    """Return `PATH: ` for a schema that is a file's, for the beginning of a message."""
-    return f"{given.removeprefix(FILE)}: " if isinstance(given, str) and given.startswith(FILE) else ""
-
-
-def parsed(given: str | Mapping[str, Any]) -> tuple[T.DataType, dict[str, Any]]:
+def parsed(found: str | Mapping[str, Any]) -> tuple[T.DataType, dict[str, Any]]:
     """Return a schema's type, and metadata for the column that has it. Raises FormatError."""
-    found = said(given)
     return (from_ddl(found), {}) if isinstance(found, str) else from_data(found)
 
 
@@ -109,9 +96,8 @@ def _is_connects(found: Mapping[str, Any]) -> bool:
     return not is_struct or ("fields" in found and all("field" in one for one in found["fields"]))
 
 
-def connect_form(given: str | Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return a schema in Connect's JSON form, or None for another form. Raises FormatError."""
-    found = said(given)
+def connect_form(found: str | Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return a schema in Connect's JSON form, or None for another form."""
     return found if not isinstance(found, str) and _is_connects(found) else None
 
 
@@ -131,23 +117,28 @@ def unknown_type(found: Any) -> str | None:
 
 
 def checked(given: str | dict[str, Any], *, columns: bool = False) -> str | dict[str, Any]:
-    """Return a schema after a look at it that needs no Spark; `columns`: one type alone is not enough.
+    """Return a schema as DDL or as data of JSON, checked without Spark; `columns`: one type alone is not enough.
 
     Raises TextError with each fault, FormatError for files and what is not DDL.
     """
-    found = said(given)
+    found, where = read(given)
+    if isinstance(found, str) and found.lstrip().startswith("{"):
+        try:
+            found = json.loads(found)
+        except json.JSONDecodeError as error:
+            raise FormatError(f"{where}the schema is not JSON: {error}") from error
     if not isinstance(found, str):
         kind, _ = from_data(found)
         if columns and not isinstance(kind, T.StructType):
-            raise FormatError(f"{named(given)}a schema of fields is needed, not {kind.simpleString()}")
-        return given
+            raise FormatError(f"{where}a schema of fields is needed, not {kind.simpleString()}")
+        return dict(found)
     faults = ddl.faults(found, columns=columns)
-    if faults and named(given):
-        path = named(given).removesuffix(": ")
-        raise FormatError("; ".join(f"{path}:{found.count(chr(10), 0, f.position) + 1}: {f.message}" for f in faults))
+    if faults and where:
+        lines = (f"{where[:-2]}:{found.count(chr(10), 0, fault.position) + 1}: {fault.message}" for fault in faults)
+        raise FormatError("; ".join(lines))
     if faults:
         raise TextError(found, faults)
-    return given
+    return found
 
 
 Schema = Annotated[str | dict[str, Any], AfterValidator(checked)]

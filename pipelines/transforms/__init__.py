@@ -16,8 +16,7 @@ from kvorum.pipelines.plugins import Step
 from kvorum.pipelines.spec.model import Predicate, Transform
 from kvorum.pipelines.transforms.connect import PREDICATES, TRANSFORMS
 from kvorum.pipelines.transforms.sql import sql
-from kvorum.pipelines.transforms.steps import DEFAULTS, Change, Definition, apply
-from kvorum.pipelines.transforms.values import TransformError, value_of
+from kvorum.pipelines.transforms.values import DEFAULTS, Change, Definition, TransformError, apply, value_of
 
 __all__ = ["TransformError", "build", "models", "wrong_form"]
 

@@ -16,9 +16,20 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from kvorum.pipelines import frames
-from kvorum.pipelines.transforms import conversions, patterns, values
-from kvorum.pipelines.transforms.steps import Change, Definition, Name, Names, SomeNames, SomeText, Text
-from kvorum.pipelines.transforms.values import Clock, TransformError, Value
+from kvorum.pipelines.formats.schemas import BITS, NAME, TIME, VERSION
+from kvorum.pipelines.transforms import conversions, values
+from kvorum.pipelines.transforms.values import (
+    Change,
+    Clock,
+    Definition,
+    Name,
+    Names,
+    SomeNames,
+    SomeText,
+    Text,
+    TransformError,
+    Value,
+)
 
 NO_NAMES: Final[list[str]] = []
 Convert = Callable[[Value], tuple[Value, list[Column]]]
@@ -196,7 +207,7 @@ def mask(name: str, kind: T.DataType, replacement: str | None) -> Column:
         return F.lit(replacement).cast(kind)
     if isinstance(kind, Clock) or not isinstance(kind, conversions.NUMBERS):
         raise TransformError(f"cannot mask {name!r} of type {kind.simpleString()} with a replacement")
-    bits = conversions.BITS.get(type(kind))
+    bits = BITS.get(type(kind))
     try:
         if bits is None:
             Decimal(replacement)
@@ -232,10 +243,7 @@ def _zero(name: str, kind: T.DataType) -> Column:
 def value_to_key(value: Value, *, fields: SomeNames) -> Change:
     """Make the key of fields of the value. A tombstone has none: it fails, as in Connect."""
     there = _named(value, fields, "ValueToKey", "the value has no field {}; it has {}")
-    if value.schemaless:
-        new = values.of_map(value, F.when(value.column.isNotNull(), values.as_entries(list(there.values()))))
-    else:
-        new = values.rebuilt(value, [there[name] for name in fields])
+    new = values.rebuilt(value, [there[name] for name in fields])
     key = Value(column=new.column, type=new.type)
     return Change(columns={"key": key}, errors=only_objects(value, "ValueToKey", nulls=False))
 
@@ -243,9 +251,9 @@ def value_to_key(value: Value, *, fields: SomeNames) -> Change:
 def hoist_field(value: Value, *, field: str) -> Change:
     """Wrap the value in a field. Null as well: a tombstone becomes a value, as in Connect."""
     one = replace(value, name=field)
-    column, kind = values.struct([one])
     if value.schemaless:
-        column, kind = F.to_variant_object(values.as_entries([one])), value.type
+        return Change(columns={value.name: values.of_map(replace(value, metadata={}), values.as_entries([one]))})
+    column, kind = values.struct([one])
     return Change(columns={value.name: Value(column=column, type=kind)})
 
 
@@ -300,7 +308,7 @@ def set_schema_metadata(value: Value, *, schema_name: str | None = None, schema_
     """Set the schema's name. It is stored in the column's metadata; JSON's envelope and Avro write it."""
     if value.schemaless:
         raise TransformError("SetSchemaMetadata needs a schema: give the source's format one")
-    said = {values.NAME: schema_name, values.VERSION: schema_version}
+    said = {NAME: schema_name, VERSION: schema_version}
     metadata = {**value.metadata, **{key: what for key, what in said.items() if what is not None}}
     if value.defaults and isinstance(value.type, T.StructType):
         value = value.to(values.rebuilt(value, values.fields(value, "SetSchemaMetadata")).column, value.type)
@@ -364,7 +372,7 @@ def timestamp_converter(
     def convert(one: Value) -> tuple[Value, list[Column]]:
         moment = conversions.moment_of(one.seen, format, per_second)
         column = conversions.moment_as(moment, target_type, format, per_second)
-        made = one.becoming(column, kind, values.TIME if target_type == "Time" else None)
+        made = one.becoming(column, kind, TIME if target_type == "Time" else None)
         return made, [F.when(one.column.isNotNull() & moment.isNull(), message)]
 
     if not field:
@@ -376,7 +384,7 @@ def check_timestamp_converter(options: Any) -> str | None:
     """Return what is wrong with TimestampConverter's options."""
     if options.target_type == "string" and not options.format.strip():
         return "a format is needed to write text"
-    patterns.tokens(options.format)
+    conversions.tokens(options.format)
     return None
 
 
@@ -384,7 +392,7 @@ def timestamp_router(
     value: Value, *, topic_format: str = "${topic}-${timestamp}", timestamp_format: str = "yyyyMMdd"
 ) -> Change:
     """Name the topic after the record's time. A record without one fails."""
-    moment = patterns.formatted(F.unix_millis("timestamp"), timestamp_format)
+    moment = conversions.formatted(F.unix_millis("timestamp"), timestamp_format)
     named = F.replace(F.lit(topic_format), F.lit("${topic}"), F.col("topic"))
     named = F.replace(named, F.lit("${timestamp}"), moment)
     error = F.when(F.col("timestamp").isNull(), "TimestampRouter: the record has no timestamp")

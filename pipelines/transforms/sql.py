@@ -16,8 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from kvorum.pipelines import frames
-from kvorum.pipelines.transforms.steps import Change
-from kvorum.pipelines.transforms.values import TransformError, Value
+from kvorum.pipelines.transforms.values import Change, TransformError, Value
 
 TABLE: Final = "records"
 FORM: Final = f"write SELECT ... FROM {TABLE} [WHERE ...]"

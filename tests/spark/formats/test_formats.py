@@ -88,6 +88,12 @@ def test_json_with_a_schema(spark: "SparkSession") -> None:
     assert found[8:11] == ["failed", "failed", "failed"] and found[11]["a"] == 3
 
 
+def test_json_with_texts_of_limited_length(spark: "SparkSession") -> None:
+    schema = "a VARCHAR(3), b CHAR(2), c ARRAY<VARCHAR(2)>, d STRUCT<v: VARIANT>"
+    found = decode(spark, "json", {"schema": schema}, b'{"a":"abc","b":"5","c":["q"],"d":{"v":1}}', b'{"a":"abcd"}')
+    assert [found[0][name] for name in "abc"] == ["abc", "5", ["q"]] and found[1] == "failed"
+
+
 def messages(spark: "SparkSession", name: str, options: Mapping[str, Any], *values: bytes) -> list[str | None]:
     """Return why bytes fail."""
     from kvorum.pipelines import formats

@@ -7,7 +7,7 @@ import pytest
 
 from kvorum.pipelines.cdc.events import (
     Assembler,
-    Envelopes,
+    Batch,
     Origin,
     Record,
     StreamError,
@@ -39,8 +39,12 @@ def describe(relation: Relation) -> TableDescription:
     return TableDescription(relation=relation, key=key, base_types={70000: 23})
 
 
+def batch(options: Options) -> Batch:
+    return Batch(options=options, version="1", ts_ms=5)
+
+
 def records(*data: bytes, options: Options = PLAIN, start: int = 0, end: int = 1 << 40) -> list[Record]:
-    assembler = Assembler(Envelopes(options, "1", 5), describe, start=start, end=end)
+    assembler = Assembler(batch(options), describe, start=start, end=end)
     return [record for number, one in enumerate(data) for record in assembler.feed(1000 + number, decode(one))]
 
 
@@ -201,7 +205,7 @@ def test_a_row_of_the_snapshot_has_the_key_that_its_changes_will_have() -> None:
     relation = decode(ORDERS)
     assert isinstance(relation, Relation)
     origin = Origin(snapshot="true", committed_us=9000, lsn=3, xid=None)
-    record = Envelopes(PLAIN, "1", 5).read(Table(relation, PLAIN, describe), (b"7", b"a"), origin)
+    record = Table(relation, batch(PLAIN), describe).read((b"7", b"a"), origin)
     assert record.key == records(*transaction(ORDERS, messages.insert(1, ROW_A)))[0].key
     value = json.loads(record.value or b"")
     assert (value["op"], value["after"], value["source"]["snapshot"]) == ("r", A, "true")

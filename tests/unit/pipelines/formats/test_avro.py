@@ -26,8 +26,7 @@ from pyspark.sql.types import (
 )
 
 from kvorum.pipelines.formats import avro
-from kvorum.pipelines.formats.base import FormatError
-from kvorum.pipelines.formats.rows import with_integers
+from kvorum.pipelines.formats.base import FormatError, with_integers
 
 
 def record(*fields: tuple[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from pyspark.sql.types import (
 )
 
 from kvorum.pipelines.formats import protobuf
-from kvorum.pipelines.formats.rows import with_integers
+from kvorum.pipelines.formats.base import with_integers
 
 D = descriptor_pb2.FieldDescriptorProto
 FIELDS = {
