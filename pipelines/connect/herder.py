@@ -1,15 +1,13 @@
 """The manager: the operations behind the routes, a keeper per connector, and the ownership of the three topics.
 
-There is one manager per set of topics. Their owner is the manager whose id is in the newest kvorum-manager record.
-A manager that starts fences the earlier one and writes that record. It is written again every HEARTBEAT_SECONDS, so
-that a fenced manager notices. A manager whose write failed reads the topics: if the record is its own it fences itself
-and continues with what is stored; otherwise it ends with Superseded.
+There is one manager per set of topics: the one whose id is in the newest kvorum-manager record. A manager that starts
+fences the earlier one and writes that record, and writes it again every HEARTBEAT_SECONDS, so that a fenced manager
+notices. A manager whose write failed reads the topics: if the record is its own it fences itself and continues with
+what is stored; otherwise it ends with Superseded. Workers of two managers may run at the same time until then, which
+delivery guarantees do not depend on (docs/decisions/0029).
 
 Operations run one at a time: check the state, write records, replay them. Until the manager has read the topics again
 after a failed write, requests are answered with 409.
-
-Workers of two managers may run at the same time until the earlier one notices. Delivery guarantees do not depend on the
-manager: the exactly-once sink and Spark's checkpoint accept one writer (docs/decisions/0029).
 """
 
 import asyncio
@@ -36,6 +34,7 @@ from kvorum.pipelines.connect.runner import Runner
 from kvorum.pipelines.connect.state import Condition, Connector, Json, Manager, Offsets, Record, State, Status, Target
 from kvorum.pipelines.connect.store import Store
 from kvorum.pipelines.connect.validation import without_secrets
+from kvorum.pipelines.run import checkpoint as checkpoints
 from kvorum.pipelines.spec import Pipeline
 
 T = TypeVar("T")
@@ -199,16 +198,13 @@ class Herder:
 
     def _pipeline(self, connector: Connector) -> Pipeline:
         checkpoint = self.runner.checkpoint(connector.name, connector.start.run)
-        return catalogue.runnable(
-            connector.name, connector.properties, cluster=self.cluster, checkpoint=checkpoint, start=connector.start
-        )
+        return catalogue.runnable(connector, self.cluster, checkpoint)
 
     async def reported(self, name: str, found: Report) -> None:
         """Write a connector's changed state, and periodically its positions."""
-        connector = self.state.get(name)
+        connector, trace = self.state.get(name), found.trace
         if connector is None or not self.ready:
             return
-        trace = found.trace
         if trace:
             trace = without_secrets(trace, {**self.cluster.client, **connector.properties})
         task = None if found.task is None else self._status(found.task, trace)
@@ -240,11 +236,8 @@ class Herder:
             found = offsets.of_answer(await self.runner.ask(name, "offsets"), name)
         except RunnerError:
             return []  # it is starting or stopping
-        moved = [
-            records.offset(name, partition, offset)
-            for partition, offset in found
-            if connector.offsets.get(records.compact(partition)) != offset
-        ]
+        known = connector.offsets
+        moved = [records.offset(name, at, value) for at, value in found if known.get(records.compact(at)) != value]
         new = offsets.topics_of(connector.properties, found) - set(connector.topics)
         return moved + [records.topic_status(name, topic, self.wall_ms()) for topic in sorted(new)]
 
@@ -334,7 +327,10 @@ class Herder:
                 return offsets.of_answer(await self.runner.ask(name, "offsets"), name)
         given, run = connector.properties.get("kvorum.checkpoint"), connector.start.run
         checkpoint = self.runner.checkpoint(name, run) if given is None else catalogue.checkpoint_of_run(given, run)
-        return offsets.of_checkpoint(checkpoint, name) or connector.positions()
+        found = list[tuple[Json, Json]]()
+        with contextlib.suppress(OSError, ValueError):  # it is elsewhere, or does not exist
+            found = offsets.of_answer(checkpoints.committed(checkpoint), name)
+        return found or connector.positions()
 
     async def move(self, name: str, wanted: Offsets | None) -> None:
         """Set positions of a stopped connector; None: start as configured. Either is a new run of the connector."""

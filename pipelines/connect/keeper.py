@@ -1,13 +1,7 @@
 """Keeps one connector's worker in its target state. `decide` is pure; Keeper acts on it, one task per connector.
 
-target    worker                   action
-STARTED   none                     START; not after a failure that the worker reported, nor after the end of a pipeline
-                                   with the trigger once or available-now, nor before the next try
-          of another configuration STOP, then START
-          paused                   RESUME
-PAUSED    running                  PAUSE; without a worker nothing
-STOPPED   any                      STOP
-deleted   any                      STOP, and the keeper ends
+A worker that is not wanted, or is of another configuration, is stopped. A worker is started unless it reported a
+failure, or its pipeline ended (trigger once or available-now), or the next try is not due.
 
 A worker retries by itself what may pass (run/failures.py), so a failure that it reports is final. Only the end of its
 process is retried here.

@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 from kvorum.pipelines.connect.errors import bad_request
 from kvorum.pipelines.connect.state import Json, Offsets, compact
-from kvorum.pipelines.run import checkpoint as checkpoints
 from kvorum.pipelines.run.progress import topic_offsets
 
 TOPIC, PARTITION, OFFSET = "kafka_topic", "kafka_partition", "kafka_offset"
@@ -34,14 +33,6 @@ def of_answer(answer: Mapping[str, Any], name: str) -> list[tuple[Json, Json]]:
                 ({"source": name, "number": number}, source if isinstance(source, dict) else {"offset": source})
             )
     return found
-
-
-def of_checkpoint(checkpoint: str, name: str) -> list[tuple[Json, Json]]:
-    """Return the positions in a checkpoint on this machine; none where it is elsewhere or not there."""
-    try:
-        return of_answer(checkpoints.committed(checkpoint), name)
-    except (OSError, ValueError):
-        return []
 
 
 def merged(before: Offsets, wanted: Offsets) -> list[tuple[Json, Json | None]]:
@@ -114,4 +105,4 @@ def topics_of(properties: Mapping[str, str], found: Offsets) -> set[str]:
     """Return the topics a connector uses: those it reads, or the one it writes to."""
     read = {str(partition[TOPIC]) for partition, _ in found if TOPIC in partition}
     named = properties.get("topic") or properties.get("sink.topic")
-    return read if read or named is None else {named}
+    return read or ({named} if named else set())

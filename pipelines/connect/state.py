@@ -1,16 +1,7 @@
-"""State of the manager: image of the topics connect-configs, connect-offsets and connect-status, in Connect's format.
+"""State of the manager: image of the topics connect-configs, connect-offsets and connect-status. Pure.
 
-    connect-configs   connector-NAME             {"properties": {...}}                              null: deleted
-                      target-state-NAME          {"state": "PAUSED", "state.v2": "STOPPED"}         (KIP-875)
-                      commit-NAME                {"tasks": 1}
-                      kvorum-start-NAME          {"run": 2, "offsets": [...]}                       see Start
-                      kvorum-manager             {"id", "worker_id", "checkpoints"}                 see Manager
-    connect-offsets   ["NAME", {partition}]      {offset}                                           null: reset
-    connect-status    status-connector-NAME      {"state", "trace", "worker_id", "generation"}
-                      status-task-NAME-0         the same
-                      status-topic-TOPIC:connector-NAME   {"topic": {"name", "connector", "task", "discoverTimestamp"}}
-
-All JSON, as Connect's internal converters write it. Connect ignores the keys that begin with kvorum-. Pure.
+The records are Connect's, as its internal converters write them: docs/pipelines/connect.md lists them. Connect ignores
+the keys that begin with kvorum-.
 """
 
 import json

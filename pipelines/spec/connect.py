@@ -1,15 +1,5 @@
 """A connector's configuration in Connect's flat form, as the pipeline that does the same.
 
-    connector.class: io.confluent.connect.jdbc.JdbcSinkConnector      a sink: its source is topics
-    tasks.max: "4"                                                    parallelism
-    topics: orders                                                    (or topics.regex)
-    value.converter: org.apache.kafka.connect.json.JsonConverter      the topic's end: format json
-    value.converter.schemas.enable: "false"
-    transforms: a,b
-    transforms.a.type: org.apache.kafka.connect.transforms.InsertField$Value
-    errors.tolerance: all
-    errors.deadletterqueue.topic.name: orders-dead
-
 `connector.class` names one of CLASSES, or a plugin by its type: `JdbcSink`, `any.package.FilesSourceConnector`,
 `my-type-sink`. `Pipeline` stands for both ends at once: `source.type`, `source.topics`, `sink.type`... Keys of ours
 that Connect has no word for begin with `kvorum.` (OWN). What Connect's worker would do and a pipeline has no part for

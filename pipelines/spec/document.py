@@ -196,7 +196,7 @@ def resolved_as_far(
 
     def one(matched: re.Match[str], at: Loc) -> str:
         try:
-            return _looked_up(*matched.groups(), environment)
+            return _looked_up(matched[1], matched[2], environment)
         except LookupError as error:
             problems.append(places.problem(at, f"{matched.group()}: {error}"))
             return ""

@@ -254,7 +254,7 @@ class Parts:
             source=endpoint(data.get("source")),
             sink=endpoint(data.get("sink")),
             transforms={index: made for index, each in listed if (made := valid(Transform, each))},
-            predicates={str(name): made for name, each in named if (made := valid(Predicate, each))},
+            predicates={str(name): one for name, each in named if (one := valid(Predicate, each))},
         )
 
     def each(self) -> Iterator[tuple[str, str, Loc, dict[str, Any]]]:

@@ -23,24 +23,7 @@ from kvorum.pipelines.streams.topology import Topology
 from kvorum.pipelines.streams.windows import JoinWindows, SessionWindows, Suppressed, TimeWindows
 
 __all__ = [
-    "BranchedKStream",
-    "GlobalKTable",
-    "JoinWindows",
-    "KGroupedStream",
-    "KGroupedTable",
-    "KStream",
-    "KTable",
-    "ProcessorContext",
-    "Record",
-    "Serde",
-    "Serdes",
-    "SessionWindows",
-    "State",
-    "Streams",
-    "StreamsBuilder",
-    "StreamsConfig",
-    "Suppressed",
-    "TimeWindows",
-    "Topology",
-    "TopologyError",
-]
+    "BranchedKStream", "GlobalKTable", "JoinWindows", "KGroupedStream", "KGroupedTable", "KStream", "KTable",
+    "ProcessorContext", "Record", "Serde", "Serdes", "SessionWindows", "State", "Streams", "StreamsBuilder",
+    "StreamsConfig", "Suppressed", "TimeWindows", "Topology", "TopologyError",
+]  # fmt: skip

@@ -26,7 +26,7 @@ from kvorum.pipelines import frames
 from kvorum.pipelines.plugins import Trigger
 from kvorum.pipelines.session.build import ROCKSDB, build
 from kvorum.pipelines.streams import functions, serdes
-from kvorum.pipelines.streams.state import pack, unpack
+from kvorum.pipelines.streams.state import pack, unpack_one
 from kvorum.pipelines.streams.topics import ClusterTopics, OnBadRecord, StreamsConfig, readers
 from kvorum.pipelines.streams.topology import Node, Query, Repartition, Sink, Source, Step, Topology
 
@@ -86,18 +86,12 @@ class Compiler:
                 case Source() as source:
                     made[node] = self._source(source)
                 case Repartition(suffix=suffix):
-                    frame = frames.record_frame(self.topics.read_internal(suffix))
-                    made[node] = frame.withColumns(
-                        {
-                            name: unpack(F.col(name).cast("string"), {name: kind}).getField(name)
-                            for name, kind in self._types[node].items()
-                        }
-                    )
+                    types = self._types[node].items()
+                    unpacked = {name: unpack_one(F.col(name).cast("string"), name, kind) for name, kind in types}
+                    made[node] = frames.record_frame(self.topics.read_internal(suffix)).withColumns(unpacked)
                 case Step() as step:
                     mode = {"mode": query.mode} if step.load.has_state else {}
                     made[node] = step.function(*(made[parent] for parent in node.parents), **mode)
-                case Sink():
-                    raise AssertionError(f"{node.name} is no query's end")
         return self._written(head, made[head.parents[0]])
 
     def _source(self, source: Source) -> DataFrame:
