@@ -14,8 +14,7 @@ from typing import Any, Final, Literal
 
 from kvorum.pipelines import plugins
 from kvorum.pipelines.connect.errors import RunnerError
-from kvorum.pipelines.connect.offsets import FILENAME, POSITION
-from kvorum.pipelines.connect.state import Connector, Json
+from kvorum.pipelines.connect.state import FILENAME, POSITION, Connector, Json
 from kvorum.pipelines.plugins import Kind, PluginError
 from kvorum.pipelines.spec import Pipeline, SpecError, from_connect, from_data
 from kvorum.pipelines.spec.connect import split

@@ -159,20 +159,19 @@ def _of_model(model: type[BaseModel], group: str) -> list[Key]:
     schema = model.model_json_schema()
     found = []
     for name, data in schema["properties"].items():
-        variants = [each for each in data.get("anyOf", [data]) if each.get("type") != "null"]
-        one = variants[0] if len(variants) == 1 else {}
+        kinds = [each.get("type", "") for each in data.get("anyOf", [data]) if each.get("type") != "null"]
+        type_ = TYPES.get(kinds[0], "STRING") if len(kinds) == 1 else "STRING"
         default = data.get("default")
-        listed = ",".join(map(str, default)) if isinstance(default, list) else default
-        is_required = name in schema.get("required", ())
+        default = ",".join(map(str, default)) if isinstance(default, list) else default
         found.append(
             Key(
                 name,
                 data.get("description", ""),
-                "HIGH" if is_required else "MEDIUM",
+                "HIGH" if name in schema.get("required", ()) else "MEDIUM",
                 group,
-                type="PASSWORD" if SECRET.search(name) else TYPES.get(one.get("type", ""), "STRING"),
-                required=is_required,
-                default=listed if isinstance(listed, str | None) else compact(listed),
+                type="PASSWORD" if SECRET.search(name) else type_,
+                required=name in schema.get("required", ()),
+                default=default if isinstance(default, str | None) else compact(default),
                 recommended=_choices(data),
             )
         )
