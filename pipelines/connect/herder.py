@@ -138,7 +138,8 @@ class Herder:
         """Write the manager's record again and again. Raises Fenced, Unavailable, also after another failed write."""
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._failed.wait(), HEARTBEAT_SECONDS)
+                async with asyncio.timeout(HEARTBEAT_SECONDS):  # wait_for may lose a cancellation in Python 3.11
+                    await self._failed.wait()
             async with self._turn:
                 await self.write([self._own_record()])
 

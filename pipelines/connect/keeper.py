@@ -139,7 +139,8 @@ class Keeper:
         """Supervise until the connector is deleted and its worker has ended."""
         while await self._looked():
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._woken.wait(), self._pause_seconds)
+                async with asyncio.timeout(self._pause_seconds):  # wait_for may lose a cancellation in Python 3.11
+                    await self._woken.wait()
             self._woken.clear()
 
     async def _looked(self) -> bool:
