@@ -69,7 +69,7 @@ class Source(Protocol[O_contra]):
     """Where records come from."""
 
     Options: ClassVar[type[BaseModel]]
-    """What `source:` may say besides `type`. Forbid what you do not know: a misspelt option should not pass unseen."""
+    """Keys of `source:` besides `type`. Forbid unknown ones, so that misspelt options are errors."""
 
     def read(self, spark: SparkSession, options: O_contra, context: Context) -> DataFrame:
         """Return a streaming frame of records (see kvorum.pipelines.frames)."""
@@ -100,7 +100,7 @@ class Converter(Protocol):
 
 
 MakeConverter = Callable[[Mapping[str, Any]], Converter]
-"""A converter's entry point: called with what the pipeline's file says of it, besides `format`."""
+"""A converter's entry point: called with its keys in the pipeline's file, besides `format`."""
 
 MakeTransform = Callable[[Mapping[str, Any], Part | None], Step]
 """A transform's entry point: called with its options and with the part its type ends in ($Key, $Value, or neither)."""
@@ -137,7 +137,7 @@ class Plugin(NamedTuple):
     version: str
 
     def load(self) -> Any:
-        """Import it. Raises PluginError that says what is missing."""
+        """Import it. Raises PluginError with what is missing."""
         module, _, attribute = self.target.partition(":")
         try:
             return getattr(importlib.import_module(module), attribute)

@@ -34,7 +34,7 @@ KNOWN: Final[Mapping[str, tuple[Kind, str]]] = {
 """Connect's well-known classes that we have an equivalent of."""
 TABLE: Final = "table.name.format"
 TOPIC: Final = "${topic}"
-"""What a JDBC sink calls its table if nothing else is said; it has one table here, and so one topic."""
+"""Default table name of a JDBC sink. A sink has one table here, and so one topic."""
 OF_MIRRORS_ONLY: Final = re.compile(
     r"(sync|emit|refresh)\..*|replication\.factor|offset-syncs\..*|(topics|groups|config\.property)\.exclude|groups|"
     r"(source|target)\.cluster\..*|replication\.policy\..*|topics|connector\.class|(key|value|header)\.converter|"
@@ -184,8 +184,8 @@ def checkpoint_of_run(checkpoint: str, run: int) -> str:
 def runnable(connector: Connector, cluster: Cluster, checkpoint: str) -> Pipeline:
     """Return what a worker is started with; references to secrets stay what they are. Raises RunnerError.
 
-    An end that is topics of the manager's own cluster has the settings of its clients. `connector.start` says where a
-    run without a checkpoint begins.
+    An end that is topics of the manager's own cluster has the settings of its clients. A run without a
+    checkpoint begins at `connector.start`.
     """
     start = connector.start
     try:

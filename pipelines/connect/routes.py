@@ -1,6 +1,6 @@
 """The manager's process, and its HTTP interface, which is Kafka Connect's.
 
-It listens before the cluster responds, so that /health can say so. Its connectors end with it.
+It listens before the cluster responds, so that /health can report it. Its connectors end with it.
 """
 
 import asyncio

@@ -8,7 +8,7 @@ and never edited: see Start.
 
     topics    {"kafka_topic": "orders", "kafka_partition": 0}    {"kafka_offset": 17}     as Connect's sinks
     a file    {"filename": "/data/in.txt"}                       {"position": 6}          as Connect's FileStreamSource
-    others    {"source": "NAME", "number": 0}                    what Spark's checkpoint says, e.g. {"logOffset": 3}
+    others    {"source": "NAME", "number": 0}                    the offset in Spark's checkpoint, e.g. {"logOffset": 3}
 """
 
 import json
@@ -113,7 +113,7 @@ class Start:
 
 @dataclass(slots=True)
 class Connector:
-    """A connector, as far as records say: statuses and positions may be of one that does not exist."""
+    """A connector. Statuses and positions may be stored for one that does not exist."""
 
     name: str
     exists: bool = False

@@ -223,9 +223,9 @@ def check(name: str, properties: Mapping[str, str], bootstrap: str) -> list[tupl
 def _key(problem: Problem, properties: Mapping[str, str], places: Places) -> str:
     """Return the key of a configuration that a problem is about."""
     path = problem.path
-    said = places.aliases.get(path)
-    if said is not None:
-        return str(said[-1])
+    alias = places.aliases.get(path)
+    if alias is not None:
+        return str(alias[-1])
     if len(path) > 2 and path[0] == "transforms" and isinstance(path[1], int):
         name = split(properties.get("transforms", ""))[path[1]]
         return ".".join(["transforms", name, *map(str, path[2:])])
@@ -292,8 +292,8 @@ def _wrong(plugin: ConnectorPlugin, properties: Mapping[str, str], bootstrap: st
         wrong |= {key: [message] for key in EITHER_TOPICS}
     for about, message in check(name or "unnamed", properties, bootstrap):
         if (about not in required or about in properties) and about not in EITHER_TOPICS:
-            said = _missing(about) if message == "is missing" else _invalid_value(about, properties, message)
-            wrong.setdefault(about, []).append(said)
+            text = _missing(about) if message == "is missing" else _invalid_value(about, properties, message)
+            wrong.setdefault(about, []).append(text)
     return wrong
 
 

@@ -89,7 +89,7 @@ class _Conversion:
     problems: list[Problem] = field(default_factory=list)
 
     def put(self, path: Loc, key: str, value: Any) -> None:
-        """Set a part of the pipeline, and note which key said it."""
+        """Set a part of the pipeline, and record the key that it comes from."""
         part: Any = self.data
         for step, follows in pairwise(path):
             if isinstance(step, int):

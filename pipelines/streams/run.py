@@ -96,7 +96,7 @@ class StreamsConfig:
     session: SessionSettings = field(default_factory=SessionSettings)
     """Spark's master, memory and settings, if Streams gets no session."""
     internal_partitions: int = 4
-    """Of topics of the application's own, unless repartition() says more."""
+    """Of topics of the application's own, unless repartition() sets it."""
 
     def checkpoint(self, query: str) -> str:
         """Return a query's folder."""

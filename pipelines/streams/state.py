@@ -1,7 +1,7 @@
 """State that Kvorum keeps itself, in Spark's Row API: the latest rows of tables, and aggregates in Python.
 
 Rows come in groups of `_key` (the packed key) and carry `_side`, `_payload` (packed, null for a tombstone), and the
-record's `timestamp`, `partition` and `offset`, which say what was first. The rows of one key in one micro-batch are
+record's `timestamp`, `partition` and `offset`, which define the order. The rows of one key in one micro-batch are
 held in memory.
 
 Keys, payloads and state are JSON strings, as the records of internal topics: a string costs Python nothing to look at,

@@ -258,7 +258,7 @@ class _Cutter:
         return self._made[node]
 
     def mode(self, head: Node) -> Mode:
-        """Return the output mode of the query that ends here: append, unless something in it must say update."""
+        """Return the output mode of the query that ends here: append, unless an operation allows update only."""
         return "append" if "append" in self._loads[head].modes else "update"
 
     def _fitting(self, parent: Node, load: Load, own: Load) -> tuple[Node, Load]:
