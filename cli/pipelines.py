@@ -15,7 +15,7 @@ COMMANDS = {
     "restart": ("cli.pipelines_manage:restart", "Stop a pipeline and start it as it was started last."),
     "offsets": ("cli.pipelines_manage:offsets", "Show how far a pipeline has read."),
     "logs": ("cli.pipelines_manage:logs", "Show the log of a pipeline's process."),
-    "connect": ("pipelines.connect.command:connect", "Connect's REST interface, and the process that keeps pipelines."),
+    "connect": ("cli.pipelines_connect:connect", "Connect's REST interface, and the process that keeps pipelines."),
     "mirror": ("pipelines.mirror.run:command", "Copy topics of one cluster to another, and groups with them."),
     "plugins": ("cli.pipelines_run:plugins", "List sources, sinks and what packages add to them."),
     "package": ("cli.pipelines_run:package", "Write the zip that spark-submit wants as --py-files."),

@@ -11,7 +11,7 @@ import importlib.metadata
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
 from pydantic import BaseModel
 from pyspark.sql import DataFrame, SparkSession
@@ -69,11 +69,10 @@ class Source(Protocol[O_contra]):
     """Where records come from."""
 
     Options: ClassVar[type[BaseModel]]
-    """What `source:` may say besides `type`. Forbid what you do not know: a misspelt option should not pass unseen."""
+    """Keys of `source:` besides `type`. Forbid unknown ones, so that misspelt options are errors."""
 
     def read(self, spark: SparkSession, options: O_contra, context: Context) -> DataFrame:
         """Return a streaming frame of records (see kvorum.pipelines.frames)."""
-        ...
 
 
 class Sink(Protocol[O_contra]):
@@ -88,7 +87,6 @@ class Sink(Protocol[O_contra]):
         The frame holds good records only. The sink sets the trigger, the query's name (context.name) and the
         checkpoint.
         """
-        ...
 
 
 class Converter(Protocol):
@@ -96,15 +94,13 @@ class Converter(Protocol):
 
     def decode(self, frame: DataFrame, column: Part) -> DataFrame:
         """Replace the bytes of `key` or `value` by what they mean."""
-        ...
 
     def encode(self, frame: DataFrame, column: Part) -> DataFrame:
         """Replace `key` or `value` by its bytes."""
-        ...
 
 
 MakeConverter = Callable[[Mapping[str, Any]], Converter]
-"""A converter's entry point: called with what the pipeline's file says of it, besides `format`."""
+"""A converter's entry point: called with its keys in the pipeline's file, besides `format`."""
 
 MakeTransform = Callable[[Mapping[str, Any], Part | None], Step]
 """A transform's entry point: called with its options and with the part its type ends in ($Key, $Value, or neither)."""
@@ -126,14 +122,11 @@ BUILT_IN: Mapping[Kind, Mapping[str, str]] = {
         "jdbc": "kvorum.pipelines.sinks.jdbc:JdbcSink",
         "console": "kvorum.pipelines.sinks.console:ConsoleSink",
     },
-    # Kvorum's own transforms and converters are tables of their rooms; these two are for what packages add to them.
-    Kind.TRANSFORM: {},
-    Kind.CONVERTER: {},
 }
+"""Kvorum's own transforms and converters are tables of their rooms."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plugin:
+class Plugin(NamedTuple):
     """One that is there, not imported yet."""
 
     kind: Kind
@@ -144,7 +137,7 @@ class Plugin:
     version: str
 
     def load(self) -> Any:
-        """Import it. Raises PluginError that says what is missing."""
+        """Import it. Raises PluginError with what is missing."""
         module, _, attribute = self.target.partition(":")
         try:
             return getattr(importlib.import_module(module), attribute)
@@ -191,18 +184,14 @@ def plugins(*kinds: Kind) -> Iterator[Plugin]:
     A package that is found twice on the path counts once. Raises PluginError for two packages with the same name.
     """
     for kind in kinds or tuple(Kind):
-        seen = {name: "kvorum" for name in BUILT_IN[kind]}
-        version = own_version()
-        for name, target in BUILT_IN[kind].items():
-            yield Plugin(kind=kind, name=name, target=target, package="kvorum", version=version)
+        own = BUILT_IN.get(kind, {}).items()
+        found = {name: Plugin(kind, name, target, "kvorum", own_version()) for name, target in own}
         for entry in sorted(importlib.metadata.entry_points(group=f"kvorum.pipelines.{kind.value}")):
-            package = entry.dist.name if entry.dist else "?"
-            if entry.name not in seen:
-                seen[entry.name] = package
-                version = entry.dist.version if entry.dist else "?"
-                yield Plugin(kind=kind, name=entry.name, target=entry.value, package=package, version=version)
-            elif seen[entry.name] != package:
-                raise PluginError(f"{kind.value}: both {seen[entry.name]} and {package} provide {entry.name!r}")
+            package, version = (entry.dist.name, entry.dist.version) if entry.dist else ("?", "?")
+            there = found.setdefault(entry.name, Plugin(kind, entry.name, entry.value, package, version))
+            if there.package != package:
+                raise PluginError(f"{kind.value}: both {there.package} and {package} provide {entry.name!r}")
+        yield from found.values()
 
 
 def own_version() -> str:

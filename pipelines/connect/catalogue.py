@@ -14,8 +14,7 @@ from typing import Any, Final, Literal
 
 from kvorum.pipelines import plugins
 from kvorum.pipelines.connect.errors import RunnerError
-from kvorum.pipelines.connect.offsets import FILENAME, POSITION
-from kvorum.pipelines.connect.state import Json, Start
+from kvorum.pipelines.connect.state import FILENAME, POSITION, Connector, Json
 from kvorum.pipelines.plugins import Kind, PluginError
 from kvorum.pipelines.spec import Pipeline, SpecError, from_connect, from_data
 from kvorum.pipelines.spec.connect import split
@@ -35,7 +34,7 @@ KNOWN: Final[Mapping[str, tuple[Kind, str]]] = {
 """Connect's well-known classes that we have an equivalent of."""
 TABLE: Final = "table.name.format"
 TOPIC: Final = "${topic}"
-"""What a JDBC sink calls its table if nothing else is said; it has one table here, and so one topic."""
+"""Default table name of a JDBC sink. A sink has one table here, and so one topic."""
 OF_MIRRORS_ONLY: Final = re.compile(
     r"(sync|emit|refresh)\..*|replication\.factor|offset-syncs\..*|(topics|groups|config\.property)\.exclude|groups|"
     r"(source|target)\.cluster\..*|replication\.policy\..*|topics|connector\.class|(key|value|header)\.converter|"
@@ -182,14 +181,15 @@ def checkpoint_of_run(checkpoint: str, run: int) -> str:
     return f"{checkpoint.rstrip('/')}-{run}" if run else checkpoint
 
 
-def runnable(name: str, properties: Mapping[str, str], *, cluster: Cluster, checkpoint: str, start: Start) -> Pipeline:
+def runnable(connector: Connector, cluster: Cluster, checkpoint: str) -> Pipeline:
     """Return what a worker is started with; references to secrets stay what they are. Raises RunnerError.
 
-    An end that is topics of the manager's own cluster has the settings of its clients. `start` says where a run without
-    a checkpoint begins.
+    An end that is topics of the manager's own cluster has the settings of its clients. A run without a
+    checkpoint begins at `connector.start`.
     """
+    start = connector.start
     try:
-        data: dict[str, Any] = pipeline_of(name, properties, cluster.bootstrap).as_data()
+        data: dict[str, Any] = pipeline_of(connector.name, connector.properties, cluster.bootstrap).as_data()
         source, own = data["source"], data.get("checkpoint")
         ours = {f"kafka.{key}": value for key, value in cluster.client.items()}
         for end in (source, data["sink"]):

@@ -1,15 +1,13 @@
 """The manager: the operations behind the routes, a keeper per connector, and the ownership of the three topics.
 
-There is one manager per set of topics. Their owner is the manager whose id is in the newest kvorum-manager record.
-A manager that starts fences the earlier one and writes that record. It is written again every HEARTBEAT_SECONDS, so
-that a fenced manager notices. A manager whose write failed reads the topics: if the record is its own it fences itself
-and continues with what is stored; otherwise it ends with Superseded.
+There is one manager per set of topics: the one whose id is in the newest kvorum-manager record. A manager that starts
+fences the earlier one and writes that record, and writes it again every HEARTBEAT_SECONDS, so that a fenced manager
+notices. A manager whose write failed reads the topics: if the record is its own it fences itself and continues with
+what is stored; otherwise it ends with Superseded. Workers of two managers may run at the same time until then, which
+delivery guarantees do not depend on (docs/decisions/0029).
 
 Operations run one at a time: check the state, write records, replay them. Until the manager has read the topics again
 after a failed write, requests are answered with 409.
-
-Workers of two managers may run at the same time until the earlier one notices. Delivery guarantees do not depend on the
-manager: the exactly-once sink and Spark's checkpoint accept one writer (docs/decisions/0029).
 """
 
 import asyncio
@@ -17,25 +15,18 @@ import contextlib
 import logging
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Final, TypeVar
 
-from kvorum.pipelines.connect import catalogue, offsets
+from kvorum.pipelines.connect import catalogue
 from kvorum.pipelines.connect import state as records
-from kvorum.pipelines.connect.errors import (
-    ConnectError,
-    Fenced,
-    RunnerError,
-    Superseded,
-    Unavailable,
-    bad_request,
-    conflict,
-)
+from kvorum.pipelines.connect.errors import ConnectError, Fenced, RunnerError, Superseded, Unavailable, conflict
 from kvorum.pipelines.connect.keeper import Keeper, Report
 from kvorum.pipelines.connect.runner import Runner
-from kvorum.pipelines.connect.state import Condition, Connector, Json, Manager, Offsets, Record, State, Status, Target
+from kvorum.pipelines.connect.state import Condition, Connector, Json, Offsets, Record, State, Status, Target, Topic
 from kvorum.pipelines.connect.store import Store
 from kvorum.pipelines.connect.validation import without_secrets
+from kvorum.pipelines.run import checkpoint as checkpoints
 from kvorum.pipelines.spec import Pipeline
 
 T = TypeVar("T")
@@ -140,13 +131,15 @@ class Herder:
         return state
 
     def _own_record(self) -> Record:
-        return records.manager(Manager(id=self._id, worker_id=self.worker_id, checkpoints=self.checkpoints))
+        found = records.Manager(id=self._id, worker_id=self.worker_id, checkpoints=self.checkpoints)
+        return Record(Topic.CONFIGS, records.MANAGER, asdict(found))
 
     async def _beat(self) -> None:
         """Write the manager's record again and again. Raises Fenced, Unavailable, also after another failed write."""
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._failed.wait(), HEARTBEAT_SECONDS)
+                async with asyncio.timeout(HEARTBEAT_SECONDS):  # wait_for may lose a cancellation in Python 3.11
+                    await self._failed.wait()
             async with self._turn:
                 await self.write([self._own_record()])
 
@@ -199,16 +192,13 @@ class Herder:
 
     def _pipeline(self, connector: Connector) -> Pipeline:
         checkpoint = self.runner.checkpoint(connector.name, connector.start.run)
-        return catalogue.runnable(
-            connector.name, connector.properties, cluster=self.cluster, checkpoint=checkpoint, start=connector.start
-        )
+        return catalogue.runnable(connector, self.cluster, checkpoint)
 
     async def reported(self, name: str, found: Report) -> None:
         """Write a connector's changed state, and periodically its positions."""
-        connector = self.state.get(name)
+        connector, trace = self.state.get(name), found.trace
         if connector is None or not self.ready:
             return
-        trace = found.trace
         if trace:
             trace = without_secrets(trace, {**self.cluster.client, **connector.properties})
         task = None if found.task is None else self._status(found.task, trace)
@@ -237,15 +227,12 @@ class Herder:
         """Return records of changed positions, and of topics in use for the first time."""
         name = connector.name
         try:
-            found = offsets.of_answer(await self.runner.ask(name, "offsets"), name)
+            found = records.positions_of(await self.runner.ask(name, "offsets"), name)
         except RunnerError:
             return []  # it is starting or stopping
-        moved = [
-            records.offset(name, partition, offset)
-            for partition, offset in found
-            if connector.offsets.get(records.compact(partition)) != offset
-        ]
-        new = offsets.topics_of(connector.properties, found) - set(connector.topics)
+        known = connector.offsets
+        moved = [records.offset(name, at, value) for at, value in found if known.get(records.compact(at)) != value]
+        new = records.topics_of(connector.properties, found) - set(connector.topics)
         return moved + [records.topic_status(name, topic, self.wall_ms()) for topic in sorted(new)]
 
     # Operations.
@@ -278,9 +265,13 @@ class Herder:
         written = [records.connector(name, properties)]
         if connector is None:
             if len(self.state.names()) >= CONNECTORS_MAX:
-                raise bad_request(f"limit of {CONNECTORS_MAX} connectors reached")
+                raise ConnectError(400, f"limit of {CONNECTORS_MAX} connectors reached")
             # The target is written too: that of a deleted connector of this name may exist.
-            written = [records.target(name, target), *written, records.commit(name, 1)]
+            written = [
+                records.target(name, target),
+                *written,
+                Record(Topic.CONFIGS, records.COMMIT + name, {"tasks": 1}),
+            ]
         is_changed = connector is None or connector.properties != properties
         if connector is not None and is_changed and connector.target is Target.STARTED:
             written += self._again(connector)
@@ -298,9 +289,7 @@ class Herder:
     async def delete(self, name: str) -> None:
         """Delete a connector; its worker ends soon. Positions stay, as in Connect."""
         topics = self.existing(name).topics
-        gone = [
-            Record(records.Topic.CONFIGS, key + name) for key in (records.CONNECTOR, records.TARGET, records.COMMIT)
-        ]
+        gone = [Record(Topic.CONFIGS, key + name) for key in (records.CONNECTOR, records.TARGET, records.COMMIT)]
         gone += [records.connector_status(name, None), records.task_status(name, None)]
         gone += [records.topic_status(name, topic, None) for topic in topics]
         await self.write(gone)
@@ -331,21 +320,27 @@ class Herder:
         connector = self.existing(name)
         if connector.task is not None and connector.task.state is Condition.RUNNING:
             with contextlib.suppress(RunnerError):
-                return offsets.of_answer(await self.runner.ask(name, "offsets"), name)
+                return records.positions_of(await self.runner.ask(name, "offsets"), name)
         given, run = connector.properties.get("kvorum.checkpoint"), connector.start.run
         checkpoint = self.runner.checkpoint(name, run) if given is None else catalogue.checkpoint_of_run(given, run)
-        return offsets.of_checkpoint(checkpoint, name) or connector.positions()
+        found = list[tuple[Json, Json]]()
+        with contextlib.suppress(OSError, ValueError):  # it is elsewhere, or does not exist
+            found = records.positions_of(checkpoints.committed(checkpoint), name)
+        return found or connector.positions()
 
     async def move(self, name: str, wanted: Offsets | None) -> None:
         """Set positions of a stopped connector; None: start as configured. Either is a new run of the connector."""
         connector = self.existing(name)
         if connector.target is not Target.STOPPED or connector.task is not None:
-            raise bad_request(
+            raise ConnectError(
+                400,
                 "Connectors must be in the STOPPED state before their offsets can be modified. This can be done "
-                f"for the specified connector by issuing a 'PUT' request to the '/connectors/{name}/stop' endpoint"
+                f"for the specified connector by issuing a 'PUT' request to the '/connectors/{name}/stop' endpoint",
             )
-        after = [] if wanted is None else offsets.merged(await self.positions(name), wanted)
-        written = [records.start(name, connector.start.run + 1, after)]
+        after = [] if wanted is None else records.merged_positions(await self.positions(name), wanted)
+        listed = [{"partition": partition, "offset": offset} for partition, offset in after]
+        start = {"run": connector.start.run + 1, "offsets": listed}
+        written = [Record(Topic.CONFIGS, records.START + name, start)]
         written += [records.offset(name, partition, None) for partition, _ in connector.positions()]
         written += [records.offset(name, partition, value) for partition, value in after if value is not None]
         await self.write(written)

@@ -1,13 +1,7 @@
 """Keeps one connector's worker in its target state. `decide` is pure; Keeper acts on it, one task per connector.
 
-target    worker                   action
-STARTED   none                     START; not after a failure that the worker reported, nor after the end of a pipeline
-                                   with the trigger once or available-now, nor before the next try
-          of another configuration STOP, then START
-          paused                   RESUME
-PAUSED    running                  PAUSE; without a worker nothing
-STOPPED   any                      STOP
-deleted   any                      STOP, and the keeper ends
+A worker that is not wanted, or is of another configuration, is stopped. A worker is started unless it reported a
+failure, or its pipeline ended (trigger once or available-now), or the next try is not due.
 
 A worker retries by itself what may pass (run/failures.py), so a failure that it reports is final. Only the end of its
 process is retried here.
@@ -145,7 +139,8 @@ class Keeper:
         """Supervise until the connector is deleted and its worker has ended."""
         while await self._looked():
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._woken.wait(), self._pause_seconds)
+                async with asyncio.timeout(self._pause_seconds):  # wait_for may lose a cancellation in Python 3.11
+                    await self._woken.wait()
             self._woken.clear()
 
     async def _looked(self) -> bool:

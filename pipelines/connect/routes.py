@@ -1,6 +1,6 @@
 """The manager's process, and its HTTP interface, which is Kafka Connect's.
 
-It listens before the cluster responds, so that /health can say so. Its connectors end with it.
+It listens before the cluster responds, so that /health can report it. Its connectors end with it.
 """
 
 import asyncio
@@ -19,11 +19,11 @@ from urllib.parse import quote
 from aiohttp import web
 
 from kvorum.pipelines import plugins
-from kvorum.pipelines.connect import catalogue, offsets, validation
+from kvorum.pipelines.connect import catalogue, validation
 from kvorum.pipelines.connect.errors import ConnectError, bad_request, conflict
 from kvorum.pipelines.connect.herder import Herder
 from kvorum.pipelines.connect.runner import Runner, hold, identity
-from kvorum.pipelines.connect.state import TASK, Connector, Json, Status, Target, compact
+from kvorum.pipelines.connect.state import TASK, Connector, Json, Status, Target, compact, requested_positions
 from kvorum.pipelines.connect.store import Store
 from kvorum.pipelines.plugins import PluginError
 from kvorum.pipelines.run.process import Launch
@@ -461,7 +461,7 @@ async def _offsets(herder: Herder, request: web.Request, name: str) -> web.Respo
 @route("PATCH", "/connectors/{name}/offsets")
 async def _alter_offsets(herder: Herder, request: web.Request, name: str) -> web.Response:
     connector = herder.existing(name)
-    wanted = offsets.requested(await body_of(request), catalogue.offsets_of(connector.properties))
+    wanted = requested_positions(await body_of(request), catalogue.offsets_of(connector.properties))
     await herder.submit(lambda: herder.move(connector.name, wanted))
     return answer({"message": "The offsets for this connector have been altered successfully"})
 

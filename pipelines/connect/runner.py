@@ -61,7 +61,7 @@ def identity(root: Path) -> str:
 
 
 def has_own_process(pipeline: Pipeline, launch: Launch) -> bool:
-    """Return whether a pipeline has its own process: it says so, or it needs another Spark context."""
+    """Return whether a pipeline has its own process: by configuration, or as it needs another Spark context."""
     if pipeline.isolation == "process" or pipeline.spark:
         return True
     if pipeline.connector == "auto":

@@ -5,6 +5,7 @@ cannot write any more, and completes or aborts their last transaction. A `read` 
 """
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -65,8 +66,7 @@ class Store:
             return await asyncio.get_running_loop().run_in_executor(self._thread, operation)
         except KafkaException as error:
             kafka_error = error.args[0]
-            kind = Fenced if kafka_error.code() in FENCES else Unavailable
-            raise kind(str(kafka_error)) from error
+            raise (Fenced if kafka_error.code() in FENCES else Unavailable)(str(kafka_error)) from error
         except TimeoutError as error:
             raise Unavailable("no response from the cluster in time") from error
 
@@ -98,20 +98,15 @@ class Store:
         self._producer = producer
 
     def _read(self) -> list[Record]:
-        consumer = Consumer(
-            {
-                **self.client,
-                "group.id": f"{self.prefix}-reader",  # required by librdkafka; the group is never joined
-                "enable.auto.commit": False,
-                "auto.offset.reset": "earliest",
-                "isolation.level": "read_committed",
-                "enable.partition.eof": True,
-            }
-        )
-        try:
+        settings = {
+            "group.id": f"{self.prefix}-reader",  # required by librdkafka; the group is never joined
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+        }
+        with contextlib.closing(Consumer({**self.client, **settings})) as consumer:
             return self._read_with(consumer)
-        finally:
-            consumer.close()
 
     def _read_with(self, consumer: Any) -> list[Record]:
         by_name = {self._name(topic): topic for topic in Topic}

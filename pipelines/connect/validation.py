@@ -159,20 +159,19 @@ def _of_model(model: type[BaseModel], group: str) -> list[Key]:
     schema = model.model_json_schema()
     found = []
     for name, data in schema["properties"].items():
-        variants = [each for each in data.get("anyOf", [data]) if each.get("type") != "null"]
-        one = variants[0] if len(variants) == 1 else {}
+        kinds = [each.get("type", "") for each in data.get("anyOf", [data]) if each.get("type") != "null"]
+        type_ = TYPES.get(kinds[0], "STRING") if len(kinds) == 1 else "STRING"
         default = data.get("default")
-        listed = ",".join(map(str, default)) if isinstance(default, list) else default
-        is_required = name in schema.get("required", ())
+        default = ",".join(map(str, default)) if isinstance(default, list) else default
         found.append(
             Key(
                 name,
                 data.get("description", ""),
-                "HIGH" if is_required else "MEDIUM",
+                "HIGH" if name in schema.get("required", ()) else "MEDIUM",
                 group,
-                type="PASSWORD" if SECRET.search(name) else TYPES.get(one.get("type", ""), "STRING"),
-                required=is_required,
-                default=listed if isinstance(listed, str | None) else compact(listed),
+                type="PASSWORD" if SECRET.search(name) else type_,
+                required=name in schema.get("required", ()),
+                default=default if isinstance(default, str | None) else compact(default),
                 recommended=_choices(data),
             )
         )
@@ -224,9 +223,9 @@ def check(name: str, properties: Mapping[str, str], bootstrap: str) -> list[tupl
 def _key(problem: Problem, properties: Mapping[str, str], places: Places) -> str:
     """Return the key of a configuration that a problem is about."""
     path = problem.path
-    said = places.aliases.get(path)
-    if said is not None:
-        return str(said[-1])
+    alias = places.aliases.get(path)
+    if alias is not None:
+        return str(alias[-1])
     if len(path) > 2 and path[0] == "transforms" and isinstance(path[1], int):
         name = split(properties.get("transforms", ""))[path[1]]
         return ".".join(["transforms", name, *map(str, path[2:])])
@@ -293,8 +292,8 @@ def _wrong(plugin: ConnectorPlugin, properties: Mapping[str, str], bootstrap: st
         wrong |= {key: [message] for key in EITHER_TOPICS}
     for about, message in check(name or "unnamed", properties, bootstrap):
         if (about not in required or about in properties) and about not in EITHER_TOPICS:
-            said = _missing(about) if message == "is missing" else _invalid_value(about, properties, message)
-            wrong.setdefault(about, []).append(said)
+            text = _missing(about) if message == "is missing" else _invalid_value(about, properties, message)
+            wrong.setdefault(about, []).append(text)
     return wrong
 
 

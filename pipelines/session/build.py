@@ -62,7 +62,7 @@ class SessionSettings:
     """How a session is to be."""
 
     master: str | None = None
-    """spark://host:port, k8s://..., yarn, local[2]; None: what spark-submit says, else every core of this machine."""
+    """spark://host:port, k8s://..., yarn, local[2]; None: spark-submit's, else every core of this machine."""
     memory: str = "1g"
     """The driver's heap; a local master's executors share it."""
     connector: Wanted = "auto"
@@ -81,12 +81,12 @@ class Session:
 
 
 def build(name: str, wanted: SessionSettings) -> Session:
-    """Start a session, or take the one that runs in this process, and say which connector it has.
+    """Start a session, or take the one that runs in this process, and log which connector it has.
 
     Raises MachineError and ConnectorError, before anything is started.
     """
     java = machine.find_java()
-    submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit started the JVM, and says the master itself
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit started the JVM, and sets the master
     if not submitted and SparkSession.getActiveSession() is None:
         machine.check_memory(wanted.memory, machine.available_mib())
     folder = folder_of_jars(wanted.jars)

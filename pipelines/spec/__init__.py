@@ -18,15 +18,6 @@ from kvorum.pipelines.spec.model import (
 from kvorum.pipelines.spec.problems import Problem, SpecError
 
 __all__ = [
-    "Endpoint",
-    "Format",
-    "Parts",
-    "Pipeline",
-    "Problem",
-    "SpecError",
-    "draft",
-    "from_connect",
-    "from_data",
-    "load",
-    "loads",
-]
+    "Endpoint", "Format", "Parts", "Pipeline", "Problem", "SpecError", "draft", "from_connect", "from_data",
+    "load", "loads",
+]  # fmt: skip

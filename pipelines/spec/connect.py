@@ -1,15 +1,5 @@
 """A connector's configuration in Connect's flat form, as the pipeline that does the same.
 
-    connector.class: io.confluent.connect.jdbc.JdbcSinkConnector      a sink: its source is topics
-    tasks.max: "4"                                                    parallelism
-    topics: orders                                                    (or topics.regex)
-    value.converter: org.apache.kafka.connect.json.JsonConverter      the topic's end: format json
-    value.converter.schemas.enable: "false"
-    transforms: a,b
-    transforms.a.type: org.apache.kafka.connect.transforms.InsertField$Value
-    errors.tolerance: all
-    errors.deadletterqueue.topic.name: orders-dead
-
 `connector.class` names one of CLASSES, or a plugin by its type: `JdbcSink`, `any.package.FilesSourceConnector`,
 `my-type-sink`. `Pipeline` stands for both ends at once: `source.type`, `source.topics`, `sink.type`... Keys of ours
 that Connect has no word for begin with `kvorum.` (OWN). What Connect's worker would do and a pipeline has no part for
@@ -99,7 +89,7 @@ class _Conversion:
     problems: list[Problem] = field(default_factory=list)
 
     def put(self, path: Loc, key: str, value: Any) -> None:
-        """Set a part of the pipeline, and note which key said it."""
+        """Set a part of the pipeline, and record the key that it comes from."""
         part: Any = self.data
         for step, follows in pairwise(path):
             if isinstance(step, int):

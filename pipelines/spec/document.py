@@ -1,4 +1,4 @@
-"""A pipeline's file as data and places: what it says, and at which line each part of it stands.
+"""A pipeline's file as data and places: its values, and the line of each.
 
 YAML as most people mean it (1.2's core): `yes`, `on` and `2020-01-01` are strings, a key stands once. JSON is read by
 json and placed by the YAML reader, which takes it, too. A `.properties` file (Connect's standalone form) is a flat
@@ -60,7 +60,7 @@ class Document:
     data: Mapping[str, Any]
     places: Places = field(default_factory=Places)
     problems: Sequence[Problem] = ()
-    """What is wrong although it can be read: what the rest says can be looked at all the same."""
+    """Errors that leave the rest readable."""
 
     def right(self) -> Self:
         """Return it if nothing is wrong. Raises SpecError."""
@@ -196,7 +196,7 @@ def resolved_as_far(
 
     def one(matched: re.Match[str], at: Loc) -> str:
         try:
-            return _looked_up(*matched.groups(), environment)
+            return _looked_up(matched[1], matched[2], environment)
         except LookupError as error:
             problems.append(places.problem(at, f"{matched.group()}: {error}"))
             return ""

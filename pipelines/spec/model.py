@@ -59,7 +59,7 @@ class Open(Model):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Return what the file says besides the keys named here."""
+        """Return the keys that are not fields of the model."""
         return dict(self.model_extra or {})
 
 
@@ -135,7 +135,7 @@ class Errors(Model):
 
 
 class Trigger(Model):
-    """When a micro-batch begins. Nothing said: when the last one is done."""
+    """When a micro-batch begins; by default when the last one is done."""
 
     interval: Duration | None = None
     once: bool = False
@@ -203,7 +203,7 @@ class Pipeline(Model):
         return Parts.lenient(self.model_dump(by_alias=True))
 
     def as_data(self) -> dict[str, Any]:
-        """Return what a file would say: JSON values that `load` takes again."""
+        """Return the file's data: JSON values that `load` accepts."""
         return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
 
@@ -254,7 +254,7 @@ class Parts:
             source=endpoint(data.get("source")),
             sink=endpoint(data.get("sink")),
             transforms={index: made for index, each in listed if (made := valid(Transform, each))},
-            predicates={str(name): made for name, each in named if (made := valid(Predicate, each))},
+            predicates={str(name): one for name, each in named if (one := valid(Predicate, each))},
         )
 
     def each(self) -> Iterator[tuple[str, str, Loc, dict[str, Any]]]:
@@ -340,7 +340,7 @@ class Draft:
     pipeline: Pipeline | None = None
     """None where its shape is not right."""
     unknown: frozenset[Loc] = frozenset()
-    """Paths whose values are not known: nothing more is said of them."""
+    """Paths whose values are not known: no further problems of them are reported."""
 
     def add(self, problems: Iterable[Problem]) -> None:
         """Note what is wrong, once each."""
@@ -383,7 +383,7 @@ def _draft(read: document.Document, environment: Mapping[str, str] | None) -> Dr
     if "connector.class" in config:
         try:
             data, wrong = connect.converted(name, config, places=read.places, under=under)
-        except SpecError as error:  # of a class that is not known nothing more can be said
+        except SpecError as error:  # an unknown class cannot be checked further
             raise SpecError([*problems, *error.problems]) from error
     problems += wrong
     unknown = frozenset(problem.path for problem in problems)
@@ -392,6 +392,6 @@ def _draft(read: document.Document, environment: Mapping[str, str] | None) -> Dr
         made.pipeline = from_data(data, read.places)
     except SpecError as error:
         made.add(error.problems)
-    if wrong:  # what an end lacks as a whole follows from that, and is said in Connect's words already
+    if wrong:  # a missing end follows from that, and is reported for Connect's keys already
         made.unknown |= {("source",), ("sink",)}
     return made

@@ -127,7 +127,7 @@ def from_pydantic(
             problems += [places.fault(path, wrong.text, fault) for fault in wrong.faults]
         else:
             problems.append(places.problem(path, _message(found, inner, beside if len(loc) == 1 else ())))
-    # One problem a place: each member of a union says why it is not the one.
+    # One problem per place: each member of a union reports its own.
     return list({(problem.path, problem.message): problem for problem in problems}.values())
 
 

@@ -1,11 +1,5 @@
 """Kafka Streams' DSL: streams of records, tables of changes, and groups on their way to a table.
 
-builder = StreamsBuilder()
-lines = builder.stream("lines")
-words = lines.flat_map_values("split(lower(value), ' ')")
-words.group_by(lambda value: value).count(store="counts").to_stream().to("counts")
-print(builder.build().describe())
-
 Functions are SQL strings or callables of Columns, see functions.py: `lambda value: ...` or `lambda key, value: ...`.
 Everything here only writes the operation down; it runs when a query is compiled. Methods return new objects.
 """
@@ -21,23 +15,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from kvorum.pipelines import frames
+from kvorum.pipelines.streams import topology
 from kvorum.pipelines.streams.functions import Expression, TopologyError, arity, column, pair, truth
 from kvorum.pipelines.streams.operators import aggregate_step, stream_join, table_aggregate, table_join, table_lookup
 from kvorum.pipelines.streams.serdes import Serde
 from kvorum.pipelines.streams.state import JoinKind, Processor, Python, Time, process
-from kvorum.pipelines.streams.topology import (
-    APPEND,
-    UPDATE,
-    Graph,
-    Load,
-    Node,
-    Operation,
-    Repartition,
-    Sink,
-    Source,
-    Step,
-    Topology,
-)
+from kvorum.pipelines.streams.topology import Graph, Load, Node, Operation, Repartition, Sink, Source, Step, Topology
 from kvorum.pipelines.streams.windows import JoinWindows, SessionWindows, Suppressed, Windows
 
 
@@ -56,7 +39,7 @@ class LookupNames(Names, total=False):
 
 
 class SourceOptions(Names, total=False):
-    """What topics hold, and names. Keys and values are strings unless a serde says more."""
+    """What topics hold, and names. Keys and values are strings unless serdes are given."""
 
     key_serde: Serde
     value_serde: Serde
@@ -83,8 +66,8 @@ class StreamsBuilder:
         names = () if isinstance(topics, re.Pattern) else (topics,) if isinstance(topics, str) else tuple(topics)
         if pattern is None and not (names and all(names)):
             raise TopologyError("a stream needs at least one topic, and topic names are not empty")
-        source = {"topics": names, "pattern": pattern, "offset_reset": offset_reset, **options}
-        return KStream(self._graph, self._source("KSTREAM-SOURCE", **source))
+        place: dict[str, Any] = {"topics": names, "pattern": pattern, "offset_reset": offset_reset}
+        return KStream(self._graph, self._source("KSTREAM-SOURCE", **place, **options))
 
     def table(self, topic: str, **options: Unpack[SourceOptions]) -> "KTable":
         """Return a topic as a changelog: the last value of a key is its row, a null value its end."""
@@ -214,7 +197,7 @@ class KStream(_Built):
             if windows is None:
                 raise TopologyError("a join of two streams needs a window: pass JoinWindows")
             join = partial(stream_join, joiner=joiner, windows=windows, kind=kind)
-            load = Load(APPEND, has_state=True, is_timed=True)
+            load = Load(topology.APPEND, has_state=True, is_timed=True)
             operation = Step(function=join, load=load, join_windows=windows)
             prefix = "KSTREAM-JOIN"
         else:
@@ -485,7 +468,7 @@ class KGroupedTable:
         return self._aggregate(function, **names)
 
     def _aggregate(self, function: Python | None, **names: str | None) -> KTable:
-        load = Load(has_state=True) if function else Load(UPDATE, has_state=True)
+        load = Load(has_state=True) if function else Load(topology.UPDATE, has_state=True)
         operation = Step(function=partial(table_aggregate, selector=self._selector, function=function), load=load)
         store_kind = "KTABLE-AGGREGATE-STATE-STORE"
         node = self._table._add(operation, "KTABLE-AGGREGATE", store_kind=store_kind, **names)

@@ -27,7 +27,7 @@ def arity(function: Callable[..., Any]) -> int:
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     try:
         parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # some builtins do not say
+    except (TypeError, ValueError):  # some builtins have no signature
         return 1
     needed = [each for each in parameters if each.kind in kinds and each.default is inspect.Parameter.empty]
     return len(needed) or sum(each.kind in kinds for each in parameters) or 1
@@ -55,5 +55,5 @@ def pair(function: Callable[..., Any]) -> dict[str, Column]:
 
 
 def truth(function: Expression) -> Column:
-    """Return a predicate, false where SQL would say null: a record either fulfils it or it does not."""
+    """Return a predicate, false where SQL has null."""
     return F.coalesce(column(function), F.lit(False))

@@ -14,26 +14,9 @@ from pyspark.sql.types import DataType
 
 from kvorum.pipelines.bridge.ledger import Folder
 from kvorum.pipelines.frames import COLUMNS, fenced, record_frame
-from kvorum.pipelines.streams import functions
+from kvorum.pipelines.streams import functions, state
 from kvorum.pipelines.streams.functions import Expression, TopologyError
-from kvorum.pipelines.streams.state import (
-    AGGREGATED,
-    CHANGED,
-    JOINED,
-    LEFT,
-    LOOKED_UP,
-    RIGHT,
-    Changes,
-    Join,
-    JoinKind,
-    Lookup,
-    Python,
-    PythonAggregate,
-    pack,
-    unpack,
-    untimed_order,
-    with_state,
-)
+from kvorum.pipelines.streams.state import JoinKind, Python, pack, unpack, unpack_one, untimed_order, with_state
 from kvorum.pipelines.streams.topology import APPEND, BOTH, UPDATE, Load, Mode, Query, Step
 from kvorum.pipelines.streams.windows import JoinWindows, SessionWindows, TimeWindows, Windows, interval, milliseconds
 
@@ -95,7 +78,7 @@ def table_aggregate(
     table = frame.where(F.col("key").isNotNull())
     fields = {name: table.schema[name].dataType for name in ("key", "value", "timestamp", "partition", "offset")}
     rows = table.select(pack("key").alias("_key"), _row(*fields).alias("_payload"), *untimed_order())
-    changes = with_state(rows, Changes(), CHANGED, mode)
+    changes = with_state(rows, state.Changes(), state.CHANGED, mode)
     both = [
         F.struct(unpack(name, fields).alias("row"), F.lit(sign).alias("_sign"))
         for name, sign in (("old", -1), ("new", 1))
@@ -137,9 +120,9 @@ def _in_python(rows: DataFrame, python: Python, windows: Windows | None, is_fina
     packed = pack(group.alias("key")).alias("_key")
     rows = rows.select(packed, "key", "value", "_sign", end_ms.alias("_end_ms"), *untimed_order())
     time = "None" if windows is None else "EventTime"
-    made = with_state(rows, PythonAggregate(python, is_final), AGGREGATED, mode, time)
-    key = unpack("_key", {"key": key_type}).getField("key")
-    value = unpack("packed", {"value": value_type}).getField("value")
+    made = with_state(rows, state.PythonAggregate(python, is_final), state.AGGREGATED, mode, time)
+    key = unpack_one("_key", "key", key_type)
+    value = unpack_one("packed", "value", value_type)
     return record_frame(made, key=key, value=value)
 
 
@@ -272,12 +255,12 @@ def table_lookup(
     key = functions.column(selector or "key")
     if kind == "inner":
         stream = stream.where(key.isNotNull())
-    records = _side(stream, LEFT, key, pack(*COLUMNS))
-    rows = _side(table.where(F.col("key").isNotNull()), RIGHT, F.col("key"), _row("value"))
-    pairs = with_state(records.unionByName(rows), Lookup(kind, is_table_first=is_global), LOOKED_UP, mode)
+    records = _side(stream, state.LEFT, key, pack(*COLUMNS))
+    rows = _side(table.where(F.col("key").isNotNull()), state.RIGHT, F.col("key"), _row("value"))
+    pairs = with_state(records.unionByName(rows), state.Lookup(kind, is_table_first=is_global), state.LOOKED_UP, mode)
     record = unpack("left", {name: stream.schema[name].dataType for name in COLUMNS})
-    row = unpack("right", {"value": table.schema["value"].dataType})
-    pairs = pairs.select(record.alias("record"), row.getField("value").alias("right"))
+    row = unpack_one("right", "value", table.schema["value"].dataType)
+    pairs = pairs.select(record.alias("record"), row.alias("right"))
     pairs = pairs.select("record.*", F.col("record.value").alias("left"), "right")
     return record_frame(pairs, value=functions.column(joiner, functions.JOINED))
 
@@ -286,14 +269,14 @@ def table_join(left: DataFrame, right: DataFrame, *, joiner: Expression, kind: J
     """Return the table of two tables' pairs, as changes: when either row changed, and the end of a pair."""
     sides = [
         _side(frame.where(F.col("key").isNotNull()), side, F.col("key"), _row(*LOOKED_AT))
-        for side, frame in ((LEFT, left), (RIGHT, right))
+        for side, frame in ((state.LEFT, left), (state.RIGHT, right))
     ]
-    pairs = with_state(sides[0].unionByName(sides[1]), Join(kind), JOINED, mode)
+    pairs = with_state(sides[0].unionByName(sides[1]), state.Join(kind), state.JOINED, mode)
     rows = [
         unpack(name, {each: frame.schema[each].dataType for each in LOOKED_AT}).alias(f"_{name}")
         for name, frame in (("left", left), ("right", right))
     ]
-    key = unpack("_key", {"key": left.schema["key"].dataType}).getField("key")
+    key = unpack_one("_key", "key", left.schema["key"].dataType)
     pairs = pairs.select(key.alias("key"), "live", "timestamp", *rows)
     pairs = pairs.select(
         "key",

@@ -1,31 +1,16 @@
 """State that Kvorum keeps itself, in Spark's Row API: the latest rows of tables, and aggregates in Python.
 
 Rows come in groups of `_key` (the packed key) and carry `_side`, `_payload` (packed, null for a tombstone), and the
-record's `timestamp`, `partition` and `offset`, which say what was first. The rows of one key in one micro-batch are
+record's `timestamp`, `partition` and `offset`, which define the order. The rows of one key in one micro-batch are
 held in memory.
 
 Keys, payloads and state are JSON strings, as the records of internal topics: a string costs Python nothing to look at,
 can be read with Spark's own state reader, and outlives a new field in the schema: it is null then, in what was kept
 before. Both ways go through Spark's native expressions. What cannot be packed is a map whose keys are not strings.
 
-The Processor API: a user's Python class that sees each record of a key, keeps stores, and sets timers.
-
-    class Alarm:
-        def init(self, context):            # once in each task, before the first record
-            self.context = context
-            self.count = context.store("count")
-
-        def process(self, record):          # each record, in the order of its partition
-            count = (self.count.get() or 0) + 1
-            self.count.put(count)
-            if count % 10 == 0:
-                self.context.forward({"count": count})
-
-    stream.process(Alarm, "STRUCT<count: BIGINT>", stores=("count",))
-
-A store holds one value for each key, the current record's; Spark keeps state by key, where Kafka has a store for a
-whole partition. Values are kept as JSON. `punctuate(key, timestamp_ms)` is called when a timer that the key set with
-`context.schedule(at_ms)` is due, by event time or by the clock, as `time` of process() says.
+A Processor is a user's Python class that sees each record of a key, keeps stores, and sets timers: see
+docs/pipelines/streams.md. A store holds one value for each key, the current record's; Spark keeps state by key, where
+Kafka has a store for a whole partition. Values are kept as JSON.
 """
 
 import heapq
@@ -86,6 +71,11 @@ def unpack(packed: Column | str, fields: Mapping[str, DataType]) -> Column:
     return F.from_json(packed, schema, {**JSON_OPTIONS, "mode": "FAILFAST"})
 
 
+def unpack_one(packed: Column | str, name: str, kind: DataType) -> Column:
+    """Return the only column that was packed, by the name it had."""
+    return unpack(packed, {name: kind}).getField(name)
+
+
 def with_state(
     rows: DataFrame, processor: StatefulProcessor, output: str | StructType, mode: Mode, time: str = "None"
 ) -> DataFrame:
@@ -122,11 +112,8 @@ def merged(rows: Iterator[Row], *, is_table_first: bool = False) -> Iterator[Row
     for row in rows:
         sides[row["_side"]].append(row)
     left, right = (in_order(iter(side)) for side in sides)
-    if is_table_first:
-        yield from right
-        yield from left
-    else:
-        yield from heapq.merge(right, left, key=lambda row: row["timestamp"] or EPOCH)
+    by_time = heapq.merge(right, left, key=lambda row: row["timestamp"] or EPOCH)
+    yield from (*right, *left) if is_table_first else by_time
 
 
 class Changes(StatefulProcessor):
@@ -193,19 +180,11 @@ class Join(StatefulProcessor):
             is_live = self._is_live(sides)
             if was_live or is_live:
                 yield Row(_key=key[0], left=sides[LEFT], right=sides[RIGHT], live=is_live, timestamp=row["timestamp"])
-        if sides == [None, None]:
-            self._rows.clear()
-        else:
-            self._rows.update(tuple(sides))
+        self._rows.clear() if sides == [None, None] else self._rows.update(tuple(sides))
 
     def _is_live(self, sides: list[str | None]) -> bool:
-        match self._kind:
-            case "inner":
-                return None not in sides
-            case "left":
-                return sides[LEFT] is not None
-            case "outer":
-                return sides != [None, None]
+        wanted = {"inner": None not in sides, "left": sides[LEFT] is not None, "outer": sides != [None, None]}
+        return wanted[self._kind]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -348,7 +327,7 @@ class ProcessorContext:
         self.forwarded.append((key, value, self.timestamp_ms if timestamp_ms is None else timestamp_ms))
 
     def schedule(self, at_ms: int) -> None:
-        """Set a timer of the current key."""
+        """Set a timer of the current key: when it is due, `punctuate(key, timestamp_ms)` is called."""
         self.handle.registerTimer(at_ms)
 
     def cancel(self, at_ms: int) -> None:
@@ -379,7 +358,7 @@ def process(
     timestamp, *position = untimed_order()
     rows = frame.select(pack("key").alias("_key"), "key", "value", timestamp, "topic", *position, "headers")
     made = with_state(rows, processor, output, mode, TIME_MODES[time])
-    return record_frame(made, key="key" if has_new_keys else unpack("key", {"key": own_key_type}).getField("key"))
+    return record_frame(made, key="key" if has_new_keys else unpack_one("key", "key", own_key_type))
 
 
 class ProcessorRunner(StatefulProcessor):

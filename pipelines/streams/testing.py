@@ -29,9 +29,8 @@ from kvorum.pipelines import frames
 from kvorum.pipelines.plugins import Trigger
 from kvorum.pipelines.streams.functions import TopologyError
 from kvorum.pipelines.streams.operators import check_state
-from kvorum.pipelines.streams.run import STATE_SETTINGS, run_available
+from kvorum.pipelines.streams.run import STATE_SETTINGS, OnBadRecord, run_available
 from kvorum.pipelines.streams.state import EPOCH, MILLISECOND, millis
-from kvorum.pipelines.streams.topics import OnBadRecord
 from kvorum.pipelines.streams.topology import Query, Source, Topology
 
 SCHEMA = StructType([StructField(name, kind) for name, kind in frames.COLUMNS.items()])

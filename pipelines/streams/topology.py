@@ -7,15 +7,6 @@ Spark runs a query in one output mode, and not every operator in each; a table t
 cannot feed another operator with state; and a record's time counts for one operator of a query only. Where the
 topology needs more, a topic of the application's own is put between, as Kafka Streams does where it re-partitions,
 and the rest is another query.
-
-    operation                         output mode         may be followed by state     uses time
-    aggregate (native)                update              no                           if windowed
-    aggregate of windows, final       append              yes                          yes
-    aggregate in Python               either              yes                          if windowed
-    count of a table's groups         update              no                           no
-    stream-stream join                append              yes                          yes
-    table lookup, table join          either              yes                          no
-    process                           either              yes                          with time="event"
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -267,7 +258,7 @@ class _Cutter:
         return self._made[node]
 
     def mode(self, head: Node) -> Mode:
-        """Return the output mode of the query that ends here: append, unless something in it must say update."""
+        """Return the output mode of the query that ends here: append, unless an operation allows update only."""
         return "append" if "append" in self._loads[head].modes else "update"
 
     def _fitting(self, parent: Node, load: Load, own: Load) -> tuple[Node, Load]:

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from kvorum.pipelines.connect import catalogue, offsets, validation
+from kvorum.pipelines.connect import catalogue, validation
 from kvorum.pipelines.connect.catalogue import Cluster
 from kvorum.pipelines.connect.errors import ConnectError
-from kvorum.pipelines.connect.state import Start
+from kvorum.pipelines.connect.state import Connector, Start, positions_of
 
 BOOTSTRAP = "managers:9092"
 CLUSTER = Cluster(bootstrap=BOOTSTRAP, client={"sasl.password": "${env:KVORUM_TEST_SASL}"})
@@ -170,8 +170,8 @@ def test_what_a_worker_gets_has_references_and_its_own_checkpoint(monkeypatch: p
     config = {**JDBC, "connection.password": "${env:KVORUM_TEST_SECRET}"}
 
     def made(start: Start, **more: str) -> dict[str, Any]:
-        runnable = catalogue.runnable("n", {**config, **more}, cluster=CLUSTER, checkpoint="/c/n", start=start)
-        return runnable.as_data()
+        connector = Connector("n", True, {**config, **more}, start=start)
+        return catalogue.runnable(connector, CLUSTER, "/c/n").as_data()
 
     assert "sesame" not in str(made(Start())) and made(Start())["checkpoint"] == "/c/n"
     assert made(Start(run=2), **{"kvorum.checkpoint": "/own/"})["checkpoint"] == "/own-2"
@@ -182,7 +182,7 @@ def test_what_a_worker_gets_has_references_and_its_own_checkpoint(monkeypatch: p
 
 def test_offsets_of_a_file_are_connects() -> None:
     offset = {"filename": "/data/in.txt", "position": 6, "inode": 7, "tail": 1, "start": 0}
-    assert offsets.of_answer({"sources": [offset]}, "log") == [({"filename": "/data/in.txt"}, {"position": 6})]
+    assert positions_of({"sources": [offset]}, "log") == [({"filename": "/data/in.txt"}, {"position": 6})]
 
 
 def test_a_files_position_that_was_set_is_where_the_next_run_starts() -> None:
@@ -195,5 +195,5 @@ def test_a_files_position_that_was_set_is_where_the_next_run_starts() -> None:
     start = Start(
         run=1, offsets=(({"filename": "/data/in.txt"}, {"position": 6}), ({"filename": "/x"}, {"position": 9}))
     )
-    made = catalogue.runnable("p", properties, cluster=CLUSTER, checkpoint="/c", start=start)
+    made = catalogue.runnable(Connector("p", True, properties, start=start), CLUSTER, "/c")
     assert made.source.settings == {"file": "/data/in.txt", "position": 6}

@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from kvorum.cli.pipelines import pipelines
+from kvorum.cli.pipelines_connect import connect
 from kvorum.pipelines.connect import runner as module
-from kvorum.pipelines.connect.command import connect
 from kvorum.pipelines.connect.errors import RunnerError
 from kvorum.pipelines.connect.runner import Runner, has_own_process, hold, identity
 from kvorum.pipelines.run.process import Launch

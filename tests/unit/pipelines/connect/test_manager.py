@@ -9,7 +9,7 @@ from kvorum.pipelines.connect import herder as module
 from kvorum.pipelines.connect import state as records
 from kvorum.pipelines.connect.errors import Fenced, Superseded, Unavailable
 from kvorum.pipelines.connect.keeper import RESTARTS_MAX
-from kvorum.pipelines.connect.state import Manager
+from kvorum.pipelines.connect.state import Record, Topic
 from kvorum.pipelines.run.state import State
 from tests.unit.pipelines.connect.fakes import Fake, FakeRunner, MemoryStore, manager
 
@@ -268,7 +268,8 @@ def test_a_manager_that_was_away_does_not_take_the_topics_back() -> None:
         store = MemoryStore()
         async with manager(store) as first:
             async with first.herder._turn:
-                store.topics.records.append(records.manager(Manager(id="x", worker_id="other:1", checkpoints="folder")))
+                other = {"id": "x", "worker_id": "other:1", "checkpoints": "folder"}
+                store.topics.records.append(Record(Topic.CONFIGS, records.MANAGER, other))
                 store.broken, epoch = Unavailable("timed out"), store.topics.epoch
             assert "manager at other:1" in str(await ended(first))
             assert store.topics.epoch == epoch

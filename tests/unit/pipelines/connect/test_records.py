@@ -8,16 +8,17 @@ from kvorum.pipelines.connect import state as records
 from kvorum.pipelines.connect.state import Condition, Manager, Record, Start, State, Status, Target, Topic, parse
 
 STATUS = Status(state=Condition.RUNNING, worker_id="127.0.0.1:8083", generation=3)
+START = {"partition": {"kafka_topic": "t", "kafka_partition": 0}, "offset": {"kafka_offset": 7}}
 EVERY = [
     records.connector("a", {"x": "1"}),
     records.target("a", Target.STOPPED),
-    records.commit("a", 1),
-    records.start("a", 2, [({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 7})]),
+    Record(Topic.CONFIGS, "commit-a", {"tasks": 1}),
+    Record(Topic.CONFIGS, "kvorum-start-a", {"run": 2, "offsets": [START]}),
     records.offset("a", {"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 7}),
     records.connector_status("a", STATUS),
     records.task_status("a", STATUS),
     records.topic_status("a", "t", 17),
-    records.manager(Manager(id="m", worker_id="h:8083", checkpoints="s3a://c")),
+    Record(Topic.CONFIGS, "kvorum-manager", {"id": "m", "worker_id": "h:8083", "checkpoints": "s3a://c"}),
 ]
 
 

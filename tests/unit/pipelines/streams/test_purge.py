@@ -4,7 +4,7 @@ import json
 
 from kvorum.pipelines.bridge.offsets import TopicPartition
 from kvorum.pipelines.streams import StreamsBuilder, StreamsConfig, Suppressed, TimeWindows
-from kvorum.pipelines.streams.topics import processed, readers
+from kvorum.pipelines.streams.run import processed, readers
 from tests.unit.pipelines.streams.test_streams_topology import SECOND
 
 TOPIC = "app-x-repartition"

@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-EXIT_FAILED = 1
+from kvorum.cli.output import Exit, fail, pairs
+
 EXIT_SUPERSEDED = 5
 """Of a manager that another one replaced: a service manager must not start it again."""
 
@@ -73,16 +74,7 @@ def connect(
     try:
         asyncio.run(serve(launch=launch, client=pairs(client, "--client"), state_dir=state_dir.absolute(), **options))
     except (RunnerError, StateError, SpecError, OSError, Superseded) as error:
-        click.echo(f"kvorum: {error}", err=True)
-        sys.exit(EXIT_SUPERSEDED if isinstance(error, Superseded) else EXIT_FAILED)
-
-
-def pairs(values: tuple[str, ...], option: str) -> dict[str, str]:
-    """Read KEY=VALUE options."""
-    for value in values:
-        if not value.partition("=")[0] or "=" not in value:
-            raise click.BadParameter(f"{value!r} is not KEY=VALUE", param_hint=option)
-    return {key: text for key, _, text in (value.partition("=") for value in values)}
+        fail(str(error), EXIT_SUPERSEDED if isinstance(error, Superseded) else Exit.FAILED)
 
 
 if __name__ == "__main__":
