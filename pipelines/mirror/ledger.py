@@ -16,8 +16,8 @@ from kvorum.pipelines.bridge import client
 from kvorum.pipelines.bridge.lookup import retried
 from kvorum.pipelines.bridge.offsets import TopicPartition
 from kvorum.pipelines.mirror.logs import REQUEST_SECONDS, read_topic
-from kvorum.pipelines.mirror.offset_map import OffsetMap, apply
 from kvorum.pipelines.mirror.spec import MirrorSpec
+from kvorum.pipelines.mirror.translation import OffsetMap, apply
 
 
 class Superseded(Exception):

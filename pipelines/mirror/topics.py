@@ -87,10 +87,8 @@ class TopicSync:
         follows = self._spec.sync.configs and bool(topics)
         configs = self.configs_of(self._source.admin, [names[topic] for topic in topics]) if follows else {}
         factor = self._spec.replication_factor or -1
-        made = []
-        for topic, count in topics.items():
-            config, _ = plan_configs(configs.get(names[topic], {}), {}, self._excluded)
-            made.append(NewTopic(topic, count, factor, config=config))
+        wanted = {topic: plan_configs(configs.get(names[topic], {}), {}, self._excluded)[0] for topic in topics}
+        made = [NewTopic(topic, count, factor, config=wanted[topic]) for topic, count in topics.items()]
         create_topics(self._target.admin, made)
         for topic, count in topics.items():
             logger.info("topic %s created with %d partitions", topic, count)

@@ -103,7 +103,8 @@ def test_where_it_happened_is_told_by_the_frames_of_ours() -> None:
     assert reasons.reason(raised_in("sources/files", failure("nofolder")), PIPELINE) == (
         "source jdbc: Path does not exist: file:/run/none."
     )
-    assert reasons.reason(raised_in("bridge/producer", failure("filescol")), PIPELINE).startswith("sink topics: Part")
+    found = reasons.reason(raised_in("bridge/transaction", failure("filescol")), PIPELINE)
+    assert found.startswith("sink topics: Part")
     assert reasons.reason(raised_in("transforms/build", failure("filescol")), PIPELINE).startswith("Partition")
     assert reasons.reason(raised_in("sources/files", failure("nofolder"))) == "Path does not exist: file:/run/none."
 
