@@ -16,6 +16,7 @@ import time
 import uuid
 from bisect import bisect_left
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import confluent_kafka
@@ -88,12 +89,11 @@ class KvorumDataSource(DataSource):
             raise OptionError(f"the columns of a topic are fixed, remove the schema: {schema.simpleString()}")
 
 
+@dataclass
 class BatchReader(DataSourceReader):
     """Reads from one set of offsets to another."""
 
-    def __init__(self, read_options: ReadOptions) -> None:
-        """Keep the options."""
-        self.options = read_options
+    options: ReadOptions
 
     def partitions(self) -> list[InputPartition]:
         """Return one range per task."""
@@ -148,8 +148,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if loss is not None:
             report_loss(loss, is_error=self.options.fail_on_data_loss, log=logger.warning)
         is_first = BEGUN_AT not in start and begin == self.begun_at
-        if not is_first and not isinstance(limit, ReadAllAvailable) and self._is_below_minimum(begin, end):
-            return start
+        low = self.options.min_offsets_per_trigger
+        if low is not None and self.final is None and not is_first and not isinstance(limit, ReadAllAvailable):
+            waited_ms = (time.monotonic() - self.waiting_since) * 1000
+            if offsets.available(begin, end) < low and waited_ms < self.options.max_trigger_delay_ms:
+                return start
         if isinstance(limit, ReadMaxRows):
             end = offsets.limited(begin, end, limit.max_rows)
         if end == begin and not is_first:
@@ -159,16 +162,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return start
         self.idle_seconds = 0.0
         self.waiting_since = time.monotonic()
-        result = offsets.to_json(end)
-        return result | {BEGUN_AT: start} if is_first else result
-
-    def _is_below_minimum(self, begin: Offsets, end: Offsets) -> bool:
-        """Return whether there is less than minOffsetsPerTrigger and maxTriggerDelay has not passed."""
-        low = self.options.min_offsets_per_trigger
-        if low is None or self.final is not None:
-            return False
-        waited_ms = (time.monotonic() - self.waiting_since) * 1000
-        return offsets.available(begin, end) < low and waited_ms < self.options.max_trigger_delay_ms
+        return offsets.to_json(end) | ({BEGUN_AT: start} if is_first else {})
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Record the present ends: nothing later is read."""
@@ -180,8 +174,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Return one range per task of a micro-batch. The same start, end and options always give the same tasks."""
-        begin = offsets.begun_at(end)
-        begin = offsets.from_json(start) if begin is None else begin
+        begin = offsets.from_json(end.get(BEGUN_AT, start))
         return list(_task_ranges(self.options, begin, offsets.from_json(end)))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

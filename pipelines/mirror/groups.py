@@ -21,6 +21,7 @@ from kvorum.pipelines.mirror.ledger import Ledger, checkpoint
 from kvorum.pipelines.mirror.logs import REQUEST_SECONDS, Logs
 from kvorum.pipelines.mirror.metrics import Figures
 from kvorum.pipelines.mirror.spec import MirrorSpec
+from kvorum.pipelines.mirror.topics import TopicSync
 from kvorum.pipelines.mirror.translation import Translator
 
 logger = logging.getLogger(__name__)
@@ -31,26 +32,22 @@ UNUSED: Final = (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD)
 class GroupSync:
     """Follows the groups of one mirror."""
 
-    def __init__(
-        self, spec: MirrorSpec, source: AdminClient, target: AdminClient, ledger: Ledger, figures: Figures
-    ) -> None:
+    def __init__(self, spec: MirrorSpec, topics: TopicSync, ledger: Ledger, figures: Figures) -> None:
         """Open the logs."""
         self._spec = spec
-        self._source = source
-        self._target = target
+        self._topics = topics
+        self._source, self._target = topics.source.admin, topics.target.admin
         self._ledger = ledger
         self._figures = figures
-        self._logs = Logs(spec)
-        self._translator = Translator(spec, ledger.map, self._logs)
+        self.logs = Logs(spec)
+        self._translator = Translator(spec, ledger.map, self.logs)
         self._pattern = re.compile(spec.group_pattern)
         self._written: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
         self._held: dict[tuple[str, TopicPartition], int] = {}
 
-    def follow(self, topics: Mapping[str, int]) -> None:
-        """Translate the offsets of all groups in these topics (partitions by the source's name); commit where allowed.
-
-        Checkpoints that have changed are written.
-        """
+    def follow(self) -> None:
+        """Translate the offsets of all groups in mirrored topics; write changed checkpoints; commit where allowed."""
+        topics = self._topics.partitions
         positions: dict[str, Offsets] = {}
         for group in self._groups():
             committed = _committed(self._source, group)
@@ -75,10 +72,6 @@ class GroupSync:
             for group in self._unused([group for group, places in translated.items() if places]):
                 self._commit(group, translated[group])
 
-    def close(self) -> None:
-        """Close the logs."""
-        self._logs.close()
-
     def _translate(self, positions: Mapping[str, Offsets]) -> tuple[dict[str, Offsets], int]:
         """Return each group's offsets on the target, and the number of groups that stop before an unread record.
 
@@ -95,7 +88,7 @@ class GroupSync:
         }
         if not self._spec.marks_records:
             return translated, 0
-        self._logs.read_opposite()
+        self.logs.read_opposite()
         return translated, sum(self._limit(group, positions[group], places) for group, places in translated.items())
 
     def _limit(self, group: str, positions: Offsets, translated: Offsets) -> bool:

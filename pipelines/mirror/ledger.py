@@ -92,10 +92,6 @@ class Ledger:
                 self._producer.abort_transaction(REQUEST_SECONDS)
             raise
 
-    def close(self) -> None:
-        """Close the connections."""
-        self._producer.flush(1.0)
-
 
 def checkpoint(topic: str, group: str, there: TopicPartition, source_offset: int, target_offset: int) -> Control:
     """Return the checkpoint of a group; `there` is the partition by its name on the target."""

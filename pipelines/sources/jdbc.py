@@ -264,16 +264,13 @@ class JdbcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             closing(self._dialect.connect()) as connection,
             closing(self._dialect.rows(connection, statement, FETCH_ROWS)) as cursor,
         ):
-            rows = cursor.fetchmany(FETCH_ROWS)
-            found = [column[0] for column in cursor.description or ()]
-            missing = [name for name in converters if name not in found]
-            if missing:
-                raise DatabaseError(f"column {', '.join(missing)} is not in {self._growth.relation} any more")
-            indexes = {name: found.index(name) for name in converters}
-            while rows:
-                columns = {name: [row[index] for row in rows] for name, index in indexes.items()}
-                yield self._batch(columns, converters)
-                rows = cursor.fetchmany(FETCH_ROWS)
+            while rows := cursor.fetchmany(FETCH_ROWS):
+                found = [column[0] for column in cursor.description or ()]
+                columns = dict(zip(found, zip(*rows, strict=True), strict=True))
+                missing = [name for name in converters if name not in columns]
+                if missing:
+                    raise DatabaseError(f"column {', '.join(missing)} is not in {self._growth.relation} any more")
+                yield self._batch({name: columns[name] for name in converters}, converters)
 
     def _batch(self, columns: Mapping[str, Sequence[Any]], converters: Mapping[str, Convert]) -> pa.RecordBatch:
         """Return rows, given by columns. A value that cannot be read is null, and the row says why."""
