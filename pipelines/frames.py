@@ -15,32 +15,22 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    DataType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql import types as T
 
 FAILURE: Final = "_failure"
 FAILURE_TYPE: Final = "struct<stage: string, error: string, message: string, key: binary, value: binary>"
 ORIGIN: Final = "_origin"
 
-HEADERS_TYPE: Final = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
+HEADERS_TYPE: Final = T.ArrayType(T.StructType().add("key", T.StringType()).add("value", T.BinaryType()))
 
-COLUMNS: Final[Mapping[str, DataType]] = {
-    "key": BinaryType(),
-    "value": BinaryType(),
-    "topic": StringType(),
-    "partition": IntegerType(),
-    "offset": LongType(),
-    "timestamp": TimestampType(),
-    "timestampType": IntegerType(),
+COLUMNS: Final[Mapping[str, T.DataType]] = {
+    "key": T.BinaryType(),
+    "value": T.BinaryType(),
+    "topic": T.StringType(),
+    "partition": T.IntegerType(),
+    "offset": T.LongType(),
+    "timestamp": T.TimestampType(),
+    "timestampType": T.IntegerType(),
     "headers": HEADERS_TYPE,
 }
 """In their order, with the type that a missing one gets. Spark's Kafka source has the same names."""
@@ -80,7 +70,7 @@ def with_origin(frame: DataFrame) -> DataFrame:
     if ORIGIN in frame.columns:
         return frame
     bytes_of = {
-        name: F.col(name) if isinstance(frame.schema[name].dataType, BinaryType | StringType) else F.lit(None)
+        name: F.col(name) if isinstance(frame.schema[name].dataType, T.BinaryType | T.StringType) else F.lit(None)
         for name in FREE
     }
     both = (column.cast("binary").alias(name) for name, column in bytes_of.items())
