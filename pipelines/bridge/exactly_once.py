@@ -248,7 +248,7 @@ class ExactlyOnce:
             frame = self._staged(frame, manifest.staged)
         task = whole_input(partial(run_task, work))
         outcomes = written_columns(frame, self.options).mapInArrow(task, OUTCOME).collect()
-        rows = sum(outcome.rows for outcome in outcomes)
+        rows: int = sum(outcome.rows for outcome in outcomes)
         skipped = sum(outcome.outcome == "skipped" for outcome in outcomes)
         text = "query %s: micro-batch %d written: %d rows, %d tasks, %d of them written before"
         logger.info(text, self.query, manifest.batch_id, rows, len(outcomes), skipped)

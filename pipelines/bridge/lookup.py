@@ -15,7 +15,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented,
 
 from kvorum.pipelines.bridge import client
 from kvorum.pipelines.bridge.client import OptionError
-from kvorum.pipelines.bridge.offsets import EARLIEST, LATEST, Offsets, OffsetsLost, TopicPartition, named
+from kvorum.pipelines.bridge.offsets import EARLIEST, LATEST, Offsets, TopicPartition, named
 from kvorum.pipelines.bridge.options import Position, ReadOptions, Topics
 from kvorum.pipelines.faults import meant
 
@@ -159,11 +159,3 @@ def retried(call: Callable[[], Result], *, seconds: float = RETRY_SECONDS, unkno
             if past >= limit:
                 raise
         time.sleep(RETRY_PAUSE_SECONDS)
-
-
-def report_loss(what: str, *, is_error: bool, log: Callable[[str], None]) -> None:
-    """Raise OffsetsLost or log, as failOnDataLoss says."""
-    message = f"some records may have been lost: {what}"
-    if is_error:
-        raise OffsetsLost(f"{message}. To continue, set option failOnDataLoss to false.")
-    log(message)

@@ -36,8 +36,8 @@ from pyspark.sql.types import StructType
 from kvorum.pipelines.bridge import client, offsets, options
 from kvorum.pipelines.bridge.client import OptionError
 from kvorum.pipelines.bridge.columns import read_schema, record_batch
-from kvorum.pipelines.bridge.lookup import Lookup, report_loss
-from kvorum.pipelines.bridge.offsets import BEGUN_AT, LATEST, OffsetRange, Offsets
+from kvorum.pipelines.bridge.lookup import Lookup
+from kvorum.pipelines.bridge.offsets import BEGUN_AT, LATEST, OffsetRange, Offsets, OffsetsLost
 from kvorum.pipelines.bridge.options import ReadOptions
 
 FORMAT = "kvorum"
@@ -146,7 +146,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end = self.final if self.final is not None else self._latest()
         loss = offsets.lost(begin, end)
         if loss is not None:
-            report_loss(loss, is_error=self.options.fail_on_data_loss, log=logger.warning)
+            _report_loss(self.options, loss)
         is_first = BEGUN_AT not in start and begin == self.begun_at
         low = self.options.min_offsets_per_trigger
         if low is not None and self.final is None and not is_first and not isinstance(limit, ReadAllAvailable):
@@ -186,6 +186,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the ends of all partitions, new ones included."""
         partitions = self.lookup.partitions(self.options.topics, must_exist=self.options.fail_on_data_loss)
         return self.lookup.everywhere(partitions, LATEST, is_read_committed=self.options.is_read_committed)
+
+
+def _report_loss(read_options: ReadOptions, what: str) -> None:
+    """Raise OffsetsLost or log, as failOnDataLoss says."""
+    message = f"some records may have been lost: {what}"
+    if read_options.fail_on_data_loss:
+        raise OffsetsLost(f"{message}. To continue, set option failOnDataLoss to false.")
+    logger.warning(message)
 
 
 def _task_ranges(read_options: ReadOptions, start: Offsets, end: Offsets) -> list[OffsetRange]:
@@ -336,7 +344,7 @@ class RangeReader:
 
     def _lose(self, loss: str, consumer: Consumer, first: int) -> None:
         """Raise OffsetsLost, or continue at the partition's first record if the range has it."""
-        report_loss(loss, is_error=self.options.fail_on_data_loss, log=logger.warning)
+        _report_loss(self.options, loss)
         if self.position < first < self.wanted.end:
             self.position = first
             consumer.assign([confluent_kafka.TopicPartition(self.wanted.topic, self.wanted.partition, first)])

@@ -28,14 +28,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StringType, StructField, StructType
 
 from kvorum.pipelines import frames
-from kvorum.pipelines.databases.dialect import (
-    Convert,
-    DatabaseError,
-    Growth,
-    Position,
-    name_parts,
-    quoted,
-)
+from kvorum.pipelines.databases.dialect import Convert, DatabaseError, Growth, Position, name_parts, quoted
 from kvorum.pipelines.faults import meant
 from kvorum.pipelines.plugins import Context
 from kvorum.pipelines.sources.options import DatabaseOptions, Names
