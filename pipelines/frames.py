@@ -1,13 +1,13 @@
 """The record frame: what flows between a pipeline's source, its transforms and its sink (docs/decisions/0014).
 
 A frame is a DataFrame with the columns of COLUMNS. `key` and `value` are of any type (binary straight from a topic);
-whatever a source does not know is a typed null. Two more come up on the way, and stay once they are there:
+what a source does not have is a typed null. Two more may be added, and are never written to a sink:
 
-    _origin    what the row was when it came: key and value as bytes (null where they were none), and the topic
-    _failure   null when the row is well; else the stage and the error that made it bad, with the bytes it came from
+    _origin    the row as the source gave it: key and value as bytes (null if they were none), and the topic
+    _failure   null for a good row; else the stage and the first error, with the original bytes
 
-Nothing raises for a row: converters and transforms set `_failure`, and who runs the pipeline fails, skips or sends it
-to the dead-letter topic. The first failure stands. Columns that start with an underscore are never written to a sink.
+Nothing raises for a row: converters and transforms set `_failure`; the pipeline fails, skips the row or sends it to the
+dead-letter topic.
 """
 
 from collections.abc import Mapping
@@ -65,7 +65,7 @@ def record_frame(frame: DataFrame, **columns: Column | str) -> DataFrame:
 def with_origin(frame: DataFrame) -> DataFrame:
     """Return the frame with `_origin`: as it has it, or made of what it holds now.
 
-    Called before anything changes a record, so that a failure later still brings to the dead-letter topic what came.
+    Called before anything changes a record, so that a dead letter has the original.
     """
     if ORIGIN in frame.columns:
         return frame
@@ -84,7 +84,7 @@ def with_failure(frame: DataFrame, condition: Column, *, stage: str, message: Co
 
 
 def failure(frame: DataFrame, condition: Column, *, stage: str, message: Column | str) -> Column:
-    """Return the column with_failure sets, for who selects several columns at once. The frame has its `_origin`."""
+    """Return the column that with_failure sets. The frame has its `_origin`."""
     text = F.lit(message) if isinstance(message, str) else message
     values = {"stage": F.lit(stage), "error": F.lit(DATA_EXCEPTION), "message": text}
     values |= {name: F.col(f"{ORIGIN}.{name}") for name in FREE}
@@ -116,10 +116,7 @@ def failed(frame: DataFrame) -> DataFrame:
 
 
 def first_failed(frame: DataFrame) -> DataFrame:
-    """Return the frame, which raises in the executor at the first row that failed: errors.tolerance `fail`.
-
-    For who may not look at a batch before it is written.
-    """
+    """Return the frame, which raises in the executor at the first row that failed: errors.tolerance `fail`."""
     if FAILURE not in frame.columns:
         return frame
     text = F.concat_ws(": ", f"{FAILURE}.stage", f"{FAILURE}.error", f"{FAILURE}.message")
@@ -131,5 +128,5 @@ def first_failed(frame: DataFrame) -> DataFrame:
 
 
 def origin(frame: DataFrame, name: str) -> Column:
-    """Return the `key`, `value` or `topic` that the row came with, whatever became of it since."""
+    """Return the original `key`, `value` or `topic` of the row."""
     return F.col(f"{ORIGIN}.{name}") if ORIGIN in frame.columns else F.col(name)

@@ -6,14 +6,12 @@ A translated offset never passes a record that its group has not read. Three ste
     between two marks               both logs are read from the lower mark on, record by record (refine)
     records from elsewhere          a group stops at the first record of the target that it has not read (UnreadRecords)
 
-A mark (source, target) of a partition says: all records below `source` that were mirrored lie below `target`, and all
-others will lie at or beyond it. It is taken when a batch has been committed and before the next one is written, so the
-target's end is the place. A group at `source` continues at `target` and neither misses nor repeats a record. From
-an offset between two marks the lower one is safe: it repeats some and misses none.
+A mark (source, target) of a partition: all mirrored records below `source` are below `target`, all others will be at or
+beyond it, as it is taken between two batches. A group at `source` continues at `target` and neither misses nor
+repeats a record. From an offset between two marks the lower one is safe: it repeats some and misses none.
 
-Marks are records of the compacted map topic. A partition has a few hundred slots at most: the first mark, the newest
-SLOTS, and ever sparser older ones: mark number n is kept on level z, z being how often 2 divides n, and each level
-keeps its newest SLOTS. So the map stays small however long a mirror runs, and old groups are still placed.
+Marks are records of the compacted map topic. A partition keeps a few hundred at most: the first, the newest SLOTS, and
+ever sparser older ones. Mark number n has level z, z being how often 2 divides n; each level keeps its newest SLOTS.
 """
 
 import json
@@ -292,10 +290,10 @@ def refine(
     `start` is a mark (source offset, target offset); `target_end` is at or beyond all copies of interest. An offset is
     one behind the copy of the last record before it: at the marker of a transaction, if one follows.
 
-    The mirror keeps the order of a partition. So the target's record that is the first, from the mark on, equal to the
-    source's first record, is at or before its copy; and so on for the next from there. The result is never beyond the
-    true offset, whatever else is between (records of others, second copies of a replayed batch). Where the walk fails
-    (records compacted or expired on one side) there is none.
+    The mirror keeps the order of a partition: the first record of the target after the mark that equals the source's
+    first record is at or before its copy, and so on from there. So the result is never beyond the true offset, whatever
+    else is between (records of others, second copies of a replayed batch). Where the walk fails (records compacted or
+    expired on one side) there is none.
     """
     wanted = sorted(offset for offset in set(offsets) if 0 < offset - start[0] <= records_max)
     found: dict[int, int] = {}
@@ -316,14 +314,13 @@ def refine(
 class UnreadRecords:
     """Limits translated offsets where the target has records that did not come from the source.
 
-    Producers write them there, or a mirror from a third cluster. A group of the source has read such a record only if a
-    mirror in the opposite direction has copied it to the source, below the group's position. That mirror's marks tell,
-    and never too much:
+    A group of the source has read such a record only if a mirror in the opposite direction has copied it to the source,
+    below the group's position. By that mirror's marks:
 
         target's offsets  | start ... first mark | ... last mark at or below the group's position | ... translated |
         foreign records   | unread               | read                                           | unread         |
 
-    So the group stops at the first foreign record in an unread range. It may read some records again; it skips none.
+    The group stops at the first foreign record in an unread range. It may read some records again; it skips none.
     """
 
     def __init__(self, logs: "Logs") -> None:

@@ -8,7 +8,7 @@ Modes, with Connect's names and meaning:
     timestamp+incrementing    both: rows after the last (time, id)
 
 A row that was changed twice between polls is seen once, and a deleted one never: the source `postgresql` sees both.
-Rows come in one task, in the order in which the table grew. Offsets are the last row's time and id.
+One task reads the rows of a micro-batch in order. Offsets are the last row's time and id.
 """
 
 import json
@@ -188,9 +188,8 @@ class JdbcPartition(InputPartition):
 
     start: Position | None
     end: Position | None
-    # For the sink (bridge/layout): whether another reading finds the same rows. By time it does, but for those that
-    # were changed since, which have left the range and come in a later one. By id, or in bulk, a changed row stays: a
-    # plan that reads the range in two tasks could write it in both.
+    # For the sink (bridge/layout): whether another reading finds the same rows. By time it does, except rows that were
+    # changed since, which are in a later range. By id, or in bulk, a changed row stays in the range.
     is_determined: bool
 
 
