@@ -41,12 +41,11 @@ def shown(value: object) -> str:
     return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}... ({len(text)} characters)"
 
 
-class UnreadableValue(ValueError):
-    """A value that no later attempt can read; the class's name is how run/failures recognises it in Spark's texts."""
+class Unfit(ValueError):
+    """A value of a record that its type cannot hold: which field, and why.
 
-
-class Unfit(UnreadableValue):
-    """A value of a record that its type cannot hold: which field, and why."""
+    No later attempt can read it; run/failures recognises the class's name in Spark's texts.
+    """
 
     def __init__(self, reason: str, path: str = "") -> None:
         """Keep the reason; `within` adds the fields around it."""

@@ -1,13 +1,13 @@
 """The record frame: what flows between a pipeline's source, its transforms and its sink (docs/decisions/0014).
 
 A frame is a DataFrame with the columns of COLUMNS. `key` and `value` are of any type (binary straight from a topic);
-whatever a source does not know is a typed null. Two more come up on the way, and stay once they are there:
+what a source does not have is a typed null. Two more may be added, and are never written to a sink:
 
-    _origin    what the row was when it came: key and value as bytes (null where they were none), and the topic
-    _failure   null when the row is well; else the stage and the error that made it bad, with the bytes it came from
+    _origin    the row as the source gave it: key and value as bytes (null if they were none), and the topic
+    _failure   null for a good row; else the stage and the first error, with the original bytes
 
-Nothing raises for a row: converters and transforms set `_failure`, and who runs the pipeline fails, skips or sends it
-to the dead-letter topic. The first failure stands. Columns that start with an underscore are never written to a sink.
+Nothing raises for a row: converters and transforms set `_failure`; the pipeline fails, skips the row or sends it to the
+dead-letter topic.
 """
 
 from collections.abc import Mapping
@@ -15,43 +15,22 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    DataType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql import types as T
 
 FAILURE: Final = "_failure"
+FAILURE_TYPE: Final = "struct<stage: string, error: string, message: string, key: binary, value: binary>"
 ORIGIN: Final = "_origin"
 
-HEADERS_TYPE: Final = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
-FAILURE_TYPE: Final = StructType(
-    [
-        StructField("stage", StringType()),
-        StructField("error", StringType()),
-        StructField("message", StringType()),
-        StructField("key", BinaryType()),
-        StructField("value", BinaryType()),
-    ]
-)
-ORIGIN_TYPE: Final = StructType(
-    [StructField("key", BinaryType()), StructField("value", BinaryType()), StructField("topic", StringType())]
-)
+HEADERS_TYPE: Final = T.ArrayType(T.StructType().add("key", T.StringType()).add("value", T.BinaryType()))
 
-COLUMNS: Final[Mapping[str, DataType]] = {
-    "key": BinaryType(),
-    "value": BinaryType(),
-    "topic": StringType(),
-    "partition": IntegerType(),
-    "offset": LongType(),
-    "timestamp": TimestampType(),
-    "timestampType": IntegerType(),
+COLUMNS: Final[Mapping[str, T.DataType]] = {
+    "key": T.BinaryType(),
+    "value": T.BinaryType(),
+    "topic": T.StringType(),
+    "partition": T.IntegerType(),
+    "offset": T.LongType(),
+    "timestamp": T.TimestampType(),
+    "timestampType": T.IntegerType(),
     "headers": HEADERS_TYPE,
 }
 """In their order, with the type that a missing one gets. Spark's Kafka source has the same names."""
@@ -75,60 +54,41 @@ def record_frame(frame: DataFrame, **columns: Column | str) -> DataFrame:
     """
     unknown = set(columns) - set(COLUMNS)
     assert not unknown, f"a record has no {sorted(unknown)}"
-    return frame.select(
-        *(_column(frame, name, kind, columns.get(name)) for name, kind in COLUMNS.items()),
-        *(F.col(name) for name in (ORIGIN, FAILURE) if name in frame.columns),
-    )
-
-
-def _column(frame: DataFrame, name: str, kind: DataType, given: Column | str | None) -> Column:
-    if given is None and name not in frame.columns:
-        return F.lit(None).cast(kind).alias(name)
-    column = F.col(name) if given is None else F.col(given) if isinstance(given, str) else given
-    return (column if name in FREE else column.cast(kind)).alias(name)
+    found: list[Column] = []
+    for name, kind in COLUMNS.items():
+        given = columns.get(name, name if name in frame.columns else F.lit(None).cast(kind))
+        column = F.col(given) if isinstance(given, str) else given
+        found.append((column if name in FREE else column.cast(kind)).alias(name))
+    return frame.select(*found, *(name for name in (ORIGIN, FAILURE) if name in frame.columns))
 
 
 def with_origin(frame: DataFrame) -> DataFrame:
     """Return the frame with `_origin`: as it has it, or made of what it holds now.
 
-    Called before anything changes a record, so that a failure later still brings to the dead-letter topic what came.
+    Called before anything changes a record, so that a dead letter has the original.
     """
     if ORIGIN in frame.columns:
         return frame
-    key, value = (_bytes(frame, name) for name in FREE)
-    return frame.withColumn(ORIGIN, F.struct(key.alias("key"), value.alias("value"), F.col("topic").alias("topic")))
+    bytes_of = {
+        name: F.col(name) if isinstance(frame.schema[name].dataType, T.BinaryType | T.StringType) else F.lit(None)
+        for name in FREE
+    }
+    both = (column.cast("binary").alias(name) for name, column in bytes_of.items())
+    return frame.withColumn(ORIGIN, F.struct(*both, F.col("topic").alias("topic")))
 
 
-def _bytes(frame: DataFrame, name: str) -> Column:
-    kind = frame.schema[name].dataType
-    if isinstance(kind, BinaryType | StringType):
-        return F.col(name).cast(BinaryType())
-    return F.lit(None).cast(BinaryType())
-
-
-def with_failure(
-    frame: DataFrame, condition: Column, *, stage: str, message: Column | str, error: str = DATA_EXCEPTION
-) -> DataFrame:
+def with_failure(frame: DataFrame, condition: Column, *, stage: str, message: Column | str) -> DataFrame:
     """Return the frame with `_failure` set on the rows for which the condition is true, unless they failed before."""
     frame = with_origin(frame)
-    return frame.withColumn(FAILURE, fenced(failure(frame, condition, stage=stage, message=message, error=error)))
+    return frame.withColumn(FAILURE, fenced(failure(frame, condition, stage=stage, message=message)))
 
 
-def failure(
-    frame: DataFrame, condition: Column, *, stage: str, message: Column | str, error: str = DATA_EXCEPTION
-) -> Column:
-    """Return the column with_failure sets, for who selects several columns at once. The frame has its `_origin`."""
+def failure(frame: DataFrame, condition: Column, *, stage: str, message: Column | str) -> Column:
+    """Return the column that with_failure sets. The frame has its `_origin`."""
     text = F.lit(message) if isinstance(message, str) else message
-    made = F.when(
-        condition,
-        F.struct(
-            F.lit(stage).alias("stage"),
-            F.lit(error).alias("error"),
-            text.alias("message"),
-            F.col(f"{ORIGIN}.key").alias("key"),
-            F.col(f"{ORIGIN}.value").alias("value"),
-        ),
-    )
+    values = {"stage": F.lit(stage), "error": F.lit(DATA_EXCEPTION), "message": text}
+    values |= {name: F.col(f"{ORIGIN}.{name}") for name in FREE}
+    made = F.when(condition, F.struct(*(value.alias(name) for name, value in values.items())))
     return F.coalesce(F.col(FAILURE), made) if FAILURE in frame.columns else made
 
 
@@ -136,10 +96,9 @@ def fenced(column: Column) -> Column:
     """Return the column as one through which the optimizer moves nothing, for what conditions after it may look at.
 
     A filter is moved below the projections before it (Spark's PushPredicateThroughNonJoin): each column that it names
-    is replaced by what computes it, and again at the next projection. Where a value comes from several fields of the
-    one before, that grows by the number of fields at each step: sixteen transforms and a look at `_failure` took more
-    than 1 GB to plan. It is not done across a column that Spark holds to be nondeterministic; this one is so in name
-    only, since a partition's number is never negative.
+    is replaced by what computes it, at every projection. Where a value comes from several fields, that grows by their
+    number at each step: sixteen transforms and a look at `_failure` took more than 1 GB to plan. Spark does not do it
+    across a nondeterministic column; this one is so in name only, since a partition's number is never negative.
     """
     return F.when(F.spark_partition_id() >= 0, column)
 
@@ -151,16 +110,13 @@ def well(frame: DataFrame) -> DataFrame:
 
 def failed(frame: DataFrame) -> DataFrame:
     """Return the rows that failed, with `_failure`."""
-    if FAILURE in frame.columns:
-        return frame.where(F.col(FAILURE).isNotNull())
-    return frame.where(F.lit(False)).withColumn(FAILURE, F.lit(None).cast(FAILURE_TYPE))
+    if FAILURE not in frame.columns:
+        frame = frame.withColumn(FAILURE, F.lit(None).cast(FAILURE_TYPE))
+    return frame.where(F.col(FAILURE).isNotNull())
 
 
 def first_failed(frame: DataFrame) -> DataFrame:
-    """Return the frame, which raises in the executor at the first row that failed: errors.tolerance `fail`.
-
-    For who may not look at a batch before it is written.
-    """
+    """Return the frame, which raises in the executor at the first row that failed: errors.tolerance `fail`."""
     if FAILURE not in frame.columns:
         return frame
     text = F.concat_ws(": ", f"{FAILURE}.stage", f"{FAILURE}.error", f"{FAILURE}.message")
@@ -172,5 +128,5 @@ def first_failed(frame: DataFrame) -> DataFrame:
 
 
 def origin(frame: DataFrame, name: str) -> Column:
-    """Return the `key`, `value` or `topic` that the row came with, whatever became of it since."""
+    """Return the original `key`, `value` or `topic` of the row."""
     return F.col(f"{ORIGIN}.{name}") if ORIGIN in frame.columns else F.col(name)

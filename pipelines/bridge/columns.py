@@ -2,21 +2,12 @@
 
 from collections.abc import Iterator
 from itertools import islice, repeat
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import Message
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    DataType,
-    IntegerType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql import types as T
 
 from kvorum.pipelines.bridge.client import OptionError
 from kvorum.pipelines.bridge.offsets import OffsetRange
@@ -24,22 +15,23 @@ from kvorum.pipelines.frames import COLUMNS, HEADERS_TYPE
 
 Header = tuple[str, bytes | None]
 
+TEXT: Final = (T.BinaryType, T.StringType)
 # Types of the columns that are written. Other columns are ignored.
-WRITTEN: dict[str, tuple[type[DataType], ...]] = {
-    "key": (BinaryType, StringType),
-    "value": (BinaryType, StringType),
-    "topic": (StringType,),
-    "partition": (IntegerType,),
-    "timestamp": (TimestampType, TimestampNTZType),
-    "headers": (ArrayType,),
+WRITTEN: dict[str, tuple[type[T.DataType], ...]] = {
+    "key": TEXT,
+    "value": TEXT,
+    "topic": (T.StringType,),
+    "partition": (T.IntegerType,),
+    "timestamp": (T.TimestampType, T.TimestampNTZType),
+    "headers": (T.ArrayType,),
 }
 UNASSIGNED = -1
 NOW = 0  # for librdkafka: the time of producing
 
 
-def read_schema(include_headers: bool) -> StructType:
+def read_schema(include_headers: bool) -> T.StructType:
     """Return the columns that are read."""
-    schema = StructType()
+    schema = T.StructType()
     for name, kind in COLUMNS.items():
         if include_headers or name != "headers":
             schema.add(name, kind)
@@ -69,7 +61,7 @@ def record_batch(messages: list[Message], offsets: list[int], source: OffsetRang
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def check_written(schema: StructType, topic: str | None) -> None:
+def check_written(schema: T.StructType, topic: str | None) -> None:
     """Raise OptionError unless a frame of this schema can be written; `topic`: the topic of all rows, or None."""
     kinds = {field.name: field.dataType for field in schema.fields}
     if "value" not in kinds:
@@ -79,16 +71,17 @@ def check_written(schema: StructType, topic: str | None) -> None:
     for name, allowed in WRITTEN.items():
         kind = kinds.get(name)
         if kind is not None and (not isinstance(kind, allowed) or (name == "headers" and not _are_headers(kind))):
-            simple = " or ".join(each().simpleString() for each in allowed if each is not ArrayType)
+            simple = " or ".join(each().simpleString() for each in allowed if each is not T.ArrayType)
             expected = simple or HEADERS_TYPE.simpleString()
             raise OptionError(f"column {name} must be {expected}, found {kind.simpleString()}")
 
 
-def _are_headers(kind: DataType) -> bool:
+def _are_headers(kind: T.DataType) -> bool:
     """Return whether a type is that of headers, with values as bytes or text."""
-    element = kind.elementType if isinstance(kind, ArrayType) else None
-    fields = [(field.name, type(field.dataType)) for field in element] if isinstance(element, StructType) else []
-    return fields in ([("key", StringType), ("value", BinaryType)], [("key", StringType), ("value", StringType)])
+    element = kind.elementType if isinstance(kind, T.ArrayType) else None
+    if not isinstance(element, T.StructType) or element.names != ["key", "value"]:
+        return False
+    return isinstance(element["key"].dataType, T.StringType) and isinstance(element["value"].dataType, TEXT)
 
 
 def outgoing(batch: pa.RecordBatch, topic: str | None) -> tuple[Iterator[tuple[Any, ...]], bool]:

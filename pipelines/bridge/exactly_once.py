@@ -12,6 +12,7 @@ Marks expire after offsets.retention.minutes without a commit. They are committe
 it runs; a start that does not find all of them is rejected.
 """
 
+import json
 import logging
 import threading
 import time
@@ -19,6 +20,7 @@ import uuid
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -91,8 +93,11 @@ class ExactlyOnce:
                 frame.write.format("noop").mode("overwrite").save()
             if manifest is None:
                 manifest = self._planned(frame, batch_id)
-                self._prepare(manifest)
-                self.ledger.write_manifest(manifest)
+                if manifest.tasks > self.prepared:  # task numbers that never ran
+                    self._renew(range(self.prepared, manifest.tasks), batch_id - 1)
+                    self.ledger.write(f"prepared/{manifest.tasks}", json.dumps({"span": self.places.span}))
+                    self.prepared = manifest.tasks
+                self.ledger.write(f"batches/{batch_id}", json.dumps(asdict(manifest)))
             rows = self._run(frame, manifest)
             self.ledger.forget_before(batch_id)
             return rows
@@ -103,7 +108,13 @@ class ExactlyOnce:
         found = self._marks(self.ledger)
         if not found:
             self.places = self._new_places()
-            self._refuse_orphan()
+            is_orphan = self.ledger.committed() is not None and self.options.marks_missing != "renew"
+            if is_orphan and read_marks(self.options.settings, self.places, [0])[0] is not None:
+                # The checkpoint has no folder of the sink: the marks could belong to another query.
+                raise MarkError(
+                    f"query {self.query}: marks exist, but checkpoint {self.checkpoint} does not know of them. Restore"
+                    f" its folder {self.folder}, or use a new checkpoint; option marksMissing=renew skips this check."
+                )
         self.prepared = len(found)
         self._renew([task for task, mark in found.items() if mark is None], batch_id - 1)
         self.refresh()
@@ -165,16 +176,6 @@ class ExactlyOnce:
             )
         return found
 
-    def _refuse_orphan(self) -> None:
-        """Reject a checkpoint without the sink's folder: its marks could belong to another query."""
-        if self.ledger.committed() is None or self.options.marks_missing == "renew":
-            return
-        if read_marks(self.options.settings, self.places, [0])[0] is not None:
-            raise MarkError(
-                f"query {self.query}: marks exist, but checkpoint {self.checkpoint} does not know of them. Restore its"
-                f" folder {self.folder}, or use a new checkpoint; option marksMissing=renew skips this check."
-            )
-
     def _planned(self, frame: DataFrame, batch_id: int) -> Manifest:
         """Return the manifest of a new micro-batch; stage its rows if another run may distribute them differently."""
         try:
@@ -208,13 +209,6 @@ class ExactlyOnce:
             )
         self.ledger.remove(f"batches/{manifest.batch_id}")
         return None
-
-    def _prepare(self, manifest: Manifest) -> None:
-        """Write marks for task numbers that never ran."""
-        if manifest.tasks > self.prepared:
-            self._renew(range(self.prepared, manifest.tasks), manifest.batch_id - 1)
-            self.ledger.write_prepared(manifest.tasks, self.places.span)
-            self.prepared = manifest.tasks
 
     def _renew(self, tasks: Iterable[int], batch_id: int) -> None:
         """Write marks: these tasks have written everything up to a micro-batch."""
@@ -254,7 +248,7 @@ class ExactlyOnce:
             frame = self._staged(frame, manifest.staged)
         task = whole_input(partial(run_task, work))
         outcomes = written_columns(frame, self.options).mapInArrow(task, OUTCOME).collect()
-        rows = sum(outcome.rows for outcome in outcomes)
+        rows: int = sum(outcome.rows for outcome in outcomes)
         skipped = sum(outcome.outcome == "skipped" for outcome in outcomes)
         text = "query %s: micro-batch %d written: %d rows, %d tasks, %d of them written before"
         logger.info(text, self.query, manifest.batch_id, rows, len(outcomes), skipped)

@@ -10,7 +10,7 @@ Each file is written under another name, then renamed, and never changed. The fi
 
 import json
 import uuid
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -93,18 +93,10 @@ class Ledger(Folder):
         text = self.read(f"prepared/{tasks}")
         return (0, 0) if text is None else (tasks, int(json.loads(text)["span"]))
 
-    def write_prepared(self, tasks: int, span: int) -> None:
-        """Record that the first `tasks` tasks have marks."""
-        self.write(f"prepared/{tasks}", json.dumps({"span": span}))
-
     def manifest(self, batch_id: int) -> Manifest | None:
         """Return the manifest of a micro-batch; None: none of its tasks has run."""
         text = self.read(f"batches/{batch_id}")
         return None if text is None else Manifest(**json.loads(text))
-
-    def write_manifest(self, manifest: Manifest) -> None:
-        """Write the manifest of a micro-batch. Its tasks may run afterwards."""
-        self.write(f"batches/{manifest.batch_id}", json.dumps(asdict(manifest)))
 
     def committed(self) -> int | None:
         """Return the last micro-batch that Spark has committed."""

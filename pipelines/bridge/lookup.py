@@ -15,7 +15,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented,
 
 from kvorum.pipelines.bridge import client
 from kvorum.pipelines.bridge.client import OptionError
-from kvorum.pipelines.bridge.offsets import EARLIEST, LATEST, Offsets, OffsetsLost, TopicPartition, named
+from kvorum.pipelines.bridge.offsets import EARLIEST, LATEST, Offsets, TopicPartition, named
 from kvorum.pipelines.bridge.options import Position, ReadOptions, Topics
 from kvorum.pipelines.faults import meant
 
@@ -118,38 +118,29 @@ class Lookup:
         Raises: OptionError if it does not name exactly the partitions that are read, or a timestamp has no record.
         """
         committed = options.is_read_committed
-        if position.everywhere is not None:
-            return self.everywhere(partitions, position.everywhere, is_read_committed=committed)
-        if position.offsets is not None:
-            same_partitions(position.option, position.offsets, partitions)
-            found = dict(position.offsets)
-            for word in (EARLIEST, LATEST):
-                open_ones = [where for where, offset in position.offsets.items() if offset == word]
-                found |= self.everywhere(open_ones, word, is_read_committed=committed)
-            return found
-        times = position.timestamps_ms
-        assert times is not None, "a position has one of three forms"
-        if isinstance(times, int):
-            times = dict.fromkeys(partitions, times)
-        same_partitions(position.option, times, partitions)
-        specs = {where: OffsetSpec.for_timestamp(time_ms) for where, time_ms in times.items()}
-        found = self.list_offsets(specs, is_read_committed=committed)
-        none_later = [where for where in sorted(found) if found[where] < 0]
-        if none_later and not position.latest_if_none_later:
+        value = position.value if isinstance(position.value, dict) else dict.fromkeys(partitions, position.value)
+        missing, unknown = set(partitions) - set(value), set(value) - set(partitions)
+        if missing or unknown:
+            text = [f"missing: {named(sorted(missing))}"] if missing else []
+            text += [f"not read: {named(sorted(unknown))}"] if unknown else []
             raise OptionError(
-                f"option {position.option}: no record at or after the time in {named(none_later)}"
-                " (startingOffsetsByTimestampStrategy=latest starts at the end instead)"
+                f"option {position.option} must contain exactly the partitions that are read; {'; '.join(text)}"
             )
-        return found | self.everywhere(none_later, LATEST, is_read_committed=committed)
-
-
-def same_partitions(option: str, given: Offsets, partitions: list[TopicPartition]) -> None:
-    """Raise OptionError unless an option names exactly the partitions that are read."""
-    missing, unknown = set(partitions) - set(given), set(given) - set(partitions)
-    if missing or unknown:
-        text = [f"missing: {named(sorted(missing))}"] if missing else []
-        text += [f"not read: {named(sorted(unknown))}"] if unknown else []
-        raise OptionError(f"option {option} must contain exactly the partitions that are read; {'; '.join(text)}")
+        if position.is_time:
+            specs = {where: OffsetSpec.for_timestamp(time_ms) for where, time_ms in value.items()}
+            found = self.list_offsets(specs, is_read_committed=committed)
+            none_later = [where for where in sorted(found) if found[where] < 0]
+            if none_later and not position.latest_if_none_later:
+                raise OptionError(
+                    f"option {position.option}: no record at or after the time in {named(none_later)}"
+                    " (startingOffsetsByTimestampStrategy=latest starts at the end instead)"
+                )
+            return found | self.everywhere(none_later, LATEST, is_read_committed=committed)
+        found = dict(value)
+        for offset in (EARLIEST, LATEST):
+            open_ones = [where for where in value if value[where] == offset]
+            found |= self.everywhere(open_ones, offset, is_read_committed=committed)
+        return found
 
 
 def retried(call: Callable[[], Result], *, seconds: float = RETRY_SECONDS, unknown_seconds: float = 0.0) -> Result:
@@ -168,11 +159,3 @@ def retried(call: Callable[[], Result], *, seconds: float = RETRY_SECONDS, unkno
             if past >= limit:
                 raise
         time.sleep(RETRY_PAUSE_SECONDS)
-
-
-def report_loss(what: str, *, is_error: bool, log: Callable[[str], None]) -> None:
-    """Raise OffsetsLost or log, as failOnDataLoss says."""
-    message = f"some records may have been lost: {what}"
-    if is_error:
-        raise OffsetsLost(f"{message}. To continue, set option failOnDataLoss to false.")
-    log(message)

@@ -88,11 +88,6 @@ def to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, Any]:
     return result
 
 
-def begun_at(end: Mapping[str, Any]) -> Offsets | None:
-    """Return the start of the query if this is the end of its first micro-batch."""
-    return from_json(end[BEGUN_AT]) if BEGUN_AT in end else None
-
-
 def ranges(start: Offsets, end: Offsets) -> list[OffsetRange]:
     """Return the ranges in between. A partition that is new at the end is read from offset 0."""
     found = (OffsetRange(topic=w[0], partition=w[1], start=start.get(w, 0), end=end[w]) for w in sorted(end))

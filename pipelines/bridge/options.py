@@ -27,6 +27,8 @@ OF_SPARK = ("path", "checkpointLocation", "queryName", "useDeprecatedOffsetFetch
 POLL_TIMEOUT_MS = 120_000  # as Spark's connector: how long a reader waits for a record that must come
 MAX_TRIGGER_DELAY_MS = 15 * 60_000
 GROUP_PREFIX = "spark-kvorum-source"
+NOT_A_START = {LATEST: "is not valid as the start of a batch, which would be empty"}
+NOT_AN_END = {EARLIEST: "is not valid as an end: no record would be read"}
 DURATION = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)?")
 DURATION_MS = {None: 1, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -42,12 +44,11 @@ class Topics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """Start or end of reading. Exactly one of the three is not None."""
+    """Start or end of reading: an offset or a timestamp, of all partitions or of each."""
 
     option: str
-    everywhere: int | None = None  # EARLIEST or LATEST
-    offsets: Offsets | None = None
-    timestamps_ms: Offsets | int | None = None
+    value: int | Offsets  # offsets may be EARLIEST or LATEST; timestamps are in ms
+    is_time: bool = False
     latest_if_none_later: bool = False  # for a timestamp after the last record; otherwise that is an error
 
 
@@ -140,11 +141,13 @@ def reading(options: Mapping[str, str], *, is_streaming: bool) -> ReadOptions:
     if isolation not in ("read_committed", "read_uncommitted"):
         raise OptionError(f"option kafka.isolation.level: read_committed or read_uncommitted, not {isolation!r}")
     given.count("fetchOffset.numRetries")
+    strategy = given.word("startingOffsetsByTimestampStrategy", "error", ("error", "latest"))
+    default, not_a_start = ("latest", {}) if is_streaming else ("earliest", NOT_A_START)
     return ReadOptions(
         settings=settings,
         topics=_topics(given),
-        start=_starting(given, is_streaming=is_streaming),
-        end=_ending(given),
+        start=_position(given, "starting", default, not_a_start, latest_if_none_later=strategy == "latest"),
+        end=_position(given, "ending", "latest", NOT_AN_END, latest_if_none_later=True),
         fail_on_data_loss=given.flag("failOnDataLoss", True),
         include_headers=given.flag("includeHeaders", False),
         min_partitions=given.count("minPartitions"),
@@ -183,45 +186,32 @@ def _topics(given: _Given) -> Topics:
             return Topics(pattern=text)
 
 
-def _starting(given: _Given, *, is_streaming: bool) -> Position:
-    """Return the start: a timestamp takes precedence over offsets, as in Spark's source."""
-    strategy = given.word("startingOffsetsByTimestampStrategy", "error", ("error", "latest"))
-    rejected = {} if is_streaming else {LATEST: "is not valid as the start of a batch, which would be empty"}
-    found = _by_timestamp(given, "starting", latest_if_none_later=strategy == "latest")
-    return found or _by_offset(given, "startingOffsets", "latest" if is_streaming else "earliest", rejected)
+def _position(
+    given: _Given, side: str, default: str, rejected: Mapping[int, str], *, latest_if_none_later: bool
+) -> Position:
+    """Return the start or the end.
 
-
-def _ending(given: _Given) -> Position:
-    rejected = {EARLIEST: "is not valid as an end: no record would be read"}
-    found = _by_timestamp(given, "ending", latest_if_none_later=True)
-    return found or _by_offset(given, "endingOffsets", "latest", rejected)
-
-
-def _by_offset(given: _Given, name: str, default: str, rejected: Mapping[int, str]) -> Position:
-    """Return a position by offset: earliest, latest, or an offset for each partition."""
-    text = given.text(name) or default
-    words = {EARLIEST: "earliest", LATEST: "latest"}
-    everywhere = next((offset for offset, word in words.items() if word == text.lower()), None)
-    parsed = offsets.parse(name, text, lowest=EARLIEST) if everywhere is None else None
-    for offset, reason in rejected.items():
-        if offset == everywhere or (parsed is not None and offset in parsed.values()):
-            shown = words[offset] if offset == everywhere else f"{offset} ({words[offset]})"
-            raise OptionError(f"option {name}: {shown} {reason}")
-    return Position(option=name, everywhere=everywhere, offsets=parsed)
-
-
-def _by_timestamp(given: _Given, side: str, *, latest_if_none_later: bool) -> Position | None:
-    """Return a position by time, or None: one timestamp for all partitions takes precedence over one for each."""
-    name, each = f"{side}Timestamp", f"{side}OffsetsByTimestamp"
-    text, each_text = given.text(name), given.text(each)
-    if text is not None:
-        if not text.isdecimal():
-            raise OptionError(f"option {name}: expected milliseconds since 1970, found {text!r}")
-        return Position(option=name, timestamps_ms=int(text), latest_if_none_later=latest_if_none_later)
-    if each_text is None:
-        return None
-    times = offsets.parse(each, each_text, lowest=0)
-    return Position(option=each, timestamps_ms=times, latest_if_none_later=latest_if_none_later)
+    As in Spark's source a timestamp takes precedence over offsets, and one for all partitions over one for each.
+    """
+    for option in (f"{side}Timestamp", f"{side}OffsetsByTimestamp"):
+        text = given.text(option)
+        if text is not None:
+            if option.endswith("ByTimestamp"):
+                times: int | Offsets = offsets.parse(option, text, lowest=0)
+            elif text.isdecimal():
+                times = int(text)
+            else:
+                raise OptionError(f"option {option}: expected milliseconds since 1970, found {text!r}")
+            return Position(option=option, value=times, is_time=True, latest_if_none_later=latest_if_none_later)
+    option = f"{side}Offsets"
+    text = given.text(option) or default
+    words = {"earliest": EARLIEST, "latest": LATEST}
+    value = words[text.lower()] if text.lower() in words else offsets.parse(option, text, lowest=EARLIEST)
+    for word, offset in words.items():
+        if offset in rejected and offset in ([value] if isinstance(value, int) else value.values()):
+            shown = word if isinstance(value, int) else f"{offset} ({word})"
+            raise OptionError(f"option {option}: {shown} {rejected[offset]}")
+    return Position(option=option, value=value)
 
 
 def writing(options: Mapping[str, str]) -> WriteOptions:

@@ -4,20 +4,23 @@ Exactly once is atomic per task, not per micro-batch: a reader at read_committed
 those of another, but each row once (docs/decisions/0013).
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from kvorum.pipelines.bridge import options, producer
+from kvorum.pipelines.bridge import client, options
 from kvorum.pipelines.bridge.client import OptionError
 from kvorum.pipelines.bridge.columns import check_written
 from kvorum.pipelines.bridge.exactly_once import ExactlyOnce, written_columns
 from kvorum.pipelines.bridge.ledger import FOLDER
 from kvorum.pipelines.bridge.options import WriteOptions
+from kvorum.pipelines.bridge.transaction import Writer
 from kvorum.pipelines.plugins import Delivery
+
+KEPT_PRODUCERS = 4
 
 rows_written: Counter[str] = Counter()
 """Rows that each query of this process has written for good: Spark does not count what foreachBatch writes."""
@@ -60,7 +63,7 @@ def batch_writer(
     """
     write_options = options.writing(sink_options)
     check_written(frame.schema, write_options.topic)
-    producer.check(write_options)
+    Writer(client.for_producer(write_options.settings))  # checks the settings
     sink = None
     if delivery == "exactly_once":
         sink = ExactlyOnce(write_options, query=query, checkpoint=checkpoint, folder=folder)
@@ -97,7 +100,26 @@ def _write(frame: DataFrame, write_options: WriteOptions) -> int:
     """Write a frame at least once, one task per partition; return the number of rows."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        count = producer.write(write_options, batches)
-        yield pa.RecordBatch.from_arrays([pa.array([count], pa.int64())], names=["rows"])
+        yield pa.RecordBatch.from_arrays([pa.array([write_rows(write_options, batches)], pa.int64())], names=["rows"])
 
     return sum(row.rows for row in written_columns(frame, write_options).mapInArrow(task, "rows LONG").collect())
+
+
+_idle: OrderedDict[tuple[tuple[str, str], ...], Writer] = OrderedDict()
+"""This process's producers by their settings; their queues are empty. A worker runs one task at a time."""
+
+
+def write_rows(options: WriteOptions, batches: Iterable[pa.RecordBatch]) -> int:
+    """Write a task's rows; return their number when all are acknowledged. Raises DeliveryFailed.
+
+    A worker process keeps its producer for the next task.
+    """
+    settings = client.for_producer(options.settings)
+    key = tuple(sorted(settings.items()))
+    writer = _idle.pop(key, None) or Writer(settings)
+    count = writer.produce(batches, options.topic)
+    writer.flush()
+    _idle[key] = writer
+    while len(_idle) > KEPT_PRODUCERS:
+        _idle.popitem(last=False)
+    return count

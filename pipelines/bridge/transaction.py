@@ -19,6 +19,7 @@ import functools
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -26,14 +27,17 @@ from typing import Any, TypeVar
 
 import confluent_kafka
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 from pyspark import TaskContext
 
 from kvorum.pipelines.bridge import client, marks
+from kvorum.pipelines.bridge.columns import outgoing
 from kvorum.pipelines.bridge.lookup import retried
 from kvorum.pipelines.bridge.marks import Mark, Places
-from kvorum.pipelines.bridge.producer import DeliveryFailed, Writer
 
+FLUSH_SECONDS = 330.0  # librdkafka reports a record as failed after delivery.timeout.ms (300 s)
+QUEUE_SECONDS = 330.0  # the same for a full queue
+QUEUE_POLL_SECONDS = 0.05
 PATIENCE_SECONDS = 120.0  # a coordinator is elected and loaded in seconds, on a slow machine in tens
 STEP_SECONDS = 20.0  # one call's share of that
 MEMBERS_MAX = 64
@@ -51,6 +55,70 @@ OUTCOME = "task INT, rows LONG, outcome STRING"
 logger = logging.getLogger("kvorum.pipelines.bridge")
 
 Result = TypeVar("Result")
+
+
+class DeliveryFailed(RuntimeError):
+    """Records were not acknowledged. The message has the first error."""
+
+
+class Writer:
+    """A producer, and the number of its failures by partition and error."""
+
+    def __init__(self, settings: client.Settings) -> None:
+        """Create the producer, which connects in the background. Raises OptionError for invalid settings."""
+        failures = self.failures = Counter[str]()
+
+        def on_delivery(error: KafkaError | None, message: Message) -> None:  # no cycle with the producer
+            if error is not None:
+                failures[f"to {message.topic()}-{message.partition()}: {error}"] += 1
+
+        try:
+            self.producer = Producer({**settings, "delivery.report.only.error": True, "on_delivery": on_delivery})
+        except KafkaException as error:
+            raise client.refused(error) from None
+
+    def produce(self, batches: Iterable[pa.RecordBatch], topic: str | None) -> int:
+        """Queue rows and return their number; wait while the queue is full.
+
+        Raises: DeliveryFailed after a failure, or if the queue stays full.
+        """
+        produce, count = self.producer.produce, 0
+        for batch in batches:
+            rows, is_plain = outgoing(batch, topic)
+            for name, value, key, partition, timestamp_ms, headers in rows:
+                # Keyword arguments would halve the speed.
+                more = {} if is_plain else {"timestamp": timestamp_ms, "headers": headers}
+                try:
+                    produce(name, value, key, partition, **more)
+                except BufferError:
+                    self._wait_for_room()
+                    produce(name, value, key, partition, **more)
+            self.producer.poll(0)
+            self._raise_failure()
+            count += batch.num_rows
+        return count
+
+    def _wait_for_room(self) -> None:
+        deadline = time.monotonic() + QUEUE_SECONDS
+        full = len(self.producer)
+        while len(self.producer) >= full:
+            self.producer.poll(QUEUE_POLL_SECONDS)
+            self._raise_failure()
+            if time.monotonic() > deadline:
+                raise DeliveryFailed(f"{full} records are queued and none was acknowledged for {QUEUE_SECONDS:.0f} s")
+
+    def flush(self) -> None:
+        """Wait until all queued records are acknowledged. Raises DeliveryFailed if one was not."""
+        left = self.producer.flush(FLUSH_SECONDS)
+        self._raise_failure()
+        if left:
+            raise DeliveryFailed(f"{left} records were not acknowledged within {FLUSH_SECONDS:.0f} s")
+
+    def _raise_failure(self) -> None:
+        if self.failures:
+            count, first = self.failures.total(), next(iter(self.failures))
+            self.failures.clear()
+            raise DeliveryFailed(f"{count} records were not written; the first, {first}")
 
 
 class AttemptFenced(RuntimeError):

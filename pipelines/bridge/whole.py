@@ -1,12 +1,11 @@
 """Check that a task's input is complete: Arrow takes a closed connection between two batches for the end of the stream.
 
-When a step before this one fails, or its process or the executor ends, Spark closes the connection to the worker. The
-task is repeated, but the worker processes the rows it has received. A worker that records at the end of its input that
-the task is done would lose the rest, so such a task reads its input through `whole_input`.
+When a step before this one, its process or the executor ends, Spark closes the connection to the worker. The task is
+repeated, but the worker processes the rows it has received. A worker that records at the end of its input that the task
+is done would lose the rest, so such a task reads its input through `whole_input`.
 
 Spark writes END_OF_STREAM after the last batch; after an interrupted stream there is nothing. The worker reads those
-bytes when the task is done, so they are only peeked at, in `infile` of pyspark.worker.main (a private name, which
-tests/unit/pipelines/bridge/test_whole.py checks).
+bytes later, so they are only peeked at, in `infile` of pyspark.worker.main (a private name: test_whole.py checks it).
 """
 
 import sys

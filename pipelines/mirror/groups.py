@@ -21,6 +21,7 @@ from kvorum.pipelines.mirror.ledger import Ledger, checkpoint
 from kvorum.pipelines.mirror.logs import REQUEST_SECONDS, Logs
 from kvorum.pipelines.mirror.metrics import Figures
 from kvorum.pipelines.mirror.spec import MirrorSpec
+from kvorum.pipelines.mirror.topics import TopicSync
 from kvorum.pipelines.mirror.translation import Translator
 
 logger = logging.getLogger(__name__)
@@ -31,27 +32,28 @@ UNUSED: Final = (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD)
 class GroupSync:
     """Follows the groups of one mirror."""
 
-    def __init__(
-        self, spec: MirrorSpec, source: AdminClient, target: AdminClient, ledger: Ledger, figures: Figures
-    ) -> None:
+    def __init__(self, spec: MirrorSpec, topics: TopicSync, ledger: Ledger, figures: Figures) -> None:
         """Open the logs."""
         self._spec = spec
-        self._source = source
-        self._target = target
+        self._topics = topics
+        self._source, self._target = topics.source.admin, topics.target.admin
         self._ledger = ledger
         self._figures = figures
-        self._logs = Logs(spec)
-        self._translator = Translator(spec, ledger.map, self._logs)
+        self.logs = Logs(spec)
+        self._translator = Translator(spec, ledger.map, self.logs)
         self._pattern = re.compile(spec.group_pattern)
         self._written: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
         self._held: dict[tuple[str, TopicPartition], int] = {}
 
-    def follow(self, topics: Mapping[str, int]) -> None:
-        """Translate the offsets of all groups in these topics (partitions by the source's name); commit where allowed.
-
-        Checkpoints that have changed are written.
-        """
-        positions = {group: self._positions(group, topics) for group in self._groups()}
+    def follow(self) -> None:
+        """Translate the offsets of all groups in mirrored topics; write changed checkpoints; commit where allowed."""
+        topics = self._topics.partitions
+        positions: dict[str, Offsets] = {}
+        for group in self._groups():
+            committed = _committed(self._source, group)
+            positions[group] = {
+                each: at for each, at in committed.items() if each.partition < topics.get(each.topic, 0)
+            }
         translated, held = self._translate(positions)
         fresh = {
             (group, place): pair
@@ -67,15 +69,8 @@ class GroupSync:
         self._figures.groups = len({group for group, _ in self._written})
         self._figures.groups_held = held
         if self._spec.sync.commit:
-            states = self._states([group for group, places in translated.items() if places])
-            unused = [group for group, state in states.items() if state in UNUSED]
-            self._figures.groups_active = len(states) - len(unused)
-            for group in unused:
+            for group in self._unused([group for group, places in translated.items() if places]):
                 self._commit(group, translated[group])
-
-    def close(self) -> None:
-        """Close the logs."""
-        self._logs.close()
 
     def _translate(self, positions: Mapping[str, Offsets]) -> tuple[dict[str, Offsets], int]:
         """Return each group's offsets on the target, and the number of groups that stop before an unread record.
@@ -93,7 +88,7 @@ class GroupSync:
         }
         if not self._spec.marks_records:
             return translated, 0
-        self._logs.read_opposite()
+        self.logs.read_opposite()
         return translated, sum(self._limit(group, positions[group], places) for group, places in translated.items())
 
     def _limit(self, group: str, positions: Offsets, translated: Offsets) -> bool:
@@ -124,26 +119,23 @@ class GroupSync:
             logger.warning("groups of %s not available: %s", self._spec.source.alias, error)
         return sorted(group.group_id for group in listed.valid if self._pattern.fullmatch(group.group_id))
 
-    def _positions(self, group: str, topics: Mapping[str, int]) -> Offsets:
-        """Return a group's offsets on the source in mirrored partitions."""
-        committed = _committed(self._source, group)
-        return {place: offset for place, offset in committed.items() if place.partition < topics.get(place.topic, 0)}
-
-    def _states(self, groups: Sequence[str]) -> dict[str, ConsumerGroupState]:
-        """Return the states of groups of the target; one that does not exist is dead."""
-        states: dict[str, ConsumerGroupState] = {}
-        if not groups:
-            return states
-        described = self._target.describe_consumer_groups(list(groups), request_timeout=REQUEST_SECONDS)
-        for group, future in described.items():
+    def _unused(self, groups: Sequence[str]) -> list[str]:
+        """Return the groups that have no member on the target, or do not exist there; the others are counted."""
+        unused, is_used = list[str](), 0
+        request = self._target.describe_consumer_groups
+        for group, future in request(list(groups), request_timeout=REQUEST_SECONDS).items() if groups else ():
             try:
-                states[group] = future.result(REQUEST_SECONDS * 2).state
+                if future.result(REQUEST_SECONDS * 2).state in UNUSED:
+                    unused.append(group)
+                else:
+                    is_used += 1
             except KafkaException as error:
                 if client.error_of(error).code() == KafkaError.GROUP_ID_NOT_FOUND:
-                    states[group] = ConsumerGroupState.DEAD
+                    unused.append(group)
                 else:
                     logger.warning("group %s of %s not available: %s", group, self._spec.target.alias, error)
-        return states
+        self._figures.groups_active = is_used
+        return unused
 
     def _commit(self, group: str, wanted: Offsets) -> None:
         """Commit offsets that are ahead of the target group's."""
@@ -153,14 +145,12 @@ class GroupSync:
         if not ahead:
             return
         parts = [confluent_kafka.TopicPartition(*place, offset) for place, offset in ahead.items()]
-        request = ConsumerGroupTopicPartitions(group, parts)
 
         def commit() -> None:
-            (future,) = self._target.alter_consumer_group_offsets([request]).values()
-            outcome = future.result(REQUEST_SECONDS * 2)
-            failed = [part for part in outcome.topic_partitions if part.error is not None]
-            if failed:
-                raise KafkaException(failed[0].error)
+            (future,) = self._target.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, parts)]).values()
+            for part in future.result(REQUEST_SECONDS * 2).topic_partitions:
+                if part.error is not None:
+                    raise KafkaException(part.error)
 
         alias, offsets = self._spec.target.alias, {f"{t}-{p}": offset for (t, p), offset in ahead.items()}
         try:
@@ -172,15 +162,10 @@ class GroupSync:
 
 def _committed(admin: AdminClient, group: str) -> Offsets:
     """Return a group's committed offsets, none for a group that does not exist."""
-
-    def committed() -> ConsumerGroupTopicPartitions:
-        request = [ConsumerGroupTopicPartitions(group)]
-        found: ConsumerGroupTopicPartitions
-        found = admin.list_consumer_group_offsets(request, request_timeout=REQUEST_SECONDS)[group].result()
-        return found
-
+    request = [ConsumerGroupTopicPartitions(group)]
+    call = admin.list_consumer_group_offsets
     try:
-        found = retried(committed)
+        found = retried(lambda: call(request, request_timeout=REQUEST_SECONDS)[group].result())
     except KafkaException as error:
         if client.error_of(error).code() == KafkaError.GROUP_ID_NOT_FOUND:
             return {}

@@ -16,8 +16,8 @@ from kvorum.pipelines.bridge import client
 from kvorum.pipelines.bridge.lookup import retried
 from kvorum.pipelines.bridge.offsets import TopicPartition
 from kvorum.pipelines.mirror.logs import REQUEST_SECONDS, read_topic
-from kvorum.pipelines.mirror.offset_map import OffsetMap, apply
 from kvorum.pipelines.mirror.spec import MirrorSpec
+from kvorum.pipelines.mirror.translation import OffsetMap, apply
 
 
 class Superseded(Exception):
@@ -91,10 +91,6 @@ class Ledger:
             if cause.txn_requires_abort():
                 self._producer.abort_transaction(REQUEST_SECONDS)
             raise
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._producer.flush(1.0)
 
 
 def checkpoint(topic: str, group: str, there: TopicPartition, source_offset: int, target_offset: int) -> Control:

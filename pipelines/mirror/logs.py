@@ -11,8 +11,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from kvorum.pipelines.bridge import client
 from kvorum.pipelines.bridge.lookup import Lookup, retried
 from kvorum.pipelines.bridge.offsets import TopicPartition
-from kvorum.pipelines.mirror.offset_map import OffsetMap, Record, apply
 from kvorum.pipelines.mirror.spec import PROVENANCE, MirrorSpec
+from kvorum.pipelines.mirror.translation import OffsetMap, Record, apply
 
 logger = logging.getLogger(__name__)
 

@@ -61,6 +61,7 @@ class Mirror:
     """A mirror that runs. States: made (older runs are fenced), started, closed."""
 
     _write_rows: Callable[[DataFrame, int], None]
+    _query: StreamingQuery | None = None
 
     def __init__(self, spec: MirrorSpec, spark: SparkSession) -> None:
         """Create the control topics, fence older runs, read the map."""
@@ -72,19 +73,13 @@ class Mirror:
         )
         create_control_topics(self._target.admin, spec)
         self._ledger = Ledger(spec)
-        self._topics = TopicSync(spec, self._source, self._target)
-        self._groups = None
-        if spec.sync.groups:
-            self._groups = GroupSync(spec, self._source.admin, self._target.admin, self._ledger, self.figures)
+        self._topics = TopicSync(spec, self._source, self._target, self.figures)
+        self._groups = GroupSync(spec, self._topics, self._ledger, self.figures) if spec.sync.groups else None
         self._offsets = Folder(spark, spec.checkpoint, "offsets")
         self._listener = listen(spec.metrics, lambda: text(spec, self.figures)) if spec.metrics else None
-        self._query: StreamingQuery | None = None
 
-    def start(self) -> None:
-        """Start the query.
-
-        Raises: MarkError if the sink's marks are not those of this checkpoint.
-        """
+    def start(self) -> StreamingQuery:
+        """Start the query and return it. Raises: MarkError if the sink's marks are not those of this checkpoint."""
         spec = self._spec
         register(self._spark)
         self._topics.ensure()
@@ -114,6 +109,7 @@ class Mirror:
         self._query = writer.start()
         aliases, topics = (spec.source.alias, spec.target.alias), list(spec.topics)
         logger.info("mirror %s: %s -> %s, topics %s, %s", spec.name, *aliases, topics, spec.delivery)
+        return self._query
 
     def _write(self, frame: DataFrame, batch_id: int) -> None:
         """Mirror one micro-batch."""
@@ -162,33 +158,19 @@ class Mirror:
         before = self._offsets.read(str(batch_id - 1)) if batch_id else None
         return starts if before is None else read_offsets(before)[1], ends
 
-    def is_done(self) -> bool:
-        """Return whether the query has ended by itself. Raises what it failed with."""
-        assert self._query is not None, "a mirror is started first"
-        if self._query.isActive:
-            return False
-        error = self._query.exception()
-        if error is not None:
-            raise error
-        return True
-
     def follow(self) -> None:
         """Follow topics, configs, groups once, and count the lag. What fails is logged and tried the next time."""
-        for what, step in (
-            ("topics", self._topics.ensure),
-            ("configs", self._follow_configs),
-            ("lag", self._measure),
-            ("groups", self._follow_groups),
-            ("heartbeats", self._beat),
-        ):
+        steps = {"topics": self._topics.ensure, "configs": self._topics.follow_configs, "lag": self._measure}
+        if self._groups is not None:
+            steps["groups"] = self._groups.follow
+        if self._spec.sync.heartbeats:
+            steps["heartbeats"] = self._beat
+        for what, step in steps.items():
             try:
                 step()
             except (KafkaException, TimeoutError) as error:
                 self.figures.errors += 1
                 logger.warning("mirror %s: %s not synchronised: %s", self._spec.name, what, error)
-
-    def _follow_configs(self) -> None:
-        self.figures.configs_changed += self._topics.follow_configs()
 
     def _measure(self) -> None:
         counts = self._topics.partitions.items()
@@ -197,14 +179,9 @@ class Mirror:
         known = {place: mark.source for place in self._ledger.map.places() if (mark := self._ledger.map.last(place))}
         self.figures.mirrored = {**known, **self.figures.mirrored}
 
-    def _follow_groups(self) -> None:
-        if self._groups is not None:
-            self._groups.follow(self._topics.partitions)
-
     def _beat(self) -> None:
-        if self._spec.sync.heartbeats:
-            aliases = self._spec.source.alias, self._spec.target.alias
-            self._ledger.write([heartbeat(HEARTBEATS, *aliases, int(time.time() * 1000))])
+        aliases = self._spec.source.alias, self._spec.target.alias
+        self._ledger.write([heartbeat(HEARTBEATS, *aliases, int(time.time() * 1000))])
 
     def close(self) -> None:
         """Stop the query and release all resources."""
@@ -216,8 +193,7 @@ class Mirror:
                 self._listener.shutdown()
                 self._listener.server_close()
             if self._groups is not None:
-                self._groups.close()
-            self._ledger.close()
+                self._groups.logs.close()
 
 
 def read_offsets(content: str) -> tuple[Offsets, Offsets]:
@@ -230,7 +206,7 @@ def read_offsets(content: str) -> tuple[Offsets, Offsets]:
         if lines[0] != OFFSETS_VERSION:
             raise ValueError(f"version {lines[0]}")
         read = json.loads(lines[2])
-        return offsets.begun_at(read) or {}, offsets.from_json(read)
+        return offsets.from_json(read.get(offsets.BEGUN_AT, {})), offsets.from_json(read)
     except (IndexError, ValueError, TypeError, AttributeError) as error:
         raise BadCheckpoint(f"offsets of a micro-batch cannot be decoded ({error}): {content[:200]!r}") from error
 
@@ -267,10 +243,12 @@ def _run_once(spec: MirrorSpec, spark: SparkSession, stop: threading.Event) -> F
     """Run a mirror as `run`, until anything fails."""
     mirror = Mirror(spec, spark)
     try:
-        mirror.start()
-        following = 0.0
+        query, following = mirror.start(), 0.0
         while not stop.is_set():
-            if mirror.is_done():
+            if not query.isActive:
+                error = query.exception()
+                if error is not None:
+                    raise error
                 mirror.follow()  # groups, once all is there
                 break
             if time.monotonic() >= following:

@@ -26,6 +26,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented,
 from kvorum.pipelines.bridge import client
 from kvorum.pipelines.bridge.lookup import Lookup
 from kvorum.pipelines.mirror.logs import REQUEST_SECONDS
+from kvorum.pipelines.mirror.metrics import Figures
 from kvorum.pipelines.mirror.spec import HEARTBEATS, MirrorSpec, any_of
 
 logger = logging.getLogger(__name__)
@@ -52,11 +53,12 @@ def plan_configs(source: Configs, target: Configs, excluded: re.Pattern[str]) ->
 class TopicSync:
     """Follows the topics of one mirror."""
 
-    def __init__(self, spec: MirrorSpec, source: Lookup, target: Lookup) -> None:
-        """Ask nothing yet."""
+    def __init__(self, spec: MirrorSpec, source: Lookup, target: Lookup, figures: Figures) -> None:
+        """Request nothing yet."""
         self._spec = spec
-        self._source = source
-        self._target = target
+        self._figures = figures
+        self.source = source
+        self.target = target
         self._pattern = re.compile(spec.topic_pattern)
         self._excluded = re.compile(any_of(spec.sync.configs_exclude))
         self._lock = threading.Lock()
@@ -69,54 +71,50 @@ class TopicSync:
         Called by the batches and by the mirror's loop; one at a time.
         """
         with self._lock:
-            seen = _partitions(self._source)
+            seen = _partitions(self.source)
             mirrored = {topic: count for topic, count in seen.items() if self._pattern.fullmatch(topic)}
             if mirrored.items() <= self.partitions.items():
                 return
             names = {f"{self._spec.prefix}{topic}": topic for topic in mirrored}
             wanted = {name: mirrored[topic] for name, topic in names.items()}
-            create, extend = plan_partitions(wanted, _partitions(self._target))
+            create, extend = plan_partitions(wanted, _partitions(self.target))
             self._create(create, names)
             for name, count in extend.items():
-                self._target.admin.create_partitions([NewPartitions(name, count)])[name].result(REQUEST_SECONDS)
+                self.target.admin.create_partitions([NewPartitions(name, count)])[name].result(REQUEST_SECONDS)
                 logger.info("topic %s extended to %d partitions, as on %s", name, count, self._spec.source.alias)
             self.partitions = mirrored
 
     def _create(self, topics: Mapping[str, int], names: Mapping[str, str]) -> None:
         """Create topics with the configs that they have on the source; `names` are the source's."""
         follows = self._spec.sync.configs and bool(topics)
-        configs = self.configs_of(self._source.admin, [names[topic] for topic in topics]) if follows else {}
+        configs = self.configs_of(self.source.admin, [names[topic] for topic in topics]) if follows else {}
         factor = self._spec.replication_factor or -1
-        made = []
-        for topic, count in topics.items():
-            config, _ = plan_configs(configs.get(names[topic], {}), {}, self._excluded)
-            made.append(NewTopic(topic, count, factor, config=config))
-        create_topics(self._target.admin, made)
+        wanted = {topic: plan_configs(configs.get(names[topic], {}), {}, self._excluded)[0] for topic in topics}
+        made = [NewTopic(topic, count, factor, config=wanted[topic]) for topic, count in topics.items()]
+        create_topics(self.target.admin, made)
         for topic, count in topics.items():
             logger.info("topic %s created with %d partitions", topic, count)
 
-    def follow_configs(self) -> int:
-        """Give the target's topics the configs of the source's; returns how many topics were changed."""
+    def follow_configs(self) -> None:
+        """Give the target's topics the configs of the source's."""
         if not self._spec.sync.configs or not self.partitions:
-            return 0
+            return
         names = {topic: f"{self._spec.prefix}{topic}" for topic in sorted(self.partitions)}
-        source = self.configs_of(self._source.admin, [*names])
-        target = self.configs_of(self._target.admin, [*names.values()])
-        changed = 0
+        source = self.configs_of(self.source.admin, [*names])
+        target = self.configs_of(self.target.admin, [*names.values()])
         for topic, name in names.items():
             if topic in source and name in target:  # else deleted meanwhile
                 given, unset = plan_configs(source[topic], target[name], self._excluded)
                 if given or unset:
                     self._alter(name, given, unset)
-                    changed += 1
-        return changed
+                    self._figures.configs_changed += 1
 
     def _alter(self, topic: str, given: Configs, unset: Sequence[str]) -> None:
         entries = [ConfigEntry(*each, incremental_operation=AlterConfigOpType.SET) for each in given.items()]
         entries += [ConfigEntry(key, None, incremental_operation=AlterConfigOpType.DELETE) for key in unset]
         resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
         try:
-            self._target.admin.incremental_alter_configs([resource])[resource].result(REQUEST_SECONDS)
+            self.target.admin.incremental_alter_configs([resource])[resource].result(REQUEST_SECONDS)
             logger.info("configs of %s changed: set %s, deleted %s", topic, given, list(unset))
         except KafkaException as error:
             logger.warning("configs of the source not applied to topic %s: %s", topic, error)

@@ -2,20 +2,29 @@
 
 A translated offset never passes a record that its group has not read. Three steps, each of which may stop it earlier:
 
-    the offset map                  exact where batches end (offset_map)
+    the offset map                  exact where batches end (OffsetMap)
     between two marks               both logs are read from the lower mark on, record by record (refine)
     records from elsewhere          a group stops at the first record of the target that it has not read (UnreadRecords)
+
+A mark (source, target) of a partition: all mirrored records below `source` are below `target`, all others will be at or
+beyond it, as it is taken between two batches. A group at `source` continues at `target` and neither misses nor
+repeats a record. From an offset between two marks the lower one is safe: it repeats some and misses none.
+
+Marks are records of the compacted map topic. A partition keeps a few hundred at most: the first, the newest SLOTS, and
+ever sparser older ones. Mark number n has level z, z being how often 2 divides n; each level keeps its newest SLOTS.
 """
 
+import json
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from confluent_kafka import KafkaException
 
 from kvorum.pipelines.bridge.offsets import TopicPartition
-from kvorum.pipelines.mirror.offset_map import Mark, OffsetMap, Record
 from kvorum.pipelines.mirror.spec import MirrorSpec
 
 if TYPE_CHECKING:
@@ -23,11 +32,152 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+SLOTS: Final = 16
+"""Marks a level keeps: a group within 16 batches of the mirror stands near an exact mark."""
+
+LEVELS: Final = 24
+"""Levels: 2**24 batches, then the sparsest level covers the rest."""
+
+FORMAT: Final = 1
+FIELDS: Final = ("number", "source", "target")
+
 REFINED_MAX: Final = 64
 """Offsets inside batches that are remembered for each partition."""
 
 RANGES_MAX: Final = 64
 """Ranges without foreign records that are remembered for each partition."""
+
+
+class Record(NamedTuple):
+    """Common values of two copies of a record."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+
+    def equals(self, other: "Record") -> bool:
+        """Return whether the other may be this one's copy."""
+        return self[1:] == other[1:]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """A pair of offsets on source and target. `number` counts a partition's marks, from 0."""
+
+    place: TopicPartition
+    number: int
+    source: int
+    target: int
+
+    def slot(self) -> str:
+        """Return the name of the slot that this mark takes from an older one."""
+        if self.number == 0:
+            return "first"
+        level = min((self.number & -self.number).bit_length() - 1, LEVELS - 1)
+        return f"{level}.{(self.number >> (level + 1)) % SLOTS}"
+
+    def key(self, mirror: str) -> bytes:
+        """Return the key of the mark's record."""
+        return _json([FORMAT, mirror, self.place.topic, self.place.partition, self.slot()])
+
+    def value(self) -> bytes:
+        """Return the value of the mark's record."""
+        return _json({name: getattr(self, name) for name in FIELDS})
+
+
+class OffsetMap:
+    """The marks of all partitions, as the map topic holds them.
+
+    One thread takes marks while others look: what they look at is replaced, never changed.
+    """
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._slots: dict[TopicPartition, dict[str, Mark]] = {}
+        self._sorted: dict[TopicPartition, tuple[dict[str, Mark], list[Mark]]] = {}
+
+    def take(self, mark: Mark) -> None:
+        """Take a mark, a new one or one out of the topic; in its slot the higher number stays."""
+        slots, slot = self._slots.get(mark.place, {}), mark.slot()
+        there = slots.get(slot)
+        if there is None or there.number <= mark.number:
+            self._slots[mark.place] = {**slots, slot: mark}
+
+    def drop(self, place: TopicPartition, slot: str) -> None:
+        """Remove the mark of a slot."""
+        self._slots[place] = {each: mark for each, mark in self._slots.get(place, {}).items() if each != slot}
+
+    def next_mark(self, place: TopicPartition, source: int, target: int) -> Mark | None:
+        """Return the mark to write, None where nothing new is said.
+
+        Offsets that were mirrored before the checkpoint was lost make no marks: their first copies count.
+        """
+        last = self.last(place)
+        if last is not None and (source <= last.source or target < last.target):
+            return None
+        return Mark(place=place, number=0 if last is None else last.number + 1, source=source, target=target)
+
+    def places(self) -> Iterator[TopicPartition]:
+        """Yield the partitions that have a mark."""
+        return iter([place for place, slots in tuple(self._slots.items()) if slots])
+
+    def last(self, place: TopicPartition) -> Mark | None:
+        """Return the newest mark."""
+        marks = self.marks(place)
+        return marks[-1] if marks else None
+
+    def marks(self, place: TopicPartition) -> list[Mark]:
+        """Return a partition's marks by offset."""
+        slots = self._slots.get(place, {})
+        known = self._sorted.get(place)
+        if known is None or known[0] is not slots:
+            known = slots, sorted(slots.values(), key=lambda mark: mark.source)
+            self._sorted[place] = known
+        return known[1]
+
+    def below_target(self, place: TopicPartition, target: int) -> tuple[Mark, Mark] | None:
+        """Return the first mark and the last one at or below a target offset; None if no mark is.
+
+        All mirrored records between the two source offsets are below the target offset.
+        """
+        marks = self.marks(place)
+        at = bisect_right(marks, target, key=lambda mark: mark.target) - 1
+        return (marks[0], marks[at]) if at >= 0 else None
+
+    def around(self, place: TopicPartition, offset: int) -> tuple[Mark, Mark | None]:
+        """Return the last mark at or below a source offset and the one after it, of a partition that has marks.
+
+        Records before the first mark were never mirrored: of a mirror that began with the first record, a group there
+        begins at the first mark.
+        """
+        marks = self.marks(place)
+        at = max(0, bisect_right(marks, offset, key=lambda mark: mark.source) - 1)
+        return marks[at], marks[at + 1] if at + 1 < len(marks) else None
+
+
+def apply(maps: dict[str, OffsetMap], key: bytes | None, value: bytes | None) -> None:
+    """Apply a record of a map topic to the map of its mirror. Raises ValueError if it is no mark."""
+    if key is None:
+        return
+    try:
+        form, mirror, topic, partition, slot = json.loads(key)
+        place = TopicPartition(str(topic), int(partition))
+        fields = None if value is None else json.loads(value)
+        mark = None if fields is None else Mark(place=place, **{name: fields[name] for name in FIELDS})
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(f"not a mark of an offset map: {key!r}") from error
+    if form != FORMAT:
+        raise ValueError(f"unsupported mark format {form!r}")
+    known = maps.setdefault(str(mirror), OffsetMap())
+    if mark is None:
+        known.drop(place, str(slot))
+    else:
+        known.take(mark)
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
 
 
 class Translator:
@@ -140,10 +290,10 @@ def refine(
     `start` is a mark (source offset, target offset); `target_end` is at or beyond all copies of interest. An offset is
     one behind the copy of the last record before it: at the marker of a transaction, if one follows.
 
-    The mirror keeps the order of a partition. So the target's record that is the first, from the mark on, equal to the
-    source's first record, is at or before its copy; and so on for the next from there. The result is never beyond the
-    true offset, whatever else is between (records of others, second copies of a replayed batch). Where the walk fails
-    (records compacted or expired on one side) there is none.
+    The mirror keeps the order of a partition: the first record of the target after the mark that equals the source's
+    first record is at or before its copy, and so on from there. So the result is never beyond the true offset, whatever
+    else is between (records of others, second copies of a replayed batch). Where the walk fails (records compacted or
+    expired on one side) there is none.
     """
     wanted = sorted(offset for offset in set(offsets) if 0 < offset - start[0] <= records_max)
     found: dict[int, int] = {}
@@ -164,14 +314,13 @@ def refine(
 class UnreadRecords:
     """Limits translated offsets where the target has records that did not come from the source.
 
-    Producers write them there, or a mirror from a third cluster. A group of the source has read such a record only if a
-    mirror in the opposite direction has copied it to the source, below the group's position. That mirror's marks tell,
-    and never too much:
+    A group of the source has read such a record only if a mirror in the opposite direction has copied it to the source,
+    below the group's position. By that mirror's marks:
 
         target's offsets  | start ... first mark | ... last mark at or below the group's position | ... translated |
         foreign records   | unread               | read                                           | unread         |
 
-    So the group stops at the first foreign record in an unread range. It may read some records again; it skips none.
+    The group stops at the first foreign record in an unread range. It may read some records again; it skips none.
     """
 
     def __init__(self, logs: "Logs") -> None:

@@ -115,10 +115,7 @@ CLASS: Final = re.compile(r"(?:\w+\.)+([A-Z]\w*): ")
 KAFKA: Final = re.compile(r'(?:KafkaException: )?KafkaError\{code=(\w+),val=-?\d+,str="(.*?)"\}', re.DOTALL)
 FRAME: Final = re.compile(r'File "[^"]*/pipelines/(\w+)/(\w+)\.py"')
 PLACES: Final = {"sources": "source", "cdc": "source", "sinks": "sink"}
-OF_BRIDGE: Final = {
-    "source": "source", "reader": "source", "sink": "sink", "exactly_once": "sink", "transaction": "sink",
-    "producer": "sink", "ledger": "sink", "keeper": "sink",
-}  # fmt: skip
+OF_BRIDGE: Final = {"source": "source"} | dict.fromkeys(("sink", "exactly_once", "transaction", "ledger"), "sink")
 
 
 def reason(error: BaseException, pipeline: Pipeline | None = None) -> str:

@@ -9,9 +9,9 @@ A file is recognised by its inode and by a checksum of the bytes before the posi
 
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
 
 BLOCK_BYTES: Final = 1 << 16
 """Of one read while the end of a micro-batch is searched."""
@@ -27,7 +27,10 @@ Read = Callable[[int, int], bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilePosition:
-    """The source offset: lines of the file before `position` are read."""
+    """The source offset, as Spark's checkpoint stores it: lines of the file before `position` are read.
+
+    The first two are Kafka Connect's.
+    """
 
     filename: str
     position: int = 0
@@ -37,19 +40,6 @@ class FilePosition:
     """Checksum of the bytes before `position`. None: the position was set by hand."""
     start: int = 0
     """Where the micro-batch that ends at `position` starts, in the same file."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the offset that Spark's checkpoint stores; the first two are Kafka Connect's."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, offset: Mapping[str, Any]) -> "FilePosition":
-        """Return the position that to_json wrote."""
-        return cls(**offset)
-
-    def after(self, inode: int, start: int, end: int, tail: int) -> "FilePosition":
-        """Return the position after a micro-batch."""
-        return replace(self, position=end, inode=inode, tail=tail, start=start)
 
 
 def tail_of(read: Read, position: int) -> int:
@@ -85,14 +75,8 @@ def end_of_lines(read: Read, position: int, size: int, bytes_max: int) -> int:
     return position
 
 
-@dataclass(frozen=True, slots=True)
-class Lines:
-    """Lines in their order, without terminators."""
-
-    positions: list[int]
-    """Where each starts."""
-    values: list[bytes | None]
-    """None for a line longer than LINE_BYTES_MAX."""
+Lines = tuple[list[int], list[bytes | None]]
+"""Lines in their order: where each starts, and its bytes without terminator; None for one above LINE_BYTES_MAX."""
 
 
 def lines_of(chunks: Iterable[bytes], start: int, line_bytes_max: int = LINE_BYTES_MAX) -> Iterator[Lines]:
@@ -119,4 +103,4 @@ def _split(data: bytes, position: int, dropped: int, line_bytes_max: int) -> Lin
         positions.append(position)
         values.append(value if dropped + len(value) <= line_bytes_max else None)
         position, dropped = position + dropped + len(raw), 0
-    return Lines(positions, values)
+    return positions, values

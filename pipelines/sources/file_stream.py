@@ -7,9 +7,9 @@ file system. A line that is not UTF-8 is a failed record; Kafka Connect replaces
 import logging
 import os
 import stat
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,13 +23,7 @@ from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
 from kvorum.pipelines import frames
 from kvorum.pipelines.plugins import Context
-from kvorum.pipelines.sources.file_lines import (
-    LINE_BYTES_MAX,
-    FilePosition,
-    end_of_lines,
-    lines_of,
-    tail_of,
-)
+from kvorum.pipelines.sources.file_lines import LINE_BYTES_MAX, FilePosition, end_of_lines, lines_of, tail_of
 from kvorum.pipelines.sources.options import ConnectOptions
 
 NAME = "kvorum-file-stream"
@@ -83,11 +77,7 @@ class FileStreamSource:
 
 
 class FileStream(DataSource):
-    """The registration with Spark; option: file."""
-
-    def __init__(self, options: MutableMapping[str, str]) -> None:
-        """Take the options."""
-        super().__init__(options)
+    """The registration with Spark; options: file, position."""
 
     @classmethod
     def name(cls) -> str:
@@ -126,14 +116,13 @@ class OpenFile:
 
     def read(self, start: int, end: int) -> bytes:
         """Return the bytes between two positions. Raises FileChanged if the file is shorter now."""
-        data = os.pread(self.descriptor, end - start, start)
-        while data and len(data) < end - start:
+        data = b""
+        while len(data) < end - start:
             more = os.pread(self.descriptor, end - start - len(data), start + len(data))
             if not more:
-                break
+                size = end - start
+                raise FileChanged(f"{self.path} was truncated while it was read: it has no {size} bytes at {start}")
             data += more
-        if len(data) < end - start:
-            raise FileChanged(f"{self.path} was truncated while it was read: it has no {end - start} bytes at {start}")
         return data
 
     def is_same(self, position: int, tail: int | None) -> bool:
@@ -177,7 +166,7 @@ class FileStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:
         """Return where a new pipeline starts."""
         position = self._first_position
-        return FilePosition(filename=str(self._path), position=position, tail=None if position else 0).to_json()
+        return asdict(FilePosition(filename=str(self._path), position=position, tail=None if position else 0))
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return no limit: BATCH_BYTES is applied here."""
@@ -191,7 +180,7 @@ class FileStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Return where the next micro-batch ends; the start if no line is complete."""
-        last = FilePosition.from_json(start)
+        last = FilePosition(**start)
         if last.filename != str(self._path):  # the configuration names another file now
             last = FilePosition(filename=str(self._path))
         with ExitStack() as files:
@@ -207,17 +196,16 @@ class FileStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 found = self._lines_after(last, named)
             else:
                 found = self._from_beginning(last, named, "truncated")
-        return dict(start) if found is None else found.to_json()
+        return dict(start) if found is None else asdict(found)
 
     def _after_rotation(
         self, last: FilePosition, named: OpenFile | None, rotated: OpenFile | None
     ) -> FilePosition | None:
         """Return the end of the next micro-batch, or None; the named file is not the one that was read so far."""
         is_rotated = rotated is not None and rotated.is_same(last.position, last.tail)
-        if rotated is not None and is_rotated:
-            found = self._lines_after(last, rotated)
-            if found is not None:
-                return found
+        found = self._lines_after(last, rotated) if rotated is not None and is_rotated else None
+        if found is not None:
+            return found
         if named is None or named.size == 0:
             return None
         # An editor or a restore writes the old content to a new file; a rotated file exists beside the new one.
@@ -227,26 +215,23 @@ class FileStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _from_beginning(self, last: FilePosition, file: OpenFile, reason: str) -> FilePosition:
         """Return a micro-batch without lines, so that the checkpoint has the new position before the file grows."""
-        logger.warning(
-            "file %s was %s: %d bytes were read before, lines after them that were not read are lost; "
-            "reading from its beginning",
-            self._path,
-            reason,
-            last.position,
-        )
+        text = "file %s was %s: %d bytes were read before, lines after them that were not read are lost; "
+        logger.warning(text + "reading from its beginning", self._path, reason, last.position)
         return replace(last, position=0, inode=file.inode, tail=0, start=0)
 
     def _lines_after(self, last: FilePosition, file: OpenFile) -> FilePosition | None:
         """Return the end of the complete lines after a position, of a micro-batch at most; None without one."""
-        size = file.size
+        size, start = file.size, last.position
         if self._final is not None and file.inode == self._final[0]:
             size = min(size, self._final[1])
-        end = end_of_lines(file.read, last.position, size, BATCH_BYTES) if size > last.position else last.position
-        return None if end == last.position else last.after(file.inode, last.position, end, tail_of(file.read, end))
+        end = end_of_lines(file.read, start, size, BATCH_BYTES)
+        if end == start:
+            return None
+        return replace(last, position=end, inode=file.inode, tail=tail_of(file.read, end), start=start)
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> Sequence[InputPartition]:
         """Return the one task of a micro-batch."""
-        last = FilePosition.from_json(end)
+        last = FilePosition(**end)
         if last.start == last.position or dict(start) == dict(end):
             return []
         return [LineRange(last.filename, last.inode, last.start, last.position, last.tail)]
@@ -255,17 +240,15 @@ class FileStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Yield the lines of a micro-batch. Raises FileChanged if they are not those that were planned."""
         assert isinstance(partition, LineRange)
         with ExitStack() as files:
-            file = planned_file(partition, files)
+            file = _planned_file(partition, files)
             starts = range(partition.start, partition.end, CHUNK_BYTES)
             chunks = (file.read(at, min(at + CHUNK_BYTES, partition.end)) for at in starts)
-            for lines in lines_of(chunks, partition.start):
-                values = pa.array(lines.values, type=pa.binary())
-                positions = pa.array(lines.positions, type=pa.int64())
-                yield pa.RecordBatch.from_arrays([values, positions], names=["value", "offset"])
+            for positions, values in lines_of(chunks, partition.start):
+                columns = [pa.array(values, type=pa.binary()), pa.array(positions, type=pa.int64())]
+                yield pa.RecordBatch.from_arrays(columns, names=SCHEMA.names)
 
 
-def planned_file(wanted: LineRange, files: ExitStack) -> OpenFile:
-    """Return the file with the lines of a planned micro-batch. Raises FileChanged if none has them."""
+def _planned_file(wanted: LineRange, files: ExitStack) -> OpenFile:
     path = Path(wanted.filename)
     for file in (open_named(path, files), open_rotated(path, wanted.inode, files)):
         if file is not None and file.is_same(wanted.end, wanted.tail):

@@ -8,7 +8,7 @@ Modes, with Connect's names and meaning:
     timestamp+incrementing    both: rows after the last (time, id)
 
 A row that was changed twice between polls is seen once, and a deleted one never: the source `postgresql` sees both.
-Rows come in one task, in the order in which the table grew. Offsets are the last row's time and id.
+One task reads the rows of a micro-batch in order. Offsets are the last row's time and id.
 """
 
 import json
@@ -28,15 +28,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StringType, StructField, StructType
 
 from kvorum.pipelines import frames
-from kvorum.pipelines.databases.dialect import (
-    Connection,
-    Convert,
-    DatabaseError,
-    Growth,
-    Position,
-    name_parts,
-    quoted,
-)
+from kvorum.pipelines.databases.dialect import Convert, DatabaseError, Growth, Position, name_parts, quoted
 from kvorum.pipelines.faults import meant
 from kvorum.pipelines.plugins import Context
 from kvorum.pipelines.sources.options import DatabaseOptions, Names
@@ -107,11 +99,6 @@ class JdbcSourceOptions(DatabaseOptions):
             delay_ms=self.timestamp_delay_interval_ms,
         )
 
-    @property
-    def topic(self) -> str:
-        """Return the topic of the records."""
-        return self.topic_prefix + name_parts(self.table_whitelist or "")[-1]
-
 
 class JdbcSource:
     """Source of a database table or query."""
@@ -124,10 +111,10 @@ class JdbcSource:
         password = {"password": options.connection_password} if options.connection_password else {}
         settings = options.model_dump_json(exclude={"connection_password"})
         rows = spark.readStream.format(JdbcStream.name()).options(settings=settings, **password).load()
-        return records(rows, options.key_columns, options.topic)
+        return _records(rows, options.key_columns, options.topic_prefix + name_parts(options.table_whitelist or "")[-1])
 
 
-def records(rows: DataFrame, key_columns: Sequence[str], topic: str) -> DataFrame:
+def _records(rows: DataFrame, key_columns: Sequence[str], topic: str) -> DataFrame:
     """Return rows as records; one with a value that cannot be read is a failure, with the row in JSON as it came."""
     names = rows.columns
     missing = sorted(set(key_columns) - set(names))
@@ -162,7 +149,6 @@ class JdbcStream(DataSource):
         super().__init__(options)
         given = {**json.loads(options["settings"]), "connection_password": options.get("password")}
         self.settings = JdbcSourceOptions.model_validate(given)
-        self.growth = self.settings.growth()
 
     @classmethod
     def name(cls) -> str:
@@ -171,24 +157,25 @@ class JdbcStream(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns of the table as it is now. Raises DatabaseError."""
-        relation = self.growth.relation
-        with closing(self.growth.dialect.connect()) as connection:
+        growth = self.settings.growth()
+        relation, dialect = growth.relation, growth.dialect
+        with closing(dialect.connect()) as connection:
             try:
-                columns = self.growth.dialect.columns(connection, relation)
+                columns = dialect.columns(connection, relation)
             except DatabaseError as error:
                 table = relation.replace('"', "")
-                tables = [] if self.settings.table_whitelist is None else self.growth.dialect.tables(connection)
+                tables = [] if self.settings.table_whitelist is None else dialect.tables(connection)
                 hint = "" if table in tables else meant(table, tables)
                 raise DatabaseError(f"{error}{hint}") from error
         names = [name for name, _ in columns]
-        missing = ", ".join(sorted(set(self.growth.names) - set(names)))
+        missing = ", ".join(sorted(set(growth.names) - set(names)))
         if missing:
             raise DatabaseError(f"there is no column {missing} in {relation}: {', '.join(names)}")
         double = ", ".join(sorted({name for name in names if names.count(name) > 1 or name in (MESSAGE, ROW)}))
         if double:
             raise DatabaseError(f"column {double} occurs twice or is reserved: rename it (AS) in a query")
-        reserved = [(MESSAGE, StringType()), (ROW, StringType())]
-        return StructType([StructField(name, kind) for name, kind in [*columns, *reserved]])
+        columns += [(MESSAGE, StringType()), (ROW, StringType())]
+        return StructType([StructField(name, kind) for name, kind in columns])
 
     def streamReader(self, schema: StructType) -> "JdbcStreamReader":
         """Return the reader."""
@@ -201,9 +188,8 @@ class JdbcPartition(InputPartition):
 
     start: Position | None
     end: Position | None
-    # For the sink (bridge/layout): whether another reading finds the same rows. By time it does, but for those that
-    # were changed since, which have left the range and come in a later one. By id, or in bulk, a changed row stays: a
-    # plan that reads the range in two tasks could write it in both.
+    # For the sink (bridge/layout): whether another reading finds the same rows. By time it does, except rows that were
+    # changed since, which are in a later range. By id, or in bulk, a changed row stays in the range.
     is_determined: bool
 
 
@@ -211,7 +197,7 @@ class JdbcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Positions and rows of one table. Exists in the driver's Python process and, separately, in each task."""
 
     def __init__(self, settings: JdbcSourceOptions, schema: StructType) -> None:
-        """Take what to read; the first connection is opened at the first call."""
+        """Take what to read; connections are opened later."""
         self._settings = settings
         self._growth = settings.growth()
         self._dialect = self._growth.dialect
@@ -241,19 +227,12 @@ class JdbcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._once and self._target is None:
             return start
         after, target = self._position(start), self._position(self._target or {})
-        with closing(self._dialect.connect()) as connection:
-            found = None
-            if isinstance(limit, ReadMaxRows):
-                found = self._find(connection, after, target, limit.max_rows - 1)
-            found = found or self._find(connection, after, target)
+        found = self._find(after, target, *([limit.max_rows - 1] if isinstance(limit, ReadMaxRows) else []), None)
         return start if found is None else self._offset(found)
 
     def reportLatestOffset(self) -> Offset | None:
         """Return where the table ends now."""
-        if self._is_bulk:
-            return None
-        with closing(self._dialect.connect()) as connection:
-            found = self._find(connection, None, None)
+        found = None if self._is_bulk else self._find(None, None, None)
         return None if found is None else self._offset(found)
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -277,16 +256,13 @@ class JdbcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             closing(self._dialect.connect()) as connection,
             closing(self._dialect.rows(connection, statement, FETCH_ROWS)) as cursor,
         ):
-            rows = cursor.fetchmany(FETCH_ROWS)
-            found = [column[0] for column in cursor.description or ()]
-            missing = [name for name in converters if name not in found]
-            if missing:
-                raise DatabaseError(f"column {', '.join(missing)} is not in {self._growth.relation} any more")
-            indexes = {name: found.index(name) for name in converters}
-            while rows:
-                columns = {name: [row[index] for row in rows] for name, index in indexes.items()}
-                yield self._batch(columns, converters)
-                rows = cursor.fetchmany(FETCH_ROWS)
+            while rows := cursor.fetchmany(FETCH_ROWS):
+                found = [column[0] for column in cursor.description or ()]
+                columns = dict(zip(found, zip(*rows, strict=True), strict=True))
+                missing = [name for name in converters if name not in columns]
+                if missing:
+                    raise DatabaseError(f"column {', '.join(missing)} is not in {self._growth.relation} any more")
+                yield self._batch({name: columns[name] for name in converters}, converters)
 
     def _batch(self, columns: Mapping[str, Sequence[Any]], converters: Mapping[str, Convert]) -> pa.RecordBatch:
         """Return rows, given by columns. A value that cannot be read is null, and the row says why."""
@@ -321,19 +297,19 @@ class JdbcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 reasons.setdefault(row, []).append(f"column {name}: {short(self._dialect.shown(value))}: {error}")
         return converted
 
-    def _find(
-        self, connection: Connection, start: Position | None, end: Position | None, skip: int | None = None
-    ) -> Position | None:
-        with closing(connection.cursor()) as cursor:
-            cursor.execute(*self._growth.beyond(start, end, skip))
-            row = cursor.fetchone()
-        connection.rollback()
-        return None if row is None else tuple(map(self._dialect.offset_value, row))
+    def _find(self, start: Position | None, end: Position | None, *skips: int | None) -> Position | None:
+        """Return the position so many rows after the start of a range, or its last (None): the first that exists."""
+        with closing(self._dialect.connect()) as connection, closing(connection.cursor()) as cursor:
+            for skip in skips:
+                cursor.execute(*self._growth.beyond(start, end, skip))
+                row = cursor.fetchone()
+                if row is not None:
+                    return tuple(map(self._dialect.offset_value, row))
+        return None
 
     def _next_poll(self, start: Offset) -> Offset:
         """Bulk: one poll more when it is due; with available-now only one."""
-        now = time.monotonic()
-        pause = self._settings.poll_interval_ms / 1000
+        now, pause = time.monotonic(), self._settings.poll_interval_ms / 1000
         if self._polled_at is not None and (self._once or now - self._polled_at < pause):
             return start
         self._polled_at = now

@@ -10,7 +10,6 @@ from confluent_kafka import Producer, TopicPartition
 
 from kvorum.pipelines.bridge import transaction
 from kvorum.pipelines.bridge.marks import NEVER, Mark, MarkError, MarksMissing, Places
-from kvorum.pipelines.bridge.producer import Writer
 from kvorum.pipelines.bridge.transaction import (
     Abortable,
     AttemptFenced,
@@ -18,6 +17,7 @@ from kvorum.pipelines.bridge.transaction import (
     TransactionFailed,
     Transactions,
     Work,
+    Writer,
     member,
     read_marks,
     write_rows,

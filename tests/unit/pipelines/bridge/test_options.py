@@ -24,8 +24,8 @@ def test_names_are_case_insensitive() -> None:
 
 def test_defaults_are_those_of_sparks_source() -> None:
     batch, stream = reading(), reading(is_streaming=True)
-    assert (batch.start.everywhere, batch.end.everywhere) == (EARLIEST, LATEST)
-    assert stream.start.everywhere == LATEST
+    assert (batch.start.value, batch.end.value) == (EARLIEST, LATEST)
+    assert stream.start.value == LATEST
     assert batch.fail_on_data_loss and not batch.include_headers and not batch.is_read_committed
     assert reading(**{"kafka.isolation.level": "read_committed"}).is_read_committed
 
@@ -73,9 +73,9 @@ def test_what_only_a_batch_or_only_a_stream_has() -> None:
 
 def test_a_timestamp_comes_before_offsets() -> None:
     read = reading(startingTimestamp="5", startingOffsetsByTimestamp='{"t":{"0":6}}', startingOffsets="earliest")
-    assert read.start.timestamps_ms == 5 and not read.start.latest_if_none_later
+    assert read.start.value == 5 and read.start.is_time and not read.start.latest_if_none_later
     read = reading(startingOffsetsByTimestamp='{"t":{"0":6}}', startingOffsetsByTimestampStrategy="latest")
-    assert read.start.timestamps_ms == {TopicPartition("t", 0): 6} and read.start.latest_if_none_later
+    assert read.start.value == {TopicPartition("t", 0): 6} and read.start.latest_if_none_later
     assert reading(endingTimestamp="7").end.latest_if_none_later
 
 

@@ -26,8 +26,8 @@ class Topics:
         return {where: 0 if what == EARLIEST else self.ends[where] for where in partitions}
 
     def resolve(self, position: Position, partitions: list[TopicPartition], read: object) -> Offsets:
-        assert position.everywhere is not None
-        return self.everywhere(partitions, position.everywhere)
+        assert isinstance(position.value, int)
+        return self.everywhere(partitions, position.value)
 
 
 def reader(topics: Topics, **given: str) -> StreamReader:

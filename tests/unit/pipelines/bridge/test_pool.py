@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from kvorum.pipelines.bridge.reader import IDLE_CONSUMERS, ConsumerKey, ConsumerPool
+from kvorum.pipelines.bridge.source import IDLE_CONSUMERS, ConsumerKey, ConsumerPool
 
 DEADLINE_SECONDS = 30.0
 

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from kvorum.pipelines.bridge.offsets import TopicPartition
-from kvorum.pipelines.mirror.offset_map import Mark, OffsetMap
 from kvorum.pipelines.mirror.spec import MirrorSpec
-from kvorum.pipelines.mirror.translation import Translator
+from kvorum.pipelines.mirror.translation import Mark, OffsetMap, Translator
 
 PLACE = TopicPartition("orders", 0)
 

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from kvorum.pipelines.bridge.offsets import TopicPartition
 from kvorum.pipelines.mirror.ledger import checkpoint, heartbeat
-from kvorum.pipelines.mirror.offset_map import LEVELS, SLOTS, Mark, OffsetMap, Record, apply
 from kvorum.pipelines.mirror.spec import MirrorSpec
 from kvorum.pipelines.mirror.topics import plan_configs, plan_partitions
-from kvorum.pipelines.mirror.translation import refine
+from kvorum.pipelines.mirror.translation import LEVELS, SLOTS, Mark, OffsetMap, Record, apply, refine
 
 P = TopicPartition("orders", 0)
 

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from kvorum.pipelines.bridge.offsets import TopicPartition
 from kvorum.pipelines.mirror import logs
 from kvorum.pipelines.mirror.logs import Logs
-from kvorum.pipelines.mirror.offset_map import Mark, OffsetMap, Record
 from kvorum.pipelines.mirror.spec import MirrorSpec
-from kvorum.pipelines.mirror.translation import Translator, UnreadRecords, merged
+from kvorum.pipelines.mirror.translation import Mark, OffsetMap, Record, Translator, UnreadRecords, merged
 
 PLACE = TopicPartition("orders", 0)
 

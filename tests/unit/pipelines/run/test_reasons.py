@@ -103,7 +103,8 @@ def test_where_it_happened_is_told_by_the_frames_of_ours() -> None:
     assert failures.reason(raised_in("sources/files", failure("nofolder")), PIPELINE) == (
         "source jdbc: Path does not exist: file:/run/none."
     )
-    assert failures.reason(raised_in("bridge/producer", failure("filescol")), PIPELINE).startswith("sink topics: Part")
+    found = failures.reason(raised_in("bridge/transaction", failure("filescol")), PIPELINE)
+    assert found.startswith("sink topics: Part")
     assert failures.reason(raised_in("transforms/build", failure("filescol")), PIPELINE).startswith("Partition")
     assert failures.reason(raised_in("sources/files", failure("nofolder"))) == "Path does not exist: file:/run/none."
 

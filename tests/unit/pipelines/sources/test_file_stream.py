@@ -73,9 +73,9 @@ def test_lines_do_not_depend_on_how_the_file_is_cut(content: bytes, limit: int, 
         patch.setattr(file_lines, "BLOCK_BYTES", block)
         while (end := end_of_lines(lambda a, b: content[a:b], position, len(content), limit)) > position:
             chunks = (content[at : min(at + chunk, end)] for at in range(position, end, chunk))
-            for lines in lines_of(chunks, position):
-                found += lines.values
-                positions += lines.positions
+            for starts, values in lines_of(chunks, position):
+                found += values
+                positions += starts
             position = end
     assert found == whole_lines(content)
     assert position == complete(content), "the incomplete last line is left"
@@ -213,7 +213,7 @@ def test_a_line_beyond_the_limit_has_no_value_and_the_lines_beside_it_do() -> No
     content = b"a\n" + b"x" * 30 + b"\r\nb\r" + b"y" * 11 + b"\nc\n"
     for chunk in (3, 7, 100):
         chunks = (content[at : at + chunk] for at in range(0, len(content), chunk))
-        found = [pair for lines in lines_of(chunks, 0, 10) for pair in zip(lines.positions, lines.values, strict=True)]
+        found = [pair for starts, values in lines_of(chunks, 0, 10) for pair in zip(starts, values, strict=True)]
         assert found == [(0, b"a"), (2, None), (34, b"b"), (36, None), (48, b"c")]
 
 
