@@ -183,11 +183,9 @@ def payload(data: bytes) -> Any:
 def parsed(data: bytes) -> Any:
     """Return the value of a JSON text; numbers as they are written. Raises Unfit."""
     try:
-        text = data.decode().removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}")
+        return DECODER.decode(data.decode().removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}"))
     except UnicodeDecodeError as error:
         raise Unfit(f"not UTF-8 at byte {error.start}") from error
-    try:
-        return DECODER.decode(text)
     except json.JSONDecodeError as error:
         raise Unfit(f"not JSON at character {error.pos}: {error.msg}") from error
     except Unfit:

@@ -6,7 +6,6 @@ the metadata of the struct's fields.
 """
 
 import json
-import re
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -83,7 +82,7 @@ def from_data(found: Mapping[str, Any]) -> tuple[T.DataType, dict[str, Any]]:
     except FormatError:
         raise
     except PySparkException as error:
-        unknown = unknown_type(found)
+        unknown = next(iter((error.getMessageParameters() or {}).values()), "")
         reason = f"there is no type {unknown!r}{meant(unknown, SPARKS)}" if unknown else error.getMessage() or error
         raise FormatError(f"the schema is not Spark's: {reason}") from error
     except (KeyError, TypeError, ValueError) as error:
@@ -99,21 +98,6 @@ def _is_connects(found: Mapping[str, Any]) -> bool:
 def connect_form(found: str | Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return a schema in Connect's JSON form, or None for another form."""
     return found if not isinstance(found, str) and _is_connects(found) else None
-
-
-def unknown_type(found: Any) -> str | None:
-    """Return the first name in Spark's JSON form that is not a Spark type."""
-    if isinstance(found, str):
-        plain = re.sub(r"\(.*\)", "", found)
-        return None if plain in SPARKS or plain.startswith("interval") else found
-    if not isinstance(found, Mapping):
-        return None
-    inner = [found.get(key) for key in ("type", "elementType", "keyType", "valueType")]
-    for one in (*inner, *(field.get("type") for field in found.get("fields", ()) if isinstance(field, Mapping))):
-        unknown = unknown_type(one)
-        if unknown is not None:
-            return unknown
-    return None
 
 
 def checked(given: str | dict[str, Any], *, columns: bool = False) -> str | dict[str, Any]:
