@@ -165,25 +165,21 @@ def _topics(given: _Given) -> Topics:
     if len(found) != 1:
         raise OptionError(f"exactly one of {', '.join(WHERE)} must be given, found {', '.join(found) or 'none'}")
     text = given.text(found[0]) or ""
-    match found[0]:
-        case "assign":
-            assigned = offsets.parse_assignment(text)
-            if not assigned:
-                raise OptionError("option assign contains no partition")
-            return Topics(assigned=assigned)
-        case "subscribe":
-            names = tuple(sorted({name.strip() for name in text.split(",")} - {""}))
-            if not names:
-                raise OptionError("option subscribe contains no topic")
-            return Topics(names=names)
-        case _:
-            try:
-                re.compile(text)
-            except re.error as error:
-                raise OptionError(f"option subscribePattern: {text!r}: {error}") from None
-            if not text:
-                raise OptionError("option subscribePattern is empty")
-            return Topics(pattern=text)
+    if found[0] == "subscribePattern":
+        try:
+            re.compile(text)
+        except re.error as error:
+            raise OptionError(f"option subscribePattern: {text!r}: {error}") from None
+        if not text:
+            raise OptionError("option subscribePattern is empty")
+        return Topics(pattern=text)
+    if found[0] == "assign":
+        topics, part = Topics(assigned=offsets.parse_assignment(text)), "partition"
+    else:
+        topics, part = Topics(names=tuple(sorted({name.strip() for name in text.split(",")} - {""}))), "topic"
+    if topics == Topics():
+        raise OptionError(f"option {found[0]} contains no {part}")
+    return topics
 
 
 def _position(

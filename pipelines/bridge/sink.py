@@ -4,8 +4,8 @@ Exactly once is atomic per task, not per micro-batch: a reader at read_committed
 those of another, but each row once (docs/decisions/0013).
 """
 
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -17,10 +17,8 @@ from kvorum.pipelines.bridge.columns import check_written
 from kvorum.pipelines.bridge.exactly_once import ExactlyOnce, written_columns
 from kvorum.pipelines.bridge.ledger import FOLDER
 from kvorum.pipelines.bridge.options import WriteOptions
-from kvorum.pipelines.bridge.transaction import Writer
+from kvorum.pipelines.bridge.transaction import Writer, write_at_least_once
 from kvorum.pipelines.plugins import Delivery
-
-KEPT_PRODUCERS = 4
 
 rows_written: Counter[str] = Counter()
 """Rows that each query of this process has written for good: Spark does not count what foreachBatch writes."""
@@ -100,26 +98,7 @@ def _write(frame: DataFrame, write_options: WriteOptions) -> int:
     """Write a frame at least once, one task per partition; return the number of rows."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield pa.RecordBatch.from_arrays([pa.array([write_rows(write_options, batches)], pa.int64())], names=["rows"])
+        count = write_at_least_once(write_options, batches)
+        yield pa.RecordBatch.from_arrays([pa.array([count], pa.int64())], names=["rows"])
 
     return sum(row.rows for row in written_columns(frame, write_options).mapInArrow(task, "rows LONG").collect())
-
-
-_idle: OrderedDict[tuple[tuple[str, str], ...], Writer] = OrderedDict()
-"""This process's producers by their settings; their queues are empty. A worker runs one task at a time."""
-
-
-def write_rows(options: WriteOptions, batches: Iterable[pa.RecordBatch]) -> int:
-    """Write a task's rows; return their number when all are acknowledged. Raises DeliveryFailed.
-
-    A worker process keeps its producer for the next task.
-    """
-    settings = client.for_producer(options.settings)
-    key = tuple(sorted(settings.items()))
-    writer = _idle.pop(key, None) or Writer(settings)
-    count = writer.produce(batches, options.topic)
-    writer.flush()
-    _idle[key] = writer
-    while len(_idle) > KEPT_PRODUCERS:
-        _idle.popitem(last=False)
-    return count

@@ -1,4 +1,4 @@
-"""Exactly-once writing of one task: its rows and its mark in one Kafka transaction.
+"""Writing of one task: at least once, or exactly once with its rows and its mark in one Kafka transaction.
 
     init_transactions   fences every earlier attempt at this task and ends its open transaction
     read the mark       with require_stable: committed offsets are seen, pending ones are waited for
@@ -19,7 +19,7 @@ import functools
 import logging
 import threading
 import time
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -34,10 +34,12 @@ from kvorum.pipelines.bridge import client, marks
 from kvorum.pipelines.bridge.columns import outgoing
 from kvorum.pipelines.bridge.lookup import retried
 from kvorum.pipelines.bridge.marks import Mark, Places
+from kvorum.pipelines.bridge.options import WriteOptions
 
 FLUSH_SECONDS = 330.0  # librdkafka reports a record as failed after delivery.timeout.ms (300 s)
 QUEUE_SECONDS = 330.0  # the same for a full queue
 QUEUE_POLL_SECONDS = 0.05
+KEPT_PRODUCERS = 4
 PATIENCE_SECONDS = 120.0  # a coordinator is elected and loaded in seconds, on a slow machine in tens
 STEP_SECONDS = 20.0  # one call's share of that
 MEMBERS_MAX = 64
@@ -119,6 +121,26 @@ class Writer:
             count, first = self.failures.total(), next(iter(self.failures))
             self.failures.clear()
             raise DeliveryFailed(f"{count} records were not written; the first, {first}")
+
+
+_idle: OrderedDict[tuple[tuple[str, str], ...], Writer] = OrderedDict()
+"""This process's producers by their settings; their queues are empty. A worker runs one task at a time."""
+
+
+def write_at_least_once(options: WriteOptions, batches: Iterable[pa.RecordBatch]) -> int:
+    """Write a task's rows; return their number when all are acknowledged. Raises DeliveryFailed.
+
+    A worker process keeps its producer for the next task.
+    """
+    settings = client.for_producer(options.settings)
+    key = tuple(sorted(settings.items()))
+    writer = _idle.pop(key, None) or Writer(settings)
+    count = writer.produce(batches, options.topic)
+    writer.flush()
+    _idle[key] = writer
+    while len(_idle) > KEPT_PRODUCERS:
+        _idle.popitem(last=False)
+    return count
 
 
 class AttemptFenced(RuntimeError):

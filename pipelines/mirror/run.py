@@ -68,12 +68,13 @@ class Mirror:
         self.figures = Figures()
         self._spec = spec
         self._spark = spark
-        self._source, self._target = (
-            Lookup(client.from_options(cluster.settings())) for cluster in (spec.source, spec.target)
+        # Two clients of the target: one that has listed a topic does not see the partitions that it adds to it at once.
+        self._source, target, self._target = (
+            Lookup(client.from_options(cluster.settings())) for cluster in (spec.source, spec.target, spec.target)
         )
-        create_control_topics(self._target.admin, spec)
+        create_control_topics(target.admin, spec)
         self._ledger = Ledger(spec)
-        self._topics = TopicSync(spec, self._source, self._target, self.figures)
+        self._topics = TopicSync(spec, self._source, target, self.figures)
         self._groups = GroupSync(spec, self._topics, self._ledger, self.figures) if spec.sync.groups else None
         self._offsets = Folder(spark, spec.checkpoint, "offsets")
         self._listener = listen(spec.metrics, lambda: text(spec, self.figures)) if spec.metrics else None
