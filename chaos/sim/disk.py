@@ -99,7 +99,10 @@ NameChange = list[tuple[str, Inode | None]] | FolderMove
 
 
 class SimDisk:
-    """See the module. Folders are names: a folder whose own name is not durable is lost with its content."""
+    """See the module. Folders are names: a folder whose own name is not durable is lost with its content.
+
+    Tests use it from several threads: names are copied before they are looked at.
+    """
 
     is_shared: Final = False
 
@@ -163,7 +166,7 @@ class SimDisk:
     def charge(self, size: int) -> None:
         """Account for growth. Raises OSError ENOSPC."""
         if self.capacity is not None and size:
-            used = sum(len(inode.live) for inode in self._files.values())
+            used = sum(len(inode.live) for inode in list(self._files.values()))
             if used + size > self.capacity:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -302,8 +305,8 @@ class SimDisk:
         if path not in self._folders:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         prefix = path + "/"
-        names = {name[len(prefix) :].partition("/")[0] for name in self._files if name.startswith(prefix)}
-        names |= {name[len(prefix) :].partition("/")[0] for name in self._folders if name.startswith(prefix)}
+        names = {name[len(prefix) :].partition("/")[0] for name in list(self._files) if name.startswith(prefix)}
+        names |= {name[len(prefix) :].partition("/")[0] for name in list(self._folders) if name.startswith(prefix)}
         return sorted(names - {""})
 
     def mkdir(self, path: str) -> None:
@@ -351,10 +354,10 @@ class SimDisk:
     def remove_tree(self, path: str) -> None:
         """See Disk. Durable at once: tests remove trees between lives."""
         self._reach(path)
-        for name in [name for name in self._files if name.startswith(path + "/")]:
+        for name in [name for name in list(self._files) if name.startswith(path + "/")]:
             del self._files[name]
             self._durable_files.pop(name, None)
-        for folder in [f for f in self._folders if f == path or f.startswith(path + "/")]:
+        for folder in [f for f in list(self._folders) if f == path or f.startswith(path + "/")]:
             self._folders.discard(folder)
             self._durable_folders.discard(folder)
             self._new_folders.discard(folder)
@@ -388,7 +391,7 @@ class SimDisk:
 
     def free_bytes(self, path: str) -> int:
         """See Disk."""
-        used = sum(len(inode.live) for inode in self._files.values())
+        used = sum(len(inode.live) for inode in list(self._files.values()))
         return self.total_bytes(path) - used
 
     def total_bytes(self, path: str) -> int:
