@@ -40,7 +40,7 @@ SPECULATION = {
     "spark.speculation.quantile": "0.01",
     "spark.speculation.minTaskRuntime": "1ms",
 }
-FOUND_WRITTEN = re.compile(r"by \d+ tasks, (\d+) of which had written before")
+FOUND_WRITTEN = re.compile(r"\d+ tasks, (\d+) of them written before")
 
 
 @pytest.mark.parametrize(
