@@ -71,7 +71,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """What all events of a batch have in common. `ts_ms` is when the batch was planned."""
+    """Fields common to all events of a batch. `ts_ms` is the time when the batch was planned."""
 
     options: Options
     version: str

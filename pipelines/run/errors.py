@@ -22,7 +22,7 @@ PREFIX = "__connect.errors."
 FOLDER = "kvorum-dead-letters"
 """In the checkpoint: what the exactly-once sink of the dead letters records."""
 NAME = "-dead-letters"
-"""What follows the pipeline's name in the name of the dead letters' query, group and transactions."""
+"""Suffix of the pipeline's name in the names of the dead letters' query, group and transactions."""
 
 
 def written_beside(

@@ -1,4 +1,4 @@
-"""What a failure means: its reason in one line, and whether another try may succeed.
+"""Failures: the reason in one line, and whether another attempt may succeed.
 
 What is not known to be either is tried again as well: a limited number of tries does less harm than a pipeline that
 stands still because a broker's message was one we had not seen.
@@ -109,7 +109,7 @@ WRAPPINGS: Final = (
     re.compile(r"(org\.apache\.(spark|hadoop)|pyspark|py4j|kvorum)(\.[\w$]+)+: "),
     re.compile(r"\[[A-Z][A-Z0-9_.]+\] "),
 )
-"""What stands before a cause, and says nothing about it."""
+"""Prefixes of a cause that add no information."""
 CLASS: Final = re.compile(r"(?:\w+\.)+([A-Z]\w*): ")
 """A class of others', whose last name is kept: an OSError's text says little without it."""
 KAFKA: Final = re.compile(r'(?:KafkaException: )?KafkaError\{code=(\w+),val=-?\d+,str="(.*?)"\}', re.DOTALL)

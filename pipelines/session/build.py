@@ -127,8 +127,10 @@ def unpacked_home(package: Path) -> str:
     archive = home / "python" / "lib" / "pyspark.zip"
     archive.mkdir(parents=True)
     (archive / "pyspark").symlink_to(package)
-    for path in (package / "bin", package / "jars", *(package / "python" / "lib").glob("py4j-*.zip")):
-        (home / path.relative_to(package)).symlink_to(path)
+    archives = (package / "python" / "lib").glob("py4j-*.zip")
+    for path in (package / "bin", package / "jars", package / "conf", *archives):
+        if path.exists():  # conf/spark-defaults.conf is the user's
+            (home / path.relative_to(package)).symlink_to(path)
     return str(home)
 
 

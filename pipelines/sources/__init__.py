@@ -1,1 +1,1 @@
-"""Where records come from: topics, files, tables of a database, a generator, the machine's own metrics."""
+"""Sources: topics, files, tables of a database, generated records."""

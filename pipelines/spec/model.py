@@ -70,7 +70,7 @@ class Format(Open):
 
 
 class Endpoint(Open):
-    """Where records come from, or go to."""
+    """A source or a sink."""
 
     type: str
     key: Format | None = None

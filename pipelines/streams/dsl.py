@@ -39,7 +39,7 @@ class LookupNames(Names, total=False):
 
 
 class SourceOptions(Names, total=False):
-    """What topics hold, and names. Keys and values are strings unless serdes are given."""
+    """Serdes and names. Keys and values are strings unless serdes are given."""
 
     key_serde: Serde
     value_serde: Serde

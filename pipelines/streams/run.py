@@ -88,7 +88,7 @@ class StreamsConfig:
     trigger: Trigger = field(default_factory=Trigger)
     """When a micro-batch begins; Trigger(arguments={"processingTime": "1 second"}) is what a commit interval is."""
     on_bad_record: OnBadRecord = "fail"
-    """What is done with a record that its serde cannot read: LogAndFail's, or LogAndContinue's."""
+    """Handling of a record that its serde cannot read: LogAndFailExceptionHandler, LogAndContinueExceptionHandler."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Of the client, as kafka.security.protocol; they go to sources and sinks."""
     source_options: Mapping[str, str] = field(default_factory=dict)
@@ -117,7 +117,7 @@ class State(StrEnum):
 
 
 class Topics(Protocol):
-    """Where records come from and go to: a cluster's topics, or a test's files."""
+    """Topics that queries read and write: of a cluster, or files of a test."""
 
     def read(self, source: Source) -> DataFrame:
         """Return a stream of records whose key and value are bytes."""

@@ -101,7 +101,7 @@ class Node:
     operation: Operation
     parents: tuple["Node", ...] = ()
     store: str | None = None
-    """Where it keeps its state."""
+    """Its state store."""
 
 
 def ancestors(*nodes: Node, within_query: bool = False) -> Iterator[Node]:

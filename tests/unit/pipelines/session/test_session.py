@@ -185,3 +185,10 @@ def test_workers_import_pyspark_compiled_and_not_from_its_archive(monkeypatch: p
     found = subprocess.run([sys.executable, "-c", command], env={"PYTHONPATH": path}, capture_output=True, text=True)
     assert found.stdout.startswith(f"{path.partition(':')[0]}/pyspark/__init__.py "), found.stderr
     assert (Path(home) / "bin" / "spark-submit").is_file() and any(Path(home, "jars").glob("spark-core_*.jar"))
+
+
+def test_defaults_that_the_user_put_beside_pyspark_stay_in_force(tmp_path: Path) -> None:
+    """Spark reads $SPARK_HOME/conf/spark-defaults.conf."""
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "spark-defaults.conf").write_text("spark.local.dir /data\n", encoding="utf-8")
+    assert Path(unpacked_home(tmp_path), "conf", "spark-defaults.conf").read_text("utf-8") == "spark.local.dir /data\n"
