@@ -40,7 +40,10 @@ def tree(roots: Iterable[int]) -> list[int]:
 
 
 def cpu_seconds(roots: Iterable[int]) -> float:
-    """Return the CPU time so far, user and system, of processes, their children, and ended children."""
+    """Return the CPU time so far, user and system, of processes, their children, and ended children.
+
+    Each process has four sums, which the kernel cuts to whole ticks of 10 ms.
+    """
     ticks = 0
     for pid in tree(roots):
         with contextlib.suppress(*GONE):
