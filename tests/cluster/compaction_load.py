@@ -42,6 +42,8 @@ class KeyedLoad:
     producers: int
     keys: int
     acked: dict[int, Entries] = field(default_factory=dict)
+    without_offset: dict[int, list[Entry]] = field(default_factory=dict)
+    """Acknowledged by the acknowledgement of a later batch: librdkafka does not know their offsets."""
     failed: list[str] = field(default_factory=list)
     _stop: threading.Event = field(default_factory=threading.Event)
     _threads: list[threading.Thread] = field(default_factory=list)
@@ -94,8 +96,12 @@ class KeyedLoad:
                 if error is not None:
                     self.failed.append(str(error))
                     return
-                before = self.acked.setdefault(partition, {}).setdefault(message.offset(), entry)
-                assert before is entry, f"two records were acknowledged at {partition}/{message.offset()}"
+                offset = message.offset()
+                if offset is None:
+                    self.without_offset.setdefault(partition, []).append(entry)
+                    return
+                before = self.acked.setdefault(partition, {}).setdefault(offset, entry)
+                assert before is entry, f"two records were acknowledged at {partition}/{offset}"
 
         producer.produce(
             self.topic, entry.value, entry.key, partition, on_delivery=delivered, timestamp=entry.timestamp
@@ -125,12 +131,16 @@ def entries_on_disk(folder: Path) -> Entries:
     return found
 
 
-def check_entries(found: Entries, acked: Entries, where: str) -> None:
-    """Hold what a replica has against what was acknowledged.
+def check_entries(found: Entries, acked: Entries, without_offset: list[Entry], where: str) -> None:
+    """Compare a replica with what was acknowledged.
 
     What is there is what was acknowledged at its offset; of each key the last record is there, unless it is a tombstone
-    that has taken all others along.
+    that has taken all others along. Keys are left out that have an acknowledged record of unknown offset which is gone:
+    it may have been the last one.
     """
+    known = {offset: entry for offset, entry in found.items() if offset not in acked and entry in without_offset}
+    acked = acked | known
+    unknown = {entry.key for entry in without_offset if entry not in known.values()}
     changed = {offset: (entry, acked.get(offset)) for offset, entry in found.items() if acked.get(offset) != entry}
     assert not changed, f"{where}: not what was acknowledged there: {list(changed.items())[:3]}"
     last = {entry.key: offset for offset, entry in sorted(acked.items())}
@@ -138,6 +148,8 @@ def check_entries(found: Entries, acked: Entries, where: str) -> None:
     for offset, entry in found.items():
         left.setdefault(entry.key, []).append(offset)
     for key, offset in last.items():
+        if key in unknown:
+            continue
         if acked[offset].value is not None:
             assert offset in found, f"{where}: the last value of {key!r}, at {offset}, is gone"
         else:
