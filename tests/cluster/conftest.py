@@ -14,6 +14,8 @@ from kvorum.runtime.cluster_file import load_cluster
 
 ROOT = Path(__file__).parent.parent.parent
 START_SECONDS = 60.0
+KEPT = "log.retention.ms=-1"
+"""For tests that write old timestamps: the first check of the retention, after five minutes, deletes such records."""
 
 Start = Callable[..., LocalCluster]
 

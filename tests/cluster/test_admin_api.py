@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kvorum.cluster.local import LocalCluster
 from tests.cluster.clients import create_topic, eventually
-from tests.cluster.conftest import Start, clusters_in
+from tests.cluster.conftest import KEPT, Start, clusters_in
 
 COUNT = 20
 START_MS = 1_700_000_000_000
@@ -27,7 +27,7 @@ START_MS = 1_700_000_000_000
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """`places` has two partitions with COUNT records in each, a second apart."""
     with clusters_in(tmp_path_factory.mktemp("admin")) as start:
-        cluster = start("single.yaml", "group.initial.rebalance.delay.ms=0")
+        cluster = start("single.yaml", "group.initial.rebalance.delay.ms=0", KEPT)
         create_topic(cluster.plan.bootstrap, "places", 2, 1)
         producer = Producer({"bootstrap.servers": cluster.plan.bootstrap, "compression.type": "lz4"})
         for number in range(COUNT):

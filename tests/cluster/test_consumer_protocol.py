@@ -25,7 +25,7 @@ from confluent_kafka.admin import (
 
 from kvorum.cluster.local import LocalCluster
 from tests.cluster.clients import DEADLINE_SECONDS, create_topic, eventually
-from tests.cluster.conftest import clusters_in
+from tests.cluster.conftest import KEPT, clusters_in
 from tests.cluster.nodes import name_of, restart
 
 WORKER = Path(__file__).with_name("consumer_worker.py")
@@ -48,7 +48,7 @@ Key = tuple[str, int]
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """One cluster for all tests here: each has a group of its own."""
     with clusters_in(tmp_path_factory.mktemp("consumers")) as start:
-        found = start("three-nodes.yaml", *SETTINGS)
+        found = start("three-nodes.yaml", *SETTINGS, KEPT)
         create_topic(found.plan.bootstrap, "t", PARTITIONS, 3)
         yield found
 

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kvorum.cluster.local import LocalCluster
 from kvorum.runtime import metric_names as names
 from tests.cluster.clients import create_topic, eventually
-from tests.cluster.conftest import clusters_in
+from tests.cluster.conftest import KEPT, clusters_in
 from tests.cluster.consumers import CONSUMERS, read
 from tests.cluster.members import members_of
 from tests.cluster.test_groups import send
@@ -27,7 +27,7 @@ PER_PARTITION = 50
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     with clusters_in(tmp_path_factory.mktemp("offsets")) as start:
-        yield start("three-nodes.yaml", "group.initial.rebalance.delay.ms=0")
+        yield start("three-nodes.yaml", "group.initial.rebalance.delay.ms=0", KEPT)
 
 
 @pytest.fixture(scope="module")

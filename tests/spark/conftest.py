@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kvorum.cluster.local import LocalCluster
 from kvorum.pipelines.bridge.transaction import member
 from kvorum.pipelines.session.connector import VARIABLE, look_into
-from tests.cluster.conftest import clusters_in
+from tests.cluster.conftest import KEPT, clusters_in
 from tests.cluster.nodes import addresses
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def spark_jars() -> str:
 def kvorum_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Return three running nodes. Who kills one starts it again before he is done."""
     with clusters_in(tmp_path_factory.mktemp("cluster")) as start:
-        yield start()
+        yield start("three-nodes.yaml", KEPT)
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from bench.apache_kafka import running
-from tests.cluster.conftest import clusters_in
+from tests.cluster.conftest import KEPT, clusters_in
 from tests.cluster.nodes import addresses
 
 SOURCE = "KVORUM_MIRROR_SOURCE"
@@ -16,7 +16,7 @@ SOURCE = "KVORUM_MIRROR_SOURCE"
 def bootstrap(request: pytest.FixtureRequest) -> Iterator[str]:
     """Return the addresses of the source: three nodes of Kvorum, or of Apache Kafka 4.3.0 (bench/apache_kafka.py)."""
     if os.environ.get(SOURCE) == "kafka":
-        with running(3) as kafka:
+        with running(3, dict([KEPT.split("=")])) as kafka:
             yield kafka.bootstrap
     else:
         yield ",".join(addresses(request.getfixturevalue("kvorum_cluster")).values())
@@ -26,4 +26,4 @@ def bootstrap(request: pytest.FixtureRequest) -> Iterator[str]:
 def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Return the address of a cluster of one node."""
     with clusters_in(tmp_path_factory.mktemp("other")) as start:
-        yield ",".join(addresses(start("single.yaml")).values())
+        yield ",".join(addresses(start("single.yaml", KEPT)).values())
