@@ -5,12 +5,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from kvorum.admin.group_members import CLASSIC, CONSUMER, Described, Member
-from kvorum.admin.groups import Groups
-from kvorum.admin.models import INT32_MAX
-from kvorum.admin.operations import Call, NoBody, Operation, number_of
-from kvorum.admin.partition_offsets import Spec, list_offsets
-from kvorum.admin.places import Place
+from kvorum.admin.http.operations import Call, NoBody, Operation, number_of
+from kvorum.admin.v1.models import INT32_MAX
 from kvorum.admin.v3.links import CLUSTER, Links, links_of, not_found
 from kvorum.admin.v3.models import (
     ConsumerAssignmentData,
@@ -23,6 +19,10 @@ from kvorum.admin.v3.models import (
     ConsumerLagData,
     ConsumerLagDataList,
 )
+from kvorum.client.groups.groups import Groups
+from kvorum.client.groups.members import CLASSIC, CONSUMER, Described, Member
+from kvorum.client.partitions.offsets import Spec, list_offsets
+from kvorum.client.wire.places import Place
 from kvorum.protocol.errors import ErrorCode, KafkaError
 
 GROUPS = f"{CLUSTER}/consumer-groups"

@@ -1,10 +1,7 @@
 """Partitions, their offsets, replicas and reassignments."""
 
-from kvorum.admin.models import INT32_MAX
-from kvorum.admin.operations import BadInput, Call, NoBody, Operation, number_of
-from kvorum.admin.partition_offsets import Spec, known_offsets
-from kvorum.admin.places import Place
-from kvorum.admin.reassignments import Reassignments, UnderWay
+from kvorum.admin.http.operations import BadInput, Call, NoBody, Operation, number_of
+from kvorum.admin.v1.models import INT32_MAX
 from kvorum.admin.v3.links import CLUSTER, PARTITION, TOPIC, Links, links_of, not_found
 from kvorum.admin.v3.models import (
     PartitionData,
@@ -15,6 +12,9 @@ from kvorum.admin.v3.models import (
     ReplicaData,
     ReplicaDataList,
 )
+from kvorum.client.partitions.offsets import Spec, known_offsets
+from kvorum.client.reassignments.reassignments import Reassignments, UnderWay
+from kvorum.client.wire.places import Place
 from kvorum.protocol.messages.metadata import MetadataResponsePartition
 
 BOTH = "earliest_and_latest"

@@ -8,9 +8,9 @@ from kvorum.cli.kafka.common import Connection, connected
 from kvorum.cli.output import fail, say
 
 if TYPE_CHECKING:
-    from kvorum.admin.client import ClusterClient
-    from kvorum.admin.partition_offsets import Found
-    from kvorum.admin.places import Place
+    from kvorum.client.partitions.offsets import Found
+    from kvorum.client.wire.cluster_client import ClusterClient
+    from kvorum.client.wire.places import Place
 
 
 @click.command("kafka-get-offsets")
@@ -33,8 +33,8 @@ def get_offsets(
     \b
     kvorum kafka-get-offsets --bootstrap-server localhost:9092 --topic orders --time -2
     """
-    from kvorum.cli.offset_filter import FilterError, by_rules, by_topic_and_partitions, parse_time
-    from kvorum.cli.offsets import found_offsets
+    from kvorum.cli.topics.offset_filter import FilterError, by_rules, by_topic_and_partitions, parse_time
+    from kvorum.cli.topics.offsets import found_offsets
 
     if topic_partitions is not None and (topic is not None or partitions is not None):
         raise click.UsageError("--topic-partitions cannot be used with --topic or --partitions")

@@ -7,11 +7,11 @@ import click
 
 from kvorum.cli.kafka.common import Connection, connected, pretty_table
 from kvorum.cli.kafka.scripts import KAFKA_VERSION
-from kvorum.cli.transactions import MINUTE_MS, partition_options, wall_ms
+from kvorum.cli.transactions.commands import MINUTE_MS, partition_options, wall_ms
 
 if TYPE_CHECKING:
-    from kvorum.admin.client import ClusterClient
-    from kvorum.admin.transactions import Listed, OpenTransaction, Transactions
+    from kvorum.client.transactions import Listed, OpenTransaction, Transactions
+    from kvorum.client.wire.cluster_client import ClusterClient
     from kvorum.protocol.messages.describe_producers import ProducerState
     from kvorum.protocol.messages.describe_transactions import TransactionState
 
@@ -36,7 +36,7 @@ def run(connection: Connection, work: Callable[["Transactions"], Awaitable[T]]) 
     """Run `work` on a cluster's transactions."""
 
     async def with_client(cluster: "ClusterClient") -> T:
-        from kvorum.admin.transactions import Transactions
+        from kvorum.client.transactions import Transactions
 
         return await work(Transactions(cluster))
 
@@ -75,7 +75,7 @@ def list_(connection: Connection, duration_filter: int, transactional_id_pattern
     """
 
     async def work(found: "Transactions") -> "list[Listed]":
-        from kvorum.admin.transactions import Filters
+        from kvorum.client.transactions import Filters
 
         return await found.listed(Filters(duration_ms=duration_filter, pattern=transactional_id_pattern))
 
@@ -118,7 +118,7 @@ def describe_producers(connection: Connection, broker_id: int | None, topic: str
     """
 
     async def work(found: "Transactions") -> "list[ProducerState]":
-        from kvorum.admin.places import Place
+        from kvorum.client.wire.places import Place
 
         return await found.producers(Place(topic, partition), broker_id)
 
@@ -195,7 +195,7 @@ def abort(
         )
 
     async def work(found: "Transactions") -> None:
-        from kvorum.admin.places import Place
+        from kvorum.client.wire.places import Place
 
         place = Place(topic, partition)
         epochs = (producer_id, producer_epoch, coordinator_epoch)

@@ -8,9 +8,9 @@ from typing import Any, Protocol, TypeVar
 
 from aiokafka.errors import KafkaError
 
-from kvorum.admin.client import ClusterClient, Unreachable
-from kvorum.admin.places import Place
-from kvorum.admin.transactions import Transactions
+from kvorum.client.transactions import Transactions
+from kvorum.client.wire.cluster_client import ClusterClient, Unreachable
+from kvorum.client.wire.places import Place
 from kvorum.network.addresses import parse_bootstrap
 from kvorum.network.channel import Channel
 from kvorum.network.dial import ChannelError

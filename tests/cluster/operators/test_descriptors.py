@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kvorum.cluster.local import LocalCluster
+from kvorum.cluster.local.local import LocalCluster
 from kvorum.network.arrival import Scarcity
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.runtime import disk as disk_module

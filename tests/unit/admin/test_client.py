@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin import deleted_records
-from kvorum.admin.client import ClusterClient, Eligible, Unreachable
-from kvorum.admin.connections import Connections
-from kvorum.admin.places import Place
-from kvorum.admin.producing import produce
-from kvorum.admin.reassignments import Reassignments
-from kvorum.admin.voters import add_voter
+from kvorum.admin.v1.records.producing import produce
+from kvorum.client.partitions import delete_records as deleted_records
+from kvorum.client.reassignments.reassignments import Reassignments
+from kvorum.client.voters import add_voter
+from kvorum.client.wire.cluster_client import ClusterClient, Eligible, Unreachable
+from kvorum.client.wire.connections import Connections
+from kvorum.client.wire.places import Place
 from kvorum.network.addresses import Address
 from kvorum.network.dial import RequestTimedOut
 from kvorum.protocol.errors import ErrorCode, KafkaError

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin.group_lags import GROUPS_AT_ONCE, in_turn
-from kvorum.admin.offset_csv import format_plan, parse_plan
-from kvorum.admin.offset_reset import ResetError
-from kvorum.admin.places import Place
+from kvorum.client.groups.lags import GROUPS_AT_ONCE, in_turn
+from kvorum.client.groups.offset_csv import format_plan, parse_plan
+from kvorum.client.groups.offset_reset import ResetError
+from kvorum.client.wire.places import Place
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.offset_commit import OffsetCommitRequest
 from kvorum.protocol.messages.offset_fetch import OffsetFetchRequest

@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from kvorum.admin.places import Place
-from kvorum.admin.proposals import check_racks, keep, spread
+from kvorum.client.reassignments.proposals import check_racks, keep, spread
+from kvorum.client.wire.places import Place
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from tests.unit.admin.fake import Client, call

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from kvorum.admin.places import Place
-from kvorum.admin.reassignments import (
+from kvorum.client.reassignments.reassignments import (
     FOLLOWERS,
     LEADERS,
     Move,
@@ -16,6 +15,7 @@ from kvorum.admin.reassignments import (
     read_topics,
     throttled_replicas,
 )
+from kvorum.client.wire.places import Place
 
 A0, A1 = Place("a", 0), Place("a", 1)
 

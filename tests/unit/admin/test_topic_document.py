@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin import yaml_texts
-from kvorum.admin.places import Place
-from kvorum.admin.replica_count import resized
-from kvorum.admin.topic_document import YAML_BYTES_MAX
+from kvorum.admin.http import yaml_texts
+from kvorum.admin.v1.topics.topic_document import YAML_BYTES_MAX
+from kvorum.client.reassignments.replica_count import resized
+from kvorum.client.wire.places import Place
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from tests.unit.admin.fake import Client, call
 from tests.unit.admin.managed import ManagedCluster, with_managed

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin.access import Access, BadTokens, Refused, tokens_of
-from kvorum.admin.consumer_protocol import read_assignment, subscribed_topics
-from kvorum.admin.offset_reset import Ends, ResetError, Scenario, Way, plan
-from kvorum.admin.operations import BadInput, Call, NoBody, Operation, Role
-from kvorum.admin.parameters import STREAM_COUNT, Count
-from kvorum.admin.places import Place
-from kvorum.admin.producing import murmur2, partition_of
-from kvorum.admin.record_views import JSON_DEPTH_MAX, Format, NoJson, header_name, json_of, shown
-from kvorum.admin.visible import visible
+from kvorum.admin.http.access import Access, BadTokens, Refused, tokens_of
+from kvorum.admin.http.operations import BadInput, Call, NoBody, Operation, Role
+from kvorum.admin.http.parameters import STREAM_COUNT, Count
+from kvorum.admin.v1.records.producing import murmur2, partition_of
+from kvorum.client.groups.offset_reset import Ends, ResetError, Scenario, Way, plan
+from kvorum.client.records.record_views import JSON_DEPTH_MAX, Format, NoJson, header_name, json_of, shown
+from kvorum.client.records.visible import visible
+from kvorum.client.wire.places import Place
+from kvorum.protocol.consumer_protocol import read_assignment, subscribed_topics
 from kvorum.protocol.control import marker
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.fetch import AbortedTransaction

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from kvorum.admin.places import Place
-from kvorum.cli.offset_filter import FilterError, by_rules, by_topic_and_partitions, parse_time
 from kvorum.cli.output import Exit
+from kvorum.cli.topics.offset_filter import FilterError, by_rules, by_topic_and_partitions, parse_time
+from kvorum.client.wire.places import Place
 from tests.unit.cli.fake_cluster import FakeCluster, Printed, run
 
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from kvorum.admin.log_dir_moves import MoveState, Started
-from kvorum.admin.places import Place
-from kvorum.admin.reassignments import Move, UnderWay
 from kvorum.cli.kafka import reassign_partitions as script
 from kvorum.cli.main import main
 from kvorum.cli.output import Exit
+from kvorum.client.partitions.log_dir_moves import MoveState, Started
+from kvorum.client.reassignments.reassignments import Move, UnderWay
+from kvorum.client.wire.places import Place
 from tests.unit.cli.test_reassign import A0, A01, A1, Cluster, moving
 
 __all__ = ["moving"]  # a fixture of these tests, too

@@ -10,13 +10,13 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from kvorum.admin.log_dir_moves import LogDirMoves, MoveState, Replica, Started
-from kvorum.admin.places import Place
-from kvorum.admin.reassignments import Move, ReplicaFile, UnderWay
-from kvorum.cli import reassign as commands
-from kvorum.cli import reassign_verify
 from kvorum.cli.output import Exit
-from kvorum.cli.reassign_parts import TIMEOUT_MS
+from kvorum.cli.reassign.commands import commands as commands
+from kvorum.cli.reassign.commands import verify as reassign_verify
+from kvorum.cli.reassign.plans import TIMEOUT_MS
+from kvorum.client.partitions.log_dir_moves import LogDirMoves, MoveState, Replica, Started
+from kvorum.client.reassignments.reassignments import Move, ReplicaFile, UnderWay
+from kvorum.client.wire.places import Place
 
 A0, A1 = Place("a", 0), Place("a", 1)
 

@@ -6,7 +6,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kvorum.broker.metadata.lifecycle import BrokerState
 from kvorum.broker.replica.partition import Partition
-from kvorum.cluster.broker_metrics import follow_broker
+from kvorum.cluster.metrics.broker_metrics import follow_broker
 from kvorum.network.traffic import Traffic
 from kvorum.protocol.uuids import ZERO_UUID
 from kvorum.quorum.configs.layers import LeftOut

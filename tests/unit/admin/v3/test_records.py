@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin.producing import partition_of
+from kvorum.admin.v1.records.producing import partition_of
 from kvorum.admin.v3 import records
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.produce import (
