@@ -17,7 +17,6 @@ from kvorum.client.wire import coordinators
 from kvorum.client.wire.all_brokers import Reached, of_all
 from kvorum.client.wire.cluster_client import ClusterClient, refuse
 from kvorum.client.wire.coordinators import KeyType, with_retries
-from kvorum.client.wire.places import Place
 from kvorum.network.addresses import Address
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.describe_producers import (
@@ -39,6 +38,7 @@ from kvorum.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from kvorum.protocol.topic_partition import TopicPartition
 
 PARTITIONS_PER_REQUEST: Final = 500
 NO_COORDINATOR_EPOCH: Final = -1
@@ -67,7 +67,7 @@ class Filters:
 class OpenTransaction(NamedTuple):
     """An open transaction on a partition, in its leader's producer state."""
 
-    place: Place
+    place: TopicPartition
     producer: ProducerState
 
 
@@ -123,13 +123,13 @@ class Transactions:
         refuse(row.error_code, f"transactional id {transactional_id!r}")
         return coordinator_id, row
 
-    async def producers(self, place: Place, broker_id: int | None = None) -> list[ProducerState]:
+    async def producers(self, place: TopicPartition, broker_id: int | None = None) -> list[ProducerState]:
         """Return the producers of a partition as its leader, or another replica, knows them. Raises KafkaError."""
         chosen_id = await self._leader(place) if broker_id is None else broker_id
         return (await self._producers_on(chosen_id, [place]))[place]
 
     async def hanging(
-        self, places: Sequence[Place], *, timeout_ms: int, now_ms: int, broker_id: int | None = None
+        self, places: Sequence[TopicPartition], *, timeout_ms: int, now_ms: int, broker_id: int | None = None
     ) -> list[OpenTransaction]:
         """Return the transactions on these partitions that no coordinator will end. Raises KafkaError."""
         candidates = [
@@ -141,12 +141,12 @@ class Transactions:
         if not candidates:
             return []
         listed = await self.listed(Filters(producer_ids=sorted({each.producer.producer_id for each in candidates})))
-        expected: dict[int, set[Place]] = {}
+        expected: dict[int, set[TopicPartition]] = {}
         for row in listed:
             expected[row.producer_id] = await self._places_of(row.transactional_id)
         return [each for each in candidates if each.place not in expected.get(each.producer.producer_id, ())]
 
-    async def abort(self, place: Place, producer_id: int, producer_epoch: int, coordinator_epoch: int) -> None:
+    async def abort(self, place: TopicPartition, producer_id: int, producer_epoch: int, coordinator_epoch: int) -> None:
         """End a producer's transaction on a partition, at its leader. Raises KafkaError."""
         marker = WritableTxnMarker(
             producer_id=producer_id,
@@ -161,7 +161,7 @@ class Transactions:
         row = answer.markers[0].topics[0].partitions[0]
         refuse(row.error_code, f"{place.topic}-{place.partition}")
 
-    async def open_at(self, place: Place, start_offset: int) -> ProducerState:
+    async def open_at(self, place: TopicPartition, start_offset: int) -> ProducerState:
         """Return the producer whose open transaction began at an offset. Raises KafkaError INVALID_TXN_STATE."""
         for producer in await self.producers(place):
             if producer.current_txn_start_offset == start_offset != NO_OFFSET:
@@ -180,22 +180,22 @@ class Transactions:
         answer = await with_retries(ask, lambda answer: answer.error_code)
         refuse(answer.error_code, f"transactional id {transactional_id!r}")
 
-    async def places(self, topic: str | None, partition: int | None, broker_id: int | None) -> list[Place]:
+    async def places(self, topic: str | None, partition: int | None, broker_id: int | None) -> list[TopicPartition]:
         """Return the partitions of a topic, or of all (internal ones too); with a broker those with a replica there."""
         if topic is not None and partition is not None:
-            return [Place(topic, partition)]
+            return [TopicPartition(topic, partition)]
         names = None if topic is None else [topic]
         found = (await self.cluster.metadata(names)).topics
         for each in found:
             refuse(each.error_code, f"topic {each.name!r}")
         return sorted(
-            Place(each.name or "", row.partition_index)
+            TopicPartition(each.name or "", row.partition_index)
             for each in found
             for row in each.partitions
             if broker_id is None or broker_id in row.replica_nodes
         )
 
-    async def _places_of(self, transactional_id: str) -> set[Place]:
+    async def _places_of(self, transactional_id: str) -> set[TopicPartition]:
         """Return the partitions on which a coordinator will end a transaction; none for a missing id."""
         try:
             _, row = await self.describe(transactional_id)
@@ -203,45 +203,51 @@ class Transactions:
             if error.code is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
                 raise
             return set()
-        return {Place(topic.topic, index) for topic in row.topics for index in topic.partitions}
+        return {TopicPartition(topic.topic, index) for topic in row.topics for index in topic.partitions}
 
-    async def _all_producers(self, places: Sequence[Place], broker_id: int | None) -> dict[Place, list[ProducerState]]:
-        by_broker: dict[int, list[Place]] = {}
+    async def _all_producers(
+        self, places: Sequence[TopicPartition], broker_id: int | None
+    ) -> dict[TopicPartition, list[ProducerState]]:
+        by_broker: dict[int, list[TopicPartition]] = {}
         if broker_id is not None:
             by_broker[broker_id] = list(places)
         else:
             leaders = await self._leaders({place.topic for place in places})
             for place in places:
                 by_broker.setdefault(led(place, leaders), []).append(place)
-        found: dict[Place, list[ProducerState]] = {}
+        found: dict[TopicPartition, list[ProducerState]] = {}
         for broker, wanted in by_broker.items():
             for start in range(0, len(wanted), PARTITIONS_PER_REQUEST):
                 found |= await self._producers_on(broker, wanted[start : start + PARTITIONS_PER_REQUEST])
         return found
 
-    async def _producers_on(self, broker_id: int, places: Sequence[Place]) -> dict[Place, list[ProducerState]]:
+    async def _producers_on(
+        self, broker_id: int, places: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, list[ProducerState]]:
         topics: dict[str, TopicRequest] = {}
         for place in places:
             topics.setdefault(place.topic, TopicRequest(name=place.topic)).partition_indexes.append(place.partition)
         address = await self.cluster.broker_address(broker_id)
         request = DescribeProducersRequest(topics=list(topics.values()))
         answer = await self.cluster.ask(request, DescribeProducersResponse, address)
-        found: dict[Place, list[ProducerState]] = {}
+        found: dict[TopicPartition, list[ProducerState]] = {}
         for topic in answer.topics:
             for row in topic.partitions:
                 refuse(row.error_code, row.error_message or f"{topic.name}-{row.partition_index}")
-                found[Place(topic.name, row.partition_index)] = row.active_producers
+                found[TopicPartition(topic.name, row.partition_index)] = row.active_producers
         return found
 
-    async def _leader(self, place: Place) -> int:
+    async def _leader(self, place: TopicPartition) -> int:
         return led(place, await self._leaders([place.topic]))
 
-    async def _leaders(self, topics: Iterable[str]) -> dict[Place, int]:
+    async def _leaders(self, topics: Iterable[str]) -> dict[TopicPartition, int]:
         found = (await self.cluster.metadata(sorted(topics))).topics
         for topic in found:
             refuse(topic.error_code, f"topic {topic.name!r}")
         return {
-            Place(topic.name or "", row.partition_index): row.leader_id for topic in found for row in topic.partitions
+            TopicPartition(topic.name or "", row.partition_index): row.leader_id
+            for topic in found
+            for row in topic.partitions
         }
 
     async def coordinator(self, transactional_id: str) -> tuple[int, Address]:
@@ -249,7 +255,7 @@ class Transactions:
         return await coordinators.find_coordinator(self.cluster, KeyType.TRANSACTION, transactional_id)
 
 
-def led(place: Place, leaders: dict[Place, int]) -> int:
+def led(place: TopicPartition, leaders: dict[TopicPartition, int]) -> int:
     """Return a partition's leader. Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE."""
     leader = leaders.get(place)
     if leader is None:

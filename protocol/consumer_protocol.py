@@ -11,7 +11,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import NamedTuple
 
-from kvorum.client.wire.places import Place
+from kvorum.protocol.topic_partition import TopicPartition
 
 CONSUMER_PROTOCOL = "consumer"
 _INT16 = Struct(">h")
@@ -21,7 +21,7 @@ _INT32 = Struct(">i")
 class Assignment(NamedTuple):
     """A member's assignment; `user_data` belongs to its assignor."""
 
-    places: list[Place]
+    places: list[TopicPartition]
     user_data: bytes | None = None
 
 
@@ -31,7 +31,7 @@ class Subscription(NamedTuple):
     version: int
     topics: list[str]
     user_data: bytes | None = None
-    owned: list[Place] | None = None
+    owned: list[TopicPartition] | None = None
     generation_id: int | None = None
     rack_id: str | None = None
 
@@ -78,9 +78,9 @@ class _Reader:
     def strings(self) -> list[str]:
         return [self.string() or "" for _ in range(self.count())]
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[TopicPartition]:
         return [
-            Place(topic, self.int32())
+            TopicPartition(topic, self.int32())
             for _ in range(self.count())
             for topic in [self.string() or ""]
             for _ in range(self.count())

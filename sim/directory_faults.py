@@ -9,9 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import Uuid
 from kvorum.storage.checkpoints import read_meta_properties
-from kvorum.storage.names import TopicPartition, parse_folder
+from kvorum.storage.names import parse_folder
 from sim.cluster import CLUSTER_ID, SimCluster
 from sim.fault_targets import Targets
 from sim.link_faults import Story

@@ -22,9 +22,9 @@ from collections.abc import Callable, Sequence
 
 from kvorum.broker.replica.partition import Partition
 from kvorum.broker.replica.types import Role
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.quorum.image import MetadataImage
 from kvorum.quorum.image.partition import PartitionRegistration
-from kvorum.storage.names import TopicPartition
 from sim.candidates import Candidates, check_kept
 from sim.ledger import Entry, Ledger, Shadow, Violation
 from sim.lives import Lives

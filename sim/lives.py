@@ -8,8 +8,8 @@ seen to have all of them again.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import Uuid
-from kvorum.storage.names import TopicPartition
 from sim.ledger import Entry, Ledger
 from sim.metadata_watch import MetadataWatch
 from sim.watched import Key, Watched

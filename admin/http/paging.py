@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from kvorum.admin.http.operations import BadInput, Call, number_of
 from kvorum.admin.http.parameters import Count
-from kvorum.client.wire.places import Place
+from kvorum.protocol.topic_partition import TopicPartition
 
 ROWS = Count(what="rows per page", default=10_000, most=10_000)
 
@@ -32,7 +32,7 @@ def following(call: Call[Any], after: str) -> str:
     return urlencode({**call.query, "after": after})
 
 
-def place_after(call: Call[Any]) -> Place | None:
+def place_after(call: Call[Any]) -> TopicPartition | None:
     """Return the partition that the page begins behind, None from the first on. Raises BadInput."""
     text = call.query.get("after")
     if text is None:
@@ -40,9 +40,9 @@ def place_after(call: Call[Any]) -> Place | None:
     topic, colon, number = text.rpartition(":")
     if not colon:
         raise BadInput("after", "expected TOPIC:PARTITION")
-    return Place(topic, number_of("after", number, 0, INT32_MAX))
+    return TopicPartition(topic, number_of("after", number, 0, INT32_MAX))
 
 
-def place_text(place: Place) -> str:
+def place_text(place: TopicPartition) -> str:
     """Return what `place_after` reads: a topic's name may have a dash, and no colon."""
     return f"{place.topic}:{place.partition}"

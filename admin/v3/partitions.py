@@ -14,8 +14,8 @@ from kvorum.admin.v3.models import (
 )
 from kvorum.client.partitions.offsets import Spec, known_offsets
 from kvorum.client.reassignments.reassignments import Reassignments, UnderWay
-from kvorum.client.wire.places import Place
 from kvorum.protocol.messages.metadata import MetadataResponsePartition
+from kvorum.protocol.topic_partition import TopicPartition
 
 BOTH = "earliest_and_latest"
 
@@ -83,7 +83,7 @@ async def list_kafka_partition_offsets(call: Call[NoBody]) -> PartitionWithOffse
     if wanted != BOTH:
         raise BadInput("offset_type", f"{wanted} is invalid")
     topic, row = await partition_of(call)
-    place = Place(topic, row.partition_index)
+    place = TopicPartition(topic, row.partition_index)
     earliest = await known_offsets(call.cluster, [place], Spec.EARLIEST)
     latest = await known_offsets(call.cluster, [place], Spec.LATEST)
     names = ("topic", topic), ("partition", row.partition_index), ("offset_type", BOTH)

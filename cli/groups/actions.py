@@ -9,8 +9,8 @@ from kvorum.client.groups.groups import WITHOUT_MEMBERS, Groups
 from kvorum.client.groups.offset_reset import Move, Scenario, Way
 from kvorum.client.groups.offsets import places_named, planned_reset
 from kvorum.client.wire.cluster_client import ClusterClient, refuse
-from kvorum.client.wire.places import Place
 from kvorum.protocol.errors import KafkaError
+from kvorum.protocol.topic_partition import TopicPartition
 
 Scenarios = Callable[[str], Scenario | None]
 """Reset of a group; None if the file has nothing for it."""
@@ -32,12 +32,12 @@ class Reset(NamedTuple):
     refused: str | None = None
 
     @property
-    def offsets(self) -> dict[Place, int]:
+    def offsets(self) -> dict[TopicPartition, int]:
         """Return the new offsets."""
         return {move.place: move.after for move in self.moves}
 
 
-async def places_of(cluster: ClusterClient, texts: Iterable[str]) -> list[Place]:
+async def places_of(cluster: ClusterClient, texts: Iterable[str]) -> list[TopicPartition]:
     """Return the partitions that TOPIC and TOPIC:0,1 name. Raises ResetError, KafkaError for an unknown topic."""
     return await places_named(cluster, [parse_places(text) for text in texts])
 
@@ -67,7 +67,7 @@ async def reset(
     return found
 
 
-async def places_to_reset(cluster: ClusterClient, scope: Scope, scenario: Scenario) -> list[Place] | None:
+async def places_to_reset(cluster: ClusterClient, scope: Scope, scenario: Scenario) -> list[TopicPartition] | None:
     """Return the partitions that a reset is about; None: all that the group has a place in."""
     if scenario.way is Way.EXPLICIT:
         return sorted(scenario.offsets)

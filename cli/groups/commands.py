@@ -144,7 +144,7 @@ def delete(names: tuple[str, ...], all_groups: bool, bootstrap: str, output: str
     check_groups(names, all_groups)
 
     async def work(cluster: "ClusterClient") -> dict[str, Any]:
-        from kvorum.cli.groups.commands import actions as group_actions
+        from kvorum.cli.groups import actions as group_actions
         from kvorum.cli.groups.rows import group_ids
         from kvorum.client.groups.groups import Groups
 

@@ -10,7 +10,7 @@ from kvorum.client.groups.groups import Groups, Listed
 from kvorum.client.groups.members import Described
 from kvorum.client.groups.offsets import GroupPlace, places_of
 from kvorum.client.wire.cluster_client import ClusterClient
-from kvorum.client.wire.places import Place, by_topic
+from kvorum.protocol.topic_partition import TopicPartition, by_topic
 
 REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 STATES = (*REBALANCING, "Stable", "Dead", "Empty", "NotReady")
@@ -114,7 +114,7 @@ def state_row(group: Described) -> StateRow:
     )
 
 
-def assignment_text(places: Iterable[Place]) -> str:
+def assignment_text(places: Iterable[TopicPartition]) -> str:
     """Return an assignment as Kafka 4 writes it: orders:0,1;payments:2."""
     return ";".join(f"{topic}:{','.join(map(str, sorted(parts)))}" for topic, parts in sorted(by_topic(places).items()))
 

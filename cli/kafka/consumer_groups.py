@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from kvorum.cli.groups.actions import Reset
     from kvorum.cli.groups.rows import GroupRows
     from kvorum.client.wire.cluster_client import ClusterClient
-    from kvorum.client.wire.places import Place
     from kvorum.protocol.errors import ErrorCode
+    from kvorum.protocol.topic_partition import TopicPartition
 
 WAYS = ("to_earliest", "to_latest", "to_current", "to_offset", "shift_by", "to_datetime", "by_duration", "from_file")
 WITHOUT_EXECUTE = (
@@ -247,7 +247,7 @@ def delete_groups(connection: Connection, options: dict[str, Any]) -> None:
     """Delete groups."""
 
     async def work(cluster: "ClusterClient") -> dict[str, Any]:
-        from kvorum.cli.groups.commands import actions as group_actions
+        from kvorum.cli.groups import actions as group_actions
         from kvorum.cli.groups.rows import group_ids
         from kvorum.client.groups.groups import Groups
 
@@ -281,7 +281,7 @@ def delete_group_offsets(connection: Connection, options: dict[str, Any]) -> Non
     except ResetError as error:
         raise click.UsageError(str(error)) from None
 
-    async def work(cluster: "ClusterClient") -> tuple[dict["Place", "ErrorCode"], dict[str, "ErrorCode"]]:
+    async def work(cluster: "ClusterClient") -> tuple[dict["TopicPartition", "ErrorCode"], dict[str, "ErrorCode"]]:
         places, absent = await places_there(cluster, named)
         return await Groups(cluster).delete_offsets(group_id, places), absent
 

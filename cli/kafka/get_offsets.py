@@ -10,7 +10,7 @@ from kvorum.cli.output import fail, say
 if TYPE_CHECKING:
     from kvorum.client.partitions.offsets import Found
     from kvorum.client.wire.cluster_client import ClusterClient
-    from kvorum.client.wire.places import Place
+    from kvorum.protocol.topic_partition import TopicPartition
 
 
 @click.command("kafka-get-offsets")
@@ -45,7 +45,7 @@ def get_offsets(
     except FilterError as error:
         raise click.UsageError(str(error)) from None
 
-    async def work(cluster: "ClusterClient") -> "list[tuple[Place, Found]]":
+    async def work(cluster: "ClusterClient") -> "list[tuple[TopicPartition, Found]]":
         return await found_offsets(cluster, wanted, time, internal=not exclude_internal_topics)
 
     found = connection.run(work)

@@ -38,7 +38,7 @@ def leader_election(
     kvorum kafka-leader-election --bootstrap-server localhost:9092 --election-type preferred --all-topic-partitions
     """
     from kvorum.cli.topics.partition_files import PartitionFileError, partition_rows
-    from kvorum.client.wire.places import by_topic
+    from kvorum.protocol.topic_partition import by_topic
 
     if (topic is not None) + (path_to_json_file is not None) + all_topic_partitions != 1:
         raise click.UsageError(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kvorum.client.partitions.log_dir_moves import MoveState, Replica, Started
     from kvorum.client.reassignments.reassignments import Assignment, Reassignments
     from kvorum.client.wire.cluster_client import ClusterClient
-    from kvorum.client.wire.places import Place
+    from kvorum.protocol.topic_partition import TopicPartition
 
 T = TypeVar("T")
 Json = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -123,7 +123,7 @@ def stop(text: str) -> NoReturn:
     raise SystemExit(Exit.FAILED)
 
 
-def as_json(assignment: "Assignment", log_dirs: "Mapping[tuple[Place, int], str] | None" = None) -> str:
+def as_json(assignment: "Assignment", log_dirs: "Mapping[tuple[TopicPartition, int], str] | None" = None) -> str:
     """Return an assignment as Kafka writes it, without blanks."""
     from kvorum.client.reassignments.reassignments import as_file
 
@@ -153,7 +153,9 @@ def generate(connection: Connection, options: dict[str, Any]) -> None:
     if twice:
         stop(f"Error: Broker list contains duplicate entries: {twice}")
 
-    async def work(found: "Reassignments") -> "tuple[Assignment, dict[int, str | None], dict[tuple[Place, int], str]]":
+    async def work(
+        found: "Reassignments",
+    ) -> "tuple[Assignment, dict[int, str | None], dict[tuple[TopicPartition, int], str]]":
         current = await found.current(topics)
         return current, await found.brokers(), await found.log_dirs(current)
 

@@ -9,8 +9,8 @@ from kvorum.protocol.errors import ErrorCode, KafkaError
 if TYPE_CHECKING:
     from kvorum.client.reassignments.reassignments import UnderWay
     from kvorum.client.wire.cluster_client import ClusterClient, Eligible
-    from kvorum.client.wire.places import Place
     from kvorum.protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
+    from kvorum.protocol.topic_partition import TopicPartition
 
 DEFAULT_CONFIG = 5
 
@@ -41,7 +41,7 @@ async def described(
 ) -> list[str]:
     """Return the lines of these topics. Raises KafkaError, Unreachable."""
     from kvorum.client.wire.cluster_client import ResourceType
-    from kvorum.client.wire.places import Place
+    from kvorum.protocol.topic_partition import TopicPartition
 
     lines: list[str] = []
     under_way = await reassignments(cluster) if topics else {}
@@ -51,7 +51,7 @@ async def described(
         configs = {entry.name: entry.value or "" for entry in entries}
         own = {entry.name: entry.value for entry in entries if entry.config_source != DEFAULT_CONFIG}
         rows = sorted(each.partitions, key=lambda row: row.partition_index)
-        moving = {row.partition_index: under_way.get(Place(name, row.partition_index)) for row in rows}
+        moving = {row.partition_index: under_way.get(TopicPartition(name, row.partition_index)) for row in rows}
         lines += topic_lines(each, rows, moving, own, shown)
         if shown.topics_with_overrides:
             continue
@@ -65,7 +65,7 @@ async def described(
     return lines
 
 
-async def reassignments(cluster: "ClusterClient") -> "Mapping[Place, UnderWay]":
+async def reassignments(cluster: "ClusterClient") -> "Mapping[TopicPartition, UnderWay]":
     """Return the present reassignments; none if the cluster is too old, or does not return them."""
     from kvorum.client.reassignments.reassignments import Reassignments
 

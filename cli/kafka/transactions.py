@@ -118,9 +118,9 @@ def describe_producers(connection: Connection, broker_id: int | None, topic: str
     """
 
     async def work(found: "Transactions") -> "list[ProducerState]":
-        from kvorum.client.wire.places import Place
+        from kvorum.protocol.topic_partition import TopicPartition
 
-        return await found.producers(Place(topic, partition), broker_id)
+        return await found.producers(TopicPartition(topic, partition), broker_id)
 
     rows: list[list[object]] = []
     for each in run(connection, work):
@@ -195,9 +195,9 @@ def abort(
         )
 
     async def work(found: "Transactions") -> None:
-        from kvorum.client.wire.places import Place
+        from kvorum.protocol.topic_partition import TopicPartition
 
-        place = Place(topic, partition)
+        place = TopicPartition(topic, partition)
         epochs = (producer_id, producer_epoch, coordinator_epoch)
         if start_offset is not None:
             state = await found.open_at(place, start_offset)

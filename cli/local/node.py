@@ -159,7 +159,7 @@ def first_voters(settings: "Settings", first: FirstVoters) -> "dict[int, Initial
 
     Raises FormatError where the options and the configuration do not go together, as Kafka's Formatter has it.
     """
-    from kvorum.cluster.local.local import formatting
+    from kvorum.cluster.local import formatting
     from kvorum.runtime.listeners import controller_listener_names, voters
 
     standalone, initial, observer = first

@@ -117,7 +117,7 @@ def readmit(node: int, directory: str, config: str, override: tuple[str, ...], a
     kvorum quorum readmit 2 DIRECTORY_ID --config node-3.properties             prints the consequences
     kvorum quorum readmit 2 DIRECTORY_ID --config node-3.properties --i-accept-loss
     """
-    from kvorum.cluster.local.local import unsafe_recovery as readmission
+    from kvorum.cluster.local import unsafe_recovery as readmission
     from kvorum.cluster.process.hosting import Refusal
     from kvorum.protocol.uuids import Uuid
     from kvorum.runtime.config import ConfigError

@@ -27,7 +27,7 @@ from kvorum.cli.reassign.verify import verify
 if TYPE_CHECKING:
     from kvorum.client.partitions.log_dir_moves import Replica, Started
     from kvorum.client.reassignments.reassignments import Assignment, Reassignments
-    from kvorum.client.wire.places import Place
+    from kvorum.protocol.topic_partition import TopicPartition
 
 LIST_COLUMNS = ("topic", "partition", "replicas", "adding", "removing")
 
@@ -147,7 +147,7 @@ def execute(path: Path, additional: bool, timeout_ms: int, bootstrap: str, outpu
     throttle, log_dirs_throttle = options["throttle"], options["log_dirs_throttle"]
     say = partial(tell, {}, "table") if output == "table" else nothing
 
-    async def work(found: "Reassignments") -> "tuple[dict[str, Any], dict[Place, str]]":
+    async def work(found: "Reassignments") -> "tuple[dict[str, Any], dict[TopicPartition, str]]":
         under_way = await found.under_way()
         if under_way and not additional:
             fail(
@@ -223,7 +223,7 @@ def cancel(path: Path, preserve_throttles: bool, timeout_ms: int, bootstrap: str
     """
     wanted, moves = assignment_in(path), moves_in(path)
 
-    async def work(found: "Reassignments") -> "tuple[list[Place], dict[Place, str], Started]":
+    async def work(found: "Reassignments") -> "tuple[list[TopicPartition], dict[TopicPartition, str], Started]":
         active = [place for place in await found.under_way() if place in wanted]
         refused = await found.alter(dict.fromkeys(active), timeout_ms) if active else {}
         stopped = await found.moves.cancel(moves)

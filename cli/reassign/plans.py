@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kvorum.client.partitions.log_dir_moves import Replica
     from kvorum.client.reassignments.reassignments import Assignment, Reassignments
     from kvorum.client.wire.cluster_client import ClusterClient
-    from kvorum.client.wire.places import Place
+    from kvorum.protocol.topic_partition import TopicPartition
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., object])
@@ -71,7 +71,7 @@ def moves_in(path: Path) -> "dict[Replica, str]":
     return read_moves(path.read_text())
 
 
-def fail_if_refused(refused: "Mapping[Place, str] | Mapping[Replica, str]", what: str) -> None:
+def fail_if_refused(refused: "Mapping[TopicPartition, str] | Mapping[Replica, str]", what: str) -> None:
     """End with an error if partitions or replicas were refused, a line each."""
     if refused:
         fail("\n".join([f"{what}:", *sorted(f"{place}: {why}" for place, why in refused.items())]))
@@ -83,11 +83,11 @@ async def say_unthrottled(found: "Reassignments", wanted: "Assignment") -> None:
     click.echo(f"Cleared throttles on brokers {','.join(map(str, brokers))} and topics {','.join(topics)}", err=True)
 
 
-def plural(places: "Assignment | Sequence[Place] | Sequence[Replica]") -> str:
+def plural(places: "Assignment | Sequence[TopicPartition] | Sequence[Replica]") -> str:
     """Return the ending of a word that counts these."""
     return "" if len(places) == 1 else "s"
 
 
-def joined(places: "Assignment | Sequence[Place] | Sequence[Replica]") -> str:
+def joined(places: "Assignment | Sequence[TopicPartition] | Sequence[Replica]") -> str:
     """Return partitions, or replicas, as a text."""
     return ",".join(str(place) for place in sorted(places))

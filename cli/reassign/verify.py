@@ -90,7 +90,7 @@ async def wait_for(found: "Reassignments", wanted: "Assignment", moves: "dict[Re
 async def bytes_left(found: "Reassignments", wanted: "Assignment", moves: "dict[Replica, str]") -> int | None:
     """Return the number of bytes left to copy, according to the brokers; None after the end."""
     from kvorum.client.reassignments.reassignments import ReplicaFile
-    from kvorum.client.wire.places import Place
+    from kvorum.protocol.topic_partition import TopicPartition
 
     under_way = {place: each for place, each in (await found.under_way()).items() if place in wanted}
     moving = [replica for replica, state in (await found.moves.states(moves)).items() if state.future is not None]
@@ -103,7 +103,7 @@ async def bytes_left(found: "Reassignments", wanted: "Assignment", moves: "dict[
         whole = max(sizes.get(ReplicaFile(place, broker, False), 0) for broker in each.replicas)
         left += sum(whole - sizes.get(ReplicaFile(place, broker, False), 0) for broker in each.adding)
     for replica in moving:
-        place = Place(replica.topic, replica.partition)
+        place = TopicPartition(replica.topic, replica.partition)
         copied = sizes.get(ReplicaFile(place, replica.broker, True), 0)
         left += max(0, sizes.get(ReplicaFile(place, replica.broker, False), 0) - copied)
     return left

@@ -238,7 +238,7 @@ def alter(
     kvorum topics alter orders --replication-factor 3       starts it; see kvorum reassign list
     kvorum topics alter orders --config retention.ms=3600000 --delete-config cleanup.policy
     """
-    from kvorum.admin.v1.topics.topic_configs import topic_overrides
+    from kvorum.client.config_sources import topic_overrides
     from kvorum.client.reassignments.replica_count import begin, planned
     from kvorum.client.wire.cluster_client import ConfigChange, ConfigOperation, ResourceType
 

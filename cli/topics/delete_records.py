@@ -10,7 +10,7 @@ from kvorum.cli.output import fail, output_option, show
 if TYPE_CHECKING:
     from kvorum.client.partitions.delete_records import Deleted
     from kvorum.client.wire.cluster_client import ClusterClient
-    from kvorum.client.wire.places import Place
+    from kvorum.protocol.topic_partition import TopicPartition
 
 COLUMNS = ("topic", "partition", "low_watermark", "error")
 
@@ -43,7 +43,7 @@ def delete_records(places: tuple[str, ...], path: str | None, bootstrap: str, ou
     except PartitionFileError as error:
         raise click.UsageError(str(error)) from None
 
-    async def work(cluster: "ClusterClient") -> "dict[Place, Deleted]":
+    async def work(cluster: "ClusterClient") -> "dict[TopicPartition, Deleted]":
         return await delete_records(cluster, wanted)
 
     found = with_cluster(bootstrap, work)
@@ -61,15 +61,15 @@ def delete_records(places: tuple[str, ...], path: str | None, bootstrap: str, ou
         fail("records of some partitions were not deleted")
 
 
-def read_place(text: str) -> tuple["Place", int]:
+def read_place(text: str) -> tuple["TopicPartition", int]:
     """Read TOPIC:PARTITION:OFFSET."""
-    from kvorum.client.wire.places import Place
+    from kvorum.protocol.topic_partition import TopicPartition
 
     topic, _, rest = text.partition(":")
     partition, _, offset = rest.partition(":")
     try:
         if not topic:
             raise ValueError("no topic")
-        return Place(topic, int(partition)), int(offset)
+        return TopicPartition(topic, int(partition)), int(offset)
     except ValueError:
         raise click.BadParameter(f"{text!r} is not TOPIC:PARTITION:OFFSET", param_hint="PLACES") from None

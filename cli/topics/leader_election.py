@@ -11,8 +11,8 @@ from kvorum.cli.output import fail, output_option, show
 
 if TYPE_CHECKING:
     from kvorum.client.wire.cluster_client import ClusterClient
-    from kvorum.client.wire.places import Place
     from kvorum.protocol.messages.elect_leaders import ElectLeadersResponse, PartitionResult
+    from kvorum.protocol.topic_partition import TopicPartition
 
 COLUMNS = ("topic", "partition", "outcome")
 
@@ -50,7 +50,7 @@ def leader_election(
     kvorum leader-election --all
     """
     from kvorum.cli.topics.partition_files import PartitionFileError, partition_rows
-    from kvorum.client.wire.places import by_topic
+    from kvorum.protocol.topic_partition import by_topic
 
     if (topic is not None) + everything + (path is not None) != 1:
         raise click.UsageError("give TOPIC, --all or --path-to-json-file")
@@ -79,12 +79,12 @@ def leader_election(
         fail("some leaders could not be elected")
 
 
-def results(answer: "ElectLeadersResponse") -> "dict[Place, PartitionResult]":
+def results(answer: "ElectLeadersResponse") -> "dict[TopicPartition, PartitionResult]":
     """Return the result of each partition, by name."""
-    from kvorum.client.wire.places import Place
+    from kvorum.protocol.topic_partition import TopicPartition
 
     found = {
-        Place(topic.topic, row.partition_id): row
+        TopicPartition(topic.topic, row.partition_id): row
         for topic in answer.replica_election_results
         for row in topic.partition_result
     }

@@ -10,11 +10,11 @@ import re
 from collections.abc import Callable
 
 from kvorum.client.partitions.offsets import Spec
-from kvorum.client.wire.places import Place
+from kvorum.protocol.topic_partition import TopicPartition
 
 RULE = re.compile(r"([^:,]*)(?::(?:([0-9]*)|(?:([0-9]*)-([0-9]*))))?")
 TIMES = {spec.name.lower().replace("_", "-"): int(spec) for spec in Spec}
-Filter = Callable[[Place], bool]
+Filter = Callable[[TopicPartition], bool]
 
 
 class FilterError(ValueError):

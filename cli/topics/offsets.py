@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kvorum.cli.topics.offset_filter import Filter
     from kvorum.client.partitions.offsets import Found
     from kvorum.client.wire.cluster_client import ClusterClient
-    from kvorum.client.wire.places import Place
+    from kvorum.protocol.topic_partition import TopicPartition
 
 COLUMNS = ("topic", "partition", "offset")
 
@@ -61,7 +61,7 @@ def offsets(
     except FilterError as error:
         raise click.UsageError(str(error)) from None
 
-    async def work(cluster: "ClusterClient") -> list[tuple["Place", "Found"]]:
+    async def work(cluster: "ClusterClient") -> list[tuple["TopicPartition", "Found"]]:
         return await found_offsets(cluster, wanted, time, internal=not exclude_internal)
 
     found = with_cluster(bootstrap, work)
@@ -75,7 +75,7 @@ def offsets(
         fail(refused[-1])
 
 
-def offset_row(place: "Place", found: "Found") -> dict[str, Any]:
+def offset_row(place: "TopicPartition", found: "Found") -> dict[str, Any]:
     """Return a partition's row; without an offset if there is no such record, or its leader returned an error."""
     return {
         "topic": place.topic,
@@ -88,13 +88,13 @@ def offset_row(place: "Place", found: "Found") -> dict[str, Any]:
 
 async def found_offsets(
     cluster: "ClusterClient", wanted: "Filter", time: int, *, internal: bool
-) -> list[tuple["Place", "Found"]]:
+) -> list[tuple["TopicPartition", "Found"]]:
     """Return the leaders' answers for each wanted partition, by name."""
     from kvorum.client.partitions.offsets import list_offsets
-    from kvorum.client.wire.places import Place
+    from kvorum.protocol.topic_partition import TopicPartition
 
     places = [
-        Place(topic.name or "", row.partition_index)
+        TopicPartition(topic.name or "", row.partition_index)
         for topic in (await cluster.metadata()).topics
         for row in topic.partitions
         if internal or not topic.is_internal

@@ -8,10 +8,10 @@ from kvorum.cli.kafka.topics_described import reassignments
 if TYPE_CHECKING:
     from kvorum.client.reassignments.reassignments import UnderWay
     from kvorum.client.wire.cluster_client import ClusterClient
-    from kvorum.client.wire.places import Place
     from kvorum.protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
+    from kvorum.protocol.topic_partition import TopicPartition
 
-    Moving = Mapping[Place, UnderWay]
+    Moving = Mapping[TopicPartition, UnderWay]
 
 
 async def under_way(cluster: "ClusterClient") -> "Moving":
@@ -21,9 +21,9 @@ async def under_way(cluster: "ClusterClient") -> "Moving":
 
 def moving_of(topic: str, row: "MetadataResponsePartition", moving: "Moving") -> "UnderWay | None":
     """Return a partition's reassignment."""
-    from kvorum.client.wire.places import Place
+    from kvorum.protocol.topic_partition import TopicPartition
 
-    return moving.get(Place(topic, row.partition_index))
+    return moving.get(TopicPartition(topic, row.partition_index))
 
 
 def list_row(topic: "MetadataResponseTopic", moving: "Moving") -> dict[str, Any]:
@@ -43,7 +43,7 @@ def list_row(topic: "MetadataResponseTopic", moving: "Moving") -> dict[str, Any]
 
 async def described(cluster: "ClusterClient", name: str, moving: "Moving") -> dict[str, Any]:
     """Return the description of a topic. Raises KafkaError, Unreachable."""
-    from kvorum.admin.v1.topics.topic_configs import topic_overrides
+    from kvorum.client.config_sources import topic_overrides
     from kvorum.client.partitions.offsets import topic_offsets
     from kvorum.client.wire.cluster_client import EARLIEST, LATEST, ResourceType
 

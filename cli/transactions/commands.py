@@ -138,9 +138,9 @@ def describe_producers(broker_id: int | None, topic: str, partition: int, bootst
     """
 
     async def work(found: "Transactions") -> list[dict[str, Any]]:
-        from kvorum.client.wire.places import Place
+        from kvorum.protocol.topic_partition import TopicPartition
 
-        return [producer_row(each) for each in await found.producers(Place(topic, partition), broker_id)]
+        return [producer_row(each) for each in await found.producers(TopicPartition(topic, partition), broker_id)]
 
     show(with_transactions(bootstrap, work), output, PRODUCER_COLUMNS)
 
@@ -241,9 +241,9 @@ def abort(
         raise click.UsageError("give --start-offset, or --producer-id, --producer-epoch and --coordinator-epoch")
 
     async def work(found: "Transactions") -> None:
-        from kvorum.client.wire.places import Place
+        from kvorum.protocol.topic_partition import TopicPartition
 
-        place = Place(topic, partition)
+        place = TopicPartition(topic, partition)
         if start_offset is not None:
             producer = await found.open_at(place, start_offset)
             await found.abort(place, producer.producer_id, producer.producer_epoch, producer.coordinator_epoch)

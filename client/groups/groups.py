@@ -19,7 +19,6 @@ from kvorum.client.groups.members import CONSUMER, Described, classic_group, con
 from kvorum.client.wire.all_brokers import Reached, of_all
 from kvorum.client.wire.cluster_client import ClusterClient, code_of, refuse
 from kvorum.client.wire.coordinators import RETRIED, Coordinated, ask_group_coordinator, with_retries
-from kvorum.client.wire.places import Place, by_topic
 from kvorum.network.addresses import Address
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages import consumer_group_describe as consumer
@@ -41,6 +40,7 @@ from kvorum.protocol.messages.offset_delete import (
 )
 from kvorum.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
 from kvorum.protocol.schema import Message
+from kvorum.protocol.topic_partition import TopicPartition, by_topic
 
 BY_NAME_VERSION: Final = 9
 """The last version of OffsetFetch and OffsetCommit with topic names: offsets of a deleted topic have no topic id."""
@@ -192,7 +192,7 @@ class Groups:
                 raise
             return DEAD
 
-    async def committed(self, group_id: str) -> dict[Place, Committed]:
+    async def committed(self, group_id: str) -> dict[TopicPartition, Committed]:
         """Return all committed offsets of a group, by topic and partition; none of a missing one."""
         # Both the field of one group (before v8) and that of several: the version that is spoken takes its own.
         wanted = OffsetFetchRequestGroup(group_id=group_id, topics=None)
@@ -205,16 +205,16 @@ class Groups:
         if code(answer) == ErrorCode.GROUP_ID_NOT_FOUND:
             return {}
         refuse(code(answer), f"offsets of group {group_id!r}")
-        found: dict[Place, Committed] = {}
+        found: dict[TopicPartition, Committed] = {}
         for topic in answer.groups[0].topics if answer.groups else answer.topics:
             for row in topic.partitions:
-                place = Place(topic.name, row.partition_index)
+                place = TopicPartition(topic.name, row.partition_index)
                 refuse(row.error_code, f"{place} of group {group_id!r}")
                 if row.committed_offset >= 0:
                     found[place] = Committed(row.committed_offset, row.committed_leader_epoch, row.metadata or "")
         return dict(sorted(found.items()))
 
-    async def commit(self, group_id: str, offsets: Mapping[Place, int]) -> dict[Place, ErrorCode]:
+    async def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, ErrorCode]:
         """Commit offsets for a group without members; a code for each (UNKNOWN_MEMBER_ID: it has members by now).
 
         Raises KafkaError where no coordinator is.
@@ -225,7 +225,9 @@ class Groups:
             OffsetCommitRequestTopic(
                 name=name,
                 partitions=[
-                    OffsetCommitRequestPartition(partition_index=index, committed_offset=offsets[Place(name, index)])
+                    OffsetCommitRequestPartition(
+                        partition_index=index, committed_offset=offsets[TopicPartition(name, index)]
+                    )
                     for index in partitions
                 ],
             )
@@ -239,7 +241,7 @@ class Groups:
         request = OffsetCommitRequest(group_id=group_id, topics=topics)
         coordinated = await self._ask(group_id, request, OffsetCommitResponse, code, version_max=BY_NAME_VERSION)
         return {
-            Place(topic.name, row.partition_index): code_of(row.error_code)
+            TopicPartition(topic.name, row.partition_index): code_of(row.error_code)
             for topic in coordinated.answer.topics
             for row in topic.partitions
         }
@@ -252,7 +254,7 @@ class Groups:
         )
         refuse(coordinated.answer.results[0].error_code, f"group {group_id!r}")
 
-    async def delete_offsets(self, group_id: str, places: Iterable[Place]) -> dict[Place, ErrorCode]:
+    async def delete_offsets(self, group_id: str, places: Iterable[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
         """Delete a group's offsets of partitions; returns a code for each.
 
         Raises KafkaError GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP. GROUP_SUBSCRIBED_TO_TOPIC is a code of a partition.
@@ -267,7 +269,7 @@ class Groups:
         coordinated = await self._ask(group_id, request, OffsetDeleteResponse, lambda answer: answer.error_code)
         refuse(coordinated.answer.error_code, f"group {group_id!r}")
         return {
-            Place(topic.name, row.partition_index): code_of(row.error_code)
+            TopicPartition(topic.name, row.partition_index): code_of(row.error_code)
             for topic in coordinated.answer.topics
             for row in topic.partitions
         }

@@ -9,8 +9,8 @@ from kvorum.client.groups.groups import Committed, Groups, Listed
 from kvorum.client.groups.members import Described
 from kvorum.client.partitions.offsets import Spec, list_offsets
 from kvorum.client.wire.cluster_client import Unreachable
-from kvorum.client.wire.places import Place
 from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime.logs import get_logger
 
 GROUPS_AT_ONCE: Final = 16
@@ -70,7 +70,7 @@ async def lags_of(groups: Groups, ids: Sequence[str]) -> dict[str, GroupLag]:
     return {group_id: lag_in(places, ends) for group_id, places in committed.items()}
 
 
-def lag_in(committed: Mapping[Place, Committed], ends: Mapping[Place, int]) -> GroupLag:
+def lag_in(committed: Mapping[TopicPartition, Committed], ends: Mapping[TopicPartition, int]) -> GroupLag:
     """Sum up one group's lag."""
     known = [max(0, ends[place] - mine.offset) for place, mine in committed.items() if place in ends]
     topics = frozenset(place.topic for place in committed)

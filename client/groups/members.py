@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from kvorum.client.wire.places import Place
 from kvorum.network.addresses import Address
 from kvorum.protocol.consumer_protocol import CONSUMER_PROTOCOL, read_assignment, subscribed_topics
 from kvorum.protocol.messages import consumer_group_describe, describe_groups
+from kvorum.protocol.topic_partition import TopicPartition
 
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
@@ -34,8 +34,8 @@ class Member:
     rack: str | None = None
     topics: tuple[str, ...] = ()
     pattern: str | None = None
-    assignment: tuple[Place, ...] = ()
-    target: tuple[Place, ...] | None = None
+    assignment: tuple[TopicPartition, ...] = ()
+    target: tuple[TopicPartition, ...] | None = None
     """Target assignment, after other members have revoked their partitions."""
 
     @property
@@ -95,10 +95,12 @@ def consumer_member(row: consumer_group_describe.Member) -> Member:
     )
 
 
-def assigned(assignment: consumer_group_describe.Assignment) -> tuple[Place, ...]:
+def assigned(assignment: consumer_group_describe.Assignment) -> tuple[TopicPartition, ...]:
     """Return the partitions of an assignment."""
     return tuple(
-        sorted(Place(each.topic_name, index) for each in assignment.topic_partitions for index in each.partitions)
+        sorted(
+            TopicPartition(each.topic_name, index) for each in assignment.topic_partitions for index in each.partitions
+        )
     )
 
 

@@ -12,19 +12,19 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from kvorum.client.groups.offset_reset import ResetError
-from kvorum.client.wire.places import Place
+from kvorum.protocol.topic_partition import TopicPartition
 
 PARTITION_MAX: Final = 2**31 - 1
 OFFSET_MAX: Final = 2**63 - 1
 
 
-def parse_plan(text: str, group_id: str | None, *, once: bool = False) -> dict[str, dict[Place, int]]:
+def parse_plan(text: str, group_id: str | None, *, once: bool = False) -> dict[str, dict[TopicPartition, int]]:
     """Read lines of TOPIC,PARTITION,OFFSET, or GROUP,TOPIC,PARTITION,OFFSET where several groups are meant.
 
     The first has the offsets below `group_id`. With `once` a partition may be there only once; else the last line
     counts, as with Kafka's tool. Raises ResetError with the number of the line.
     """
-    found: dict[str, dict[Place, int]] = {}
+    found: dict[str, dict[TopicPartition, int]] = {}
     number = 0
     try:
         for number, row in enumerate(csv.reader(io.StringIO(text)), start=1):
@@ -40,14 +40,14 @@ def parse_plan(text: str, group_id: str | None, *, once: bool = False) -> dict[s
     return found
 
 
-def _line(row: list[str], number: int, group_id: str | None) -> tuple[str, Place, int]:
+def _line(row: list[str], number: int, group_id: str | None) -> tuple[str, TopicPartition, int]:
     """Return group, partition and offset of a line. Raises ResetError."""
     cells = [cell.strip() for cell in row]
     try:
         if len(cells) == 3 and group_id is not None:
             cells.insert(0, group_id)
         group, topic, partition, offset = cells
-        place, at = Place(topic, int(partition)), int(offset)
+        place, at = TopicPartition(topic, int(partition)), int(offset)
         if not 0 <= place.partition <= PARTITION_MAX or not 0 <= at <= OFFSET_MAX:
             raise ValueError("a partition or an offset is out of range")
     except ValueError:
@@ -56,7 +56,7 @@ def _line(row: list[str], number: int, group_id: str | None) -> tuple[str, Place
     return group, place, at
 
 
-def format_plan(offsets: Iterable[tuple[str, Mapping[Place, int]]], *, with_group: bool) -> str:
+def format_plan(offsets: Iterable[tuple[str, Mapping[TopicPartition, int]]], *, with_group: bool) -> str:
     """Write what `parse_plan` reads."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from kvorum.client.wire.places import Place
+from kvorum.protocol.topic_partition import TopicPartition
 
 
 class Way(Enum):
@@ -39,7 +39,7 @@ class Scenario:
 
     way: Way
     number: int = 0
-    offsets: Mapping[Place, int] = field(default_factory=dict)
+    offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 class Ends(NamedTuple):
@@ -56,7 +56,7 @@ class Ends(NamedTuple):
 class Move(NamedTuple):
     """A group's offset in one partition: before (None: none), requested, and after, which is within the log."""
 
-    place: Place
+    place: TopicPartition
     before: int | None
     wanted: int
     after: int
@@ -74,7 +74,9 @@ class Move(NamedTuple):
         return self.wanted < self.after
 
 
-def plan(scenario: Scenario, ends: Mapping[Place, Ends], committed: Mapping[Place, int]) -> list[Move]:
+def plan(
+    scenario: Scenario, ends: Mapping[TopicPartition, Ends], committed: Mapping[TopicPartition, int]
+) -> list[Move]:
     """Return the moves, one for each partition of `ends`, by topic and partition.
 
     Raises ResetError if a missing offset is to be shifted.
@@ -87,7 +89,7 @@ def plan(scenario: Scenario, ends: Mapping[Place, Ends], committed: Mapping[Plac
     return moves
 
 
-def target(scenario: Scenario, place: Place, log: Ends, before: int | None) -> tuple[int, str | None]:
+def target(scenario: Scenario, place: TopicPartition, log: Ends, before: int | None) -> tuple[int, str | None]:
     """Return the target offset without regard to the log's ends, and notes on it. Raises ResetError."""
     match scenario.way:
         case Way.EARLIEST:

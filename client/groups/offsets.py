@@ -12,8 +12,8 @@ from kvorum.client.groups.offset_reset import Ends, Move, Scenario, Way, plan
 from kvorum.client.partitions.offsets import UNKNOWN_OFFSET, Spec, known_offsets, list_offsets
 from kvorum.client.wire.cluster_client import ClusterClient, code_of, refuse
 from kvorum.client.wire.coordinators import RETRIES
-from kvorum.client.wire.places import Place
 from kvorum.protocol.errors import ErrorCode
+from kvorum.protocol.topic_partition import TopicPartition
 
 ATTEMPTS: Final = 4
 """Attempts to read a log end: a partition without a leader is soon shown without it."""
@@ -25,7 +25,7 @@ class GroupPlace(NamedTuple):
     `end` is the offset after the last record, None if unknown.
     """
 
-    place: Place
+    place: TopicPartition
     committed: Committed | None
     end: int | None
     member: Member | None
@@ -37,7 +37,7 @@ class GroupPlace(NamedTuple):
 
 
 def group_places(
-    group: Described, committed: Mapping[Place, Committed], ends: Mapping[Place, int | None]
+    group: Described, committed: Mapping[TopicPartition, Committed], ends: Mapping[TopicPartition, int | None]
 ) -> list[GroupPlace]:
     """Return the partitions of members, the busiest member first, then unassigned ones."""
     busiest = sorted(group.members, key=lambda member: (-len(member.assignment), member.member_id))
@@ -56,7 +56,9 @@ async def places_of(groups: Groups, group: Described, *, attempts: int = ATTEMPT
     return group_places(group, committed, ends)
 
 
-async def places_named(cluster: ClusterClient, requested: Iterable[tuple[str, Sequence[int] | None]]) -> list[Place]:
+async def places_named(
+    cluster: ClusterClient, requested: Iterable[tuple[str, Sequence[int] | None]]
+) -> list[TopicPartition]:
     """Return the named partitions, each once; None means all of a topic.
 
     Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION for a missing topic. Numbers are not checked: a group may have offsets
@@ -70,7 +72,7 @@ async def places_named(cluster: ClusterClient, requested: Iterable[tuple[str, Se
 
 async def places_there(
     cluster: ClusterClient, requested: Iterable[tuple[str, Sequence[int] | None]]
-) -> tuple[list[Place], dict[str, ErrorCode]]:
+) -> tuple[list[TopicPartition], dict[str, ErrorCode]]:
     """Return the existing partitions as `places_named`; and {topic: error} for topics that are not available."""
     requested = list(requested)
     whole = sorted({topic for topic, partitions in requested if partitions is None})
@@ -81,7 +83,7 @@ async def places_there(
         if topic.error_code:
             refused[topic.name or ""] = code_of(topic.error_code)
     found = [
-        Place(topic, partition)
+        TopicPartition(topic, partition)
         for topic, partitions in requested
         for partition in (known[topic] if partitions is None else partitions)
         if partitions is not None or topic not in refused
@@ -93,7 +95,7 @@ async def planned_reset(
     groups: Groups,
     group_id: str,
     scenario: Scenario,
-    places: Sequence[Place] | None = None,
+    places: Sequence[TopicPartition] | None = None,
     *,
     attempts: int = RETRIES,
 ) -> list[Move]:
@@ -107,18 +109,18 @@ async def planned_reset(
 
 
 async def ends_of(
-    cluster: ClusterClient, places: Sequence[Place], scenario: Scenario, attempts: int
-) -> dict[Place, Ends]:
+    cluster: ClusterClient, places: Sequence[TopicPartition], scenario: Scenario, attempts: int
+) -> dict[TopicPartition, Ends]:
     """Query the leaders for the offsets of a plan. Raises KafkaError, Unreachable."""
     if not places:
         return {}
     earliest = await known_offsets(cluster, places, Spec.EARLIEST, attempts=attempts)
     latest = await known_offsets(cluster, places, Spec.LATEST, attempts=attempts)
-    times: Mapping[Place, int] = {}
+    times: Mapping[TopicPartition, int] = {}
     if scenario.way is Way.TIME:
         times = await known_offsets(cluster, places, scenario.number, attempts=attempts)
 
-    def of_time(place: Place) -> int | None:
+    def of_time(place: TopicPartition) -> int | None:
         offset = times.get(place, UNKNOWN_OFFSET)
         return None if offset == UNKNOWN_OFFSET else offset
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, NamedTuple, TypeAlias
 
-from kvorum.admin.v1.topics.topic_configs import Source, source_name
+from kvorum.client.config_sources import Source, source_name
 from kvorum.client.wire.cluster_client import ResourceType
 from kvorum.protocol.messages.describe_configs import DescribeConfigsResourceResult
 from kvorum.runtime import config_defs

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from kvorum.client.partitions.offsets import leaders_of
 from kvorum.client.wire.cluster_client import ClusterClient, Unreachable, code_of
-from kvorum.client.wire.places import Place, by_topic
 from kvorum.network.addresses import Address
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.delete_records import (
@@ -18,6 +17,7 @@ from kvorum.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopic,
 )
+from kvorum.protocol.topic_partition import TopicPartition, by_topic
 
 HIGH_WATERMARK = -1
 """As an offset: all that is committed."""
@@ -30,14 +30,16 @@ class Deleted(NamedTuple):
     error: ErrorCode = ErrorCode.NONE
 
 
-async def delete_records(cluster: ClusterClient, offsets: Mapping[Place, int]) -> dict[Place, Deleted]:
+async def delete_records(
+    cluster: ClusterClient, offsets: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, Deleted]:
     """Delete the records below each offset; return the result per partition. Raises Unreachable.
 
     Not retried: the errors are in the answer, and a repetition is harmless.
     """
     leaders = await leaders_of(cluster, sorted({place.topic for place in offsets}))
-    found: dict[Place, Deleted] = {}
-    groups: dict[Address, list[Place]] = {}
+    found: dict[TopicPartition, Deleted] = {}
+    groups: dict[Address, list[TopicPartition]] = {}
     for place in offsets:
         address = leaders.addresses.get(leaders.of.get(place, -1))
         if place not in leaders.of:
@@ -54,11 +56,15 @@ async def delete_records(cluster: ClusterClient, offsets: Mapping[Place, int]) -
     return {place: found[place] for place in offsets}
 
 
-async def _of_leader(cluster: ClusterClient, address: Address, offsets: Mapping[Place, int]) -> dict[Place, Deleted]:
+async def _of_leader(
+    cluster: ClusterClient, address: Address, offsets: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, Deleted]:
     topics = [
         DeleteRecordsTopic(
             name=name,
-            partitions=[DeleteRecordsPartition(partition_index=i, offset=offsets[Place(name, i)]) for i in indexes],
+            partitions=[
+                DeleteRecordsPartition(partition_index=i, offset=offsets[TopicPartition(name, i)]) for i in indexes
+            ],
         )
         for name, indexes in by_topic(offsets).items()
     ]
@@ -69,7 +75,7 @@ async def _of_leader(cluster: ClusterClient, address: Address, offsets: Mapping[
     except Unreachable:
         return dict.fromkeys(offsets, Deleted(error=ErrorCode.LEADER_NOT_AVAILABLE))
     return {
-        Place(topic.name, row.partition_index): Deleted(row.low_watermark, code_of(row.error_code))
+        TopicPartition(topic.name, row.partition_index): Deleted(row.low_watermark, code_of(row.error_code))
         for topic in answer.topics
         for row in topic.partitions
     }

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from kvorum.client.wire.cluster_client import ClusterClient, ResourceType, Unreachable, refuse
-from kvorum.client.wire.places import Place
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -19,6 +18,7 @@ from kvorum.protocol.messages.describe_configs import (
     DescribeConfigsResponse,
 )
 from kvorum.protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime.logs import get_logger
 
 KEY: Final = "min.insync.replicas"
@@ -35,7 +35,7 @@ log = get_logger("admin")
 class InSync(NamedTuple):
     """Partitions with too few in-sync replicas, and the number that lost a replica and have just enough."""
 
-    under: frozenset[Place]
+    under: frozenset[TopicPartition]
     at: int
 
 
@@ -63,7 +63,7 @@ async def in_sync(cluster: ClusterClient, topics: Iterable[MetadataResponseTopic
     for name, minimum in minimums.items():
         for row in known[name]:
             if row.leader_id < 0 or len(row.isr_nodes) < enough(row, minimum):
-                under.add(Place(name, row.partition_index))
+                under.add(TopicPartition(name, row.partition_index))
             elif len(row.isr_nodes) == minimum < len(row.replica_nodes):
                 at += 1
     return InSync(frozenset(under), at)

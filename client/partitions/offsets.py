@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 
 from kvorum.client.wire.cluster_client import ClusterClient, Unreachable, code_of
 from kvorum.client.wire.coordinators import RETRIES, RETRY_PAUSE_SECONDS
-from kvorum.client.wire.places import Place, by_topic
 from kvorum.network.addresses import Address
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.list_offsets import (
@@ -20,6 +19,7 @@ from kvorum.protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from kvorum.protocol.messages.metadata import MetadataResponseTopic
+from kvorum.protocol.topic_partition import TopicPartition, by_topic
 
 CONSUMER_REPLICA: Final = -1
 UNKNOWN_OFFSET: Final = -1
@@ -58,7 +58,7 @@ class Found(NamedTuple):
 class Leaders(NamedTuple):
     """Leaders of the partitions of some topics, with addresses; -1: no leader. And errors per topic."""
 
-    of: dict[Place, int]
+    of: dict[TopicPartition, int]
     addresses: dict[int, Address]
     refused: dict[str, ErrorCode]
 
@@ -68,7 +68,7 @@ async def leaders_of(cluster: ClusterClient, topics: list[str]) -> Leaders:
     metadata = await cluster.metadata(topics)
     return Leaders(
         {
-            Place(topic.name or "", row.partition_index): row.leader_id
+            TopicPartition(topic.name or "", row.partition_index): row.leader_id
             for topic in metadata.topics
             for row in topic.partitions
         },
@@ -78,14 +78,14 @@ async def leaders_of(cluster: ClusterClient, topics: list[str]) -> Leaders:
 
 
 async def list_offsets(
-    cluster: ClusterClient, times: Mapping[Place, int], *, isolation_level: int = 0, attempts: int = RETRIES
-) -> dict[Place, Found]:
+    cluster: ClusterClient, times: Mapping[TopicPartition, int], *, isolation_level: int = 0, attempts: int = RETRIES
+) -> dict[TopicPartition, Found]:
     """Return the offset of each partition for its time (ms, or a Spec), with permanent errors. Raises Unreachable."""
-    found: dict[Place, Found] = {}
+    found: dict[TopicPartition, Found] = {}
     left = dict(times)
     for attempt in range(attempts):
         leaders = await leaders_of(cluster, sorted({place.topic for place in left}))
-        groups: dict[int, list[Place]] = {}
+        groups: dict[int, list[TopicPartition]] = {}
         for place in left:
             if place not in leaders.of:
                 refusal = leaders.refused.get(place.topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -108,8 +108,8 @@ async def list_offsets(
 
 
 async def _of_leader(
-    cluster: ClusterClient, address: Address | None, times: Mapping[Place, int], isolation_level: int
-) -> dict[Place, Found]:
+    cluster: ClusterClient, address: Address | None, times: Mapping[TopicPartition, int], isolation_level: int
+) -> dict[TopicPartition, Found]:
     """Query one broker; if it is unknown or does not answer, its partitions have no leader for now."""
     nobody = {place: Found(UNKNOWN_OFFSET, error=ErrorCode.LEADER_NOT_AVAILABLE) for place in times}
     if address is None:
@@ -118,7 +118,8 @@ async def _of_leader(
         ListOffsetsTopic(
             name=name,
             partitions=[
-                ListOffsetsPartition(partition_index=index, timestamp=times[Place(name, index)]) for index in indexes
+                ListOffsetsPartition(partition_index=index, timestamp=times[TopicPartition(name, index)])
+                for index in indexes
             ],
         )
         for name, indexes in by_topic(times).items()
@@ -131,7 +132,7 @@ async def _of_leader(
     except Unreachable:
         return nobody
     return {
-        Place(topic.name, row.partition_index): Found(
+        TopicPartition(topic.name, row.partition_index): Found(
             row.offset, row.timestamp, row.leader_epoch, code_of(row.error_code)
         )
         for topic in answer.topics
@@ -140,8 +141,8 @@ async def _of_leader(
 
 
 async def known_offsets(
-    cluster: ClusterClient, places: Sequence[Place], time: int, *, attempts: int = RETRIES
-) -> dict[Place, int]:
+    cluster: ClusterClient, places: Sequence[TopicPartition], time: int, *, attempts: int = RETRIES
+) -> dict[TopicPartition, int]:
     """Return the offset of each partition for one time. Raises KafkaError where a leader refuses."""
     found = await list_offsets(cluster, dict.fromkeys(places, time), attempts=attempts)
     for place, each in found.items():
@@ -158,7 +159,7 @@ async def topic_offsets(
     UNKNOWN_OFFSET: no record is that late. Read committed, the latest is the last stable offset. One request per
     leader. Raises Unreachable.
     """
-    places = [Place(topic.name or "", row.partition_index) for row in topic.partitions]
+    places = [TopicPartition(topic.name or "", row.partition_index) for row in topic.partitions]
     times = dict.fromkeys(places, time)
     found = await list_offsets(cluster, times, isolation_level=isolation_level, attempts=1)
     return {place.partition: each.offset if each.error is ErrorCode.NONE else None for place, each in found.items()}

@@ -12,14 +12,14 @@ from typing import Final
 
 from kvorum.client.reassignments.reassignments import Reassignments, UnderWay
 from kvorum.client.wire.cluster_client import ClusterClient, Unreachable
-from kvorum.client.wire.places import Place
 from kvorum.protocol.errors import KafkaError
 from kvorum.protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime.logs import get_logger
 
 ASK_MS: Final = 5_000
 """Timeout: without a controller no reassignment makes progress, and the response should not be delayed."""
-Moving = Mapping[Place, UnderWay]
+Moving = Mapping[TopicPartition, UnderWay]
 NOTHING: Final[Moving] = MappingProxyType({})
 
 log = get_logger("admin")

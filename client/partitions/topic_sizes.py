@@ -6,15 +6,15 @@ from typing import NamedTuple
 
 from kvorum.client.partitions.log_dirs import log_dirs_at
 from kvorum.client.wire.cluster_client import ClusterClient, Unreachable
-from kvorum.client.wire.places import Place
 from kvorum.network.addresses import Address
 from kvorum.protocol.errors import KafkaError
 from kvorum.protocol.messages.describe_log_dirs import DescribableLogDirTopic
 from kvorum.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime.logs import get_logger
 
 log = get_logger("admin")
-ReplicaSizes = Mapping[tuple[int, Place], int]
+ReplicaSizes = Mapping[tuple[int, TopicPartition], int]
 """{(broker, partition): bytes of its replica}."""
 
 
@@ -46,14 +46,14 @@ async def topic_sizes(
 
 async def _of_broker(
     cluster: ClusterClient, broker: int, address: Address, requested: Sequence[DescribableLogDirTopic] | None
-) -> dict[tuple[int, Place], int]:
+) -> dict[tuple[int, TopicPartition], int]:
     try:
         directories = await log_dirs_at(cluster, address, requested, timeout_ms=cluster.part_ms)
     except (KafkaError, Unreachable) as error:
         log.info("replica sizes not available from broker", broker=broker, error=error)
         return {}
     return {
-        (broker, Place(topic.name, row.partition_index)): row.partition_size
+        (broker, TopicPartition(topic.name, row.partition_index)): row.partition_size
         for directory in directories
         for topic in directory.topics
         for row in topic.partitions
@@ -64,10 +64,10 @@ async def _of_broker(
 def size_of(topic: MetadataResponseTopic, sizes: ReplicaSizes) -> TopicSize:
     """Return a topic's size from the brokers' responses."""
     name = topic.name or ""
-    leaders = [sizes.get((row.leader_id, Place(name, row.partition_index))) for row in topic.partitions]
+    leaders = [sizes.get((row.leader_id, TopicPartition(name, row.partition_index))) for row in topic.partitions]
     known = [size for size in leaders if size is not None]
     replicas = (
-        sizes.get((broker, Place(name, row.partition_index)), 0)
+        sizes.get((broker, TopicPartition(name, row.partition_index)), 0)
         for row in topic.partitions
         for broker in row.replica_nodes
     )

@@ -18,7 +18,6 @@ from typing import Final
 
 from kvorum.client.reassignments.reassignments import Reassignments, UnderWay
 from kvorum.client.wire.cluster_client import ClusterClient, ConfigChange, ConfigOperation, ResourceType, refuse
-from kvorum.client.wire.places import Place
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.describe_cluster import DescribeClusterBroker
 from kvorum.protocol.messages.describe_configs import (
@@ -34,6 +33,7 @@ from kvorum.protocol.messages.incremental_alter_configs import (
 )
 from kvorum.protocol.messages.metadata import MetadataResponsePartition
 from kvorum.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime.config_defs import BROKER_STATE, DECOMMISSION_THROTTLE
 
 DYNAMIC: Final = 2
@@ -80,7 +80,7 @@ class BrokerStateProgress:
     replicas: int
     left: int
     moving: int
-    kept: tuple[Place, ...]
+    kept: tuple[TopicPartition, ...]
     throttle: int | None
 
     @property
@@ -124,7 +124,7 @@ async def broker_states(cluster: ClusterClient) -> list[BrokerStateProgress]:
     brokers = sorted((await cluster.describe_cluster()).brokers, key=lambda broker: broker.broker_id)
     configs = await state_configs(cluster, [broker.broker_id for broker in brokers])
     rows = [
-        (Place(topic.name or "", row.partition_index), row)
+        (TopicPartition(topic.name or "", row.partition_index), row)
         for topic in (await cluster.metadata()).topics
         for row in topic.partitions
     ]
@@ -162,12 +162,12 @@ async def state_configs(cluster: ClusterClient, broker_ids: Sequence[int]) -> di
 def _broker_state(
     broker: DescribeClusterBroker,
     configs: Mapping[str, str],
-    rows: Iterable[tuple[Place, MetadataResponsePartition]],
-    under_way: Mapping[Place, UnderWay],
+    rows: Iterable[tuple[TopicPartition, MetadataResponsePartition]],
+    under_way: Mapping[TopicPartition, UnderWay],
 ) -> BrokerStateProgress:
     broker_id = broker.broker_id
     held = _Holdings()
-    kept: list[Place] = []
+    kept: list[TopicPartition] = []
     for place, row in rows:
         held.replicas += broker_id in row.replica_nodes
         held.away += row.replica_nodes[:1] == [broker_id] and row.leader_id != broker_id

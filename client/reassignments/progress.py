@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from kvorum.client.wire.cluster_client import LATEST, ClusterClient, Unreachable
-from kvorum.client.wire.places import Place, by_topic
 from kvorum.network.addresses import Address
 from kvorum.protocol.errors import KafkaError
 from kvorum.protocol.messages.describe_log_dirs import (
@@ -23,6 +22,7 @@ from kvorum.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from kvorum.protocol.topic_partition import TopicPartition, by_topic
 from kvorum.runtime.logs import get_logger
 
 DEBUGGING_REPLICA: Final = -2
@@ -38,11 +38,11 @@ class Held(NamedTuple):
 
 
 NOTHING_REPORTED: Final = Held()
-Copies = dict[tuple[int, Place], Held]
+Copies = dict[tuple[int, TopicPartition], Held]
 """{(broker, partition): its data}."""
 
 
-async def copies(cluster: ClusterClient, wanted: Mapping[int, Iterable[Place]]) -> Copies:
+async def copies(cluster: ClusterClient, wanted: Mapping[int, Iterable[TopicPartition]]) -> Copies:
     """Return the data on partitions from {broker: partitions}, queried at once. Raises KafkaError, Unreachable.
 
     Raises only if the cluster cannot return its brokers.
@@ -55,7 +55,7 @@ async def copies(cluster: ClusterClient, wanted: Mapping[int, Iterable[Place]]) 
     return {place: held for rows in responses for place, held in rows.items()}
 
 
-async def _of_broker(cluster: ClusterClient, broker: int, address: Address, places: list[Place]) -> Copies:
+async def _of_broker(cluster: ClusterClient, broker: int, address: Address, places: list[TopicPartition]) -> Copies:
     try:
         sizes, ends = await asyncio.gather(_sizes(cluster, address, places), _ends(cluster, address, places))
     except (KafkaError, Unreachable) as error:
@@ -64,11 +64,11 @@ async def _of_broker(cluster: ClusterClient, broker: int, address: Address, plac
     return {(broker, place): Held(sizes.get(place), ends.get(place)) for place in places}
 
 
-async def _sizes(cluster: ClusterClient, address: Address, places: list[Place]) -> dict[Place, int]:
+async def _sizes(cluster: ClusterClient, address: Address, places: list[TopicPartition]) -> dict[TopicPartition, int]:
     topics = [DescribableLogDirTopic(topic=name, partitions=indexes) for name, indexes in by_topic(places).items()]
     answer = await cluster.ask(DescribeLogDirsRequest(topics=topics), DescribeLogDirsResponse, address)
     return {
-        Place(topic.name, row.partition_index): row.partition_size
+        TopicPartition(topic.name, row.partition_index): row.partition_size
         for result in answer.results
         for topic in result.topics
         for row in topic.partitions
@@ -76,7 +76,7 @@ async def _sizes(cluster: ClusterClient, address: Address, places: list[Place]) 
     }
 
 
-async def _ends(cluster: ClusterClient, address: Address, places: list[Place]) -> dict[Place, int]:
+async def _ends(cluster: ClusterClient, address: Address, places: list[TopicPartition]) -> dict[TopicPartition, int]:
     topics = [
         ListOffsetsTopic(
             name=name, partitions=[ListOffsetsPartition(partition_index=each, timestamp=LATEST) for each in indexes]
@@ -86,7 +86,7 @@ async def _ends(cluster: ClusterClient, address: Address, places: list[Place]) -
     request = ListOffsetsRequest(replica_id=DEBUGGING_REPLICA, topics=topics, timeout=cluster.wait_ms)
     answer = await cluster.ask(request, ListOffsetsResponse, address)
     return {
-        Place(topic.name, row.partition_index): row.offset
+        TopicPartition(topic.name, row.partition_index): row.offset
         for topic in answer.topics
         for row in topic.partitions
         if not row.error_code and row.offset >= 0

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from random import Random
 
 from kvorum.client.reassignments.reassignments import Assignment
-from kvorum.client.wire.places import Place
 from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.quorum.controller.placement import ReplicaPlacer, UsableBroker
 
 Racks = Mapping[int, str | None]
@@ -65,7 +65,7 @@ def keep(current: Assignment, racks: Racks) -> Assignment:
     return found
 
 
-def next_broker(place: Place, stay: list[int], racks: Racks, held: Counter[int]) -> int:
+def next_broker(place: TopicPartition, stay: list[int], racks: Racks, held: Counter[int]) -> int:
     """Return the broker of an additional replica of a partition."""
     used = Counter(racks.get(broker) for broker in stay)
     # Equal candidates alternate by the partition's number, so that topics of few partitions are spread.

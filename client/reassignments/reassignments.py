@@ -27,7 +27,6 @@ from kvorum.client.wire.cluster_client import (
     code_of,
     refuse,
 )
-from kvorum.client.wire.places import Place
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -39,11 +38,12 @@ from kvorum.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime.logs import get_logger
 
 VERSION: Final = 1
 ANY_LOG_DIR: Final = "any"
-NO_LOG_DIRS: Final[Mapping[tuple[Place, int], str]] = MappingProxyType({})
+NO_LOG_DIRS: Final[Mapping[tuple[TopicPartition, int], str]] = MappingProxyType({})
 RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 LEADERS: Final = "leader.replication.throttled.replicas"
 FOLLOWERS: Final = "follower.replication.throttled.replicas"
@@ -51,7 +51,7 @@ FOLLOWERS: Final = "follower.replication.throttled.replicas"
 log = get_logger("admin")
 
 
-Assignment = dict[Place, list[int]]
+Assignment = dict[TopicPartition, list[int]]
 
 
 class UnderWay(NamedTuple):
@@ -65,7 +65,7 @@ class UnderWay(NamedTuple):
 class ReplicaFile(NamedTuple):
     """A replica on a broker, or its copy in another log directory that will replace it."""
 
-    place: Place
+    place: TopicPartition
     broker: int
     is_future: bool
 
@@ -84,7 +84,7 @@ def read_assignment(text: str) -> Assignment:
         topic, partition, replicas = each.get("topic"), each.get("partition"), each.get("replicas")
         if not isinstance(topic, str) or not _is_id(partition) or not isinstance(replicas, list):
             raise ValueError(f"not a topic, a partition and its replicas: {json.dumps(each)}")
-        place = Place(topic, partition)
+        place = TopicPartition(topic, partition)
         if not replicas or not all(_is_id(replica) for replica in replicas):
             raise ValueError(f"{place}: replicas must contain at least one broker id")
         if len(set(replicas)) != len(replicas):
@@ -140,7 +140,7 @@ def _is_id(value: object) -> TypeGuard[int]:
 
 
 def as_file(
-    assignment: Mapping[Place, list[int]], log_dirs: Mapping[tuple[Place, int], str] = NO_LOG_DIRS
+    assignment: Mapping[TopicPartition, list[int]], log_dirs: Mapping[tuple[TopicPartition, int], str] = NO_LOG_DIRS
 ) -> dict[str, Any]:
     """Return the file content of this assignment, sorted; with log directories where they are known."""
     rows = [
@@ -156,8 +156,10 @@ def as_file(
 
 
 def moves_of(
-    under_way: Mapping[Place, UnderWay], current: Mapping[Place, list[int]], wanted: Mapping[Place, list[int]]
-) -> dict[Place, Move]:
+    under_way: Mapping[TopicPartition, UnderWay],
+    current: Mapping[TopicPartition, list[int]],
+    wanted: Mapping[TopicPartition, list[int]],
+) -> dict[TopicPartition, Move]:
     """Return the copies of current reassignments and of those to start."""
     moves = {
         place: Move(frozenset(each.replicas) - {*each.adding}, frozenset(each.adding))
@@ -169,7 +171,7 @@ def moves_of(
     return moves
 
 
-def throttled_replicas(moves: Mapping[Place, Move]) -> dict[str, dict[str, str]]:
+def throttled_replicas(moves: Mapping[TopicPartition, Move]) -> dict[str, dict[str, str]]:
     """Return {topic: {config: PARTITION:BROKER,...}}: sources are throttled as leaders, destinations as followers."""
     pairs: dict[str, tuple[set[tuple[int, int]], set[tuple[int, int]]]] = {}
     for place, move in moves.items():
@@ -193,7 +195,9 @@ class State(StrEnum):
     NOT_AS_WANTED = "not as wanted"
 
 
-def states_of(under_way: Mapping[Place, UnderWay], current: Mapping[Place, list[int]], plan: Assignment) -> list[State]:
+def states_of(
+    under_way: Mapping[TopicPartition, UnderWay], current: Mapping[TopicPartition, list[int]], plan: Assignment
+) -> list[State]:
     """Return the progress of a plan's partitions, in their order."""
     return [
         State.IN_PROGRESS
@@ -213,13 +217,15 @@ class Reassignments:
         self._cluster = cluster
         self.moves = LogDirMoves(cluster)
 
-    async def under_way(self, *, timeout_ms: int | None = None) -> dict[Place, UnderWay]:
+    async def under_way(self, *, timeout_ms: int | None = None) -> dict[TopicPartition, UnderWay]:
         """Return the current reassignments, sorted."""
         request = ListPartitionReassignmentsRequest(topics=None, timeout=self._cluster.wait_ms)
         answer = await self._cluster.ask(request, ListPartitionReassignmentsResponse, timeout_ms=timeout_ms)
         refuse(answer.error_code, answer.error_message)
         found = {
-            Place(topic.name, row.partition_index): UnderWay(row.replicas, row.adding_replicas, row.removing_replicas)
+            TopicPartition(topic.name, row.partition_index): UnderWay(
+                row.replicas, row.adding_replicas, row.removing_replicas
+            )
             for topic in answer.topics
             for row in topic.partitions
         }
@@ -232,19 +238,21 @@ class Reassignments:
             if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 continue
             refuse(topic.error_code, f"topic {topic.name!r}")
-            found.update({Place(topic.name or "", row.partition_index): row.replica_nodes for row in topic.partitions})
+            found.update(
+                {TopicPartition(topic.name or "", row.partition_index): row.replica_nodes for row in topic.partitions}
+            )
         return dict(sorted(found.items()))
 
-    async def log_dirs(self, current: Mapping[Place, list[int]]) -> dict[tuple[Place, int], str]:
+    async def log_dirs(self, current: Mapping[TopicPartition, list[int]]) -> dict[tuple[TopicPartition, int], str]:
         """Return {(partition, broker): log directory} of replicas; nothing of missing brokers."""
         wanted = {broker for replicas in current.values() for broker in replicas}.intersection(await self.brokers())
-        found: dict[tuple[Place, int], str] = {}
+        found: dict[tuple[TopicPartition, int], str] = {}
         for broker, dirs in (await describe_log_dirs(self._cluster, sorted(wanted))).items() if wanted else ():
             for each in dirs:
                 for topic in each.topics:
                     for row in topic.partitions:
                         if not row.is_future_key:
-                            found[Place(topic.name, row.partition_index), broker] = each.log_dir
+                            found[TopicPartition(topic.name, row.partition_index), broker] = each.log_dir
         return found
 
     async def sizes(self, brokers: Iterable[int]) -> dict[ReplicaFile, int]:
@@ -252,7 +260,7 @@ class Reassignments:
         wanted = sorted(set(brokers).intersection(await self.brokers()))
         found = await describe_log_dirs(self._cluster, wanted) if wanted else {}
         return {
-            ReplicaFile(Place(topic.name, row.partition_index), broker, row.is_future_key): row.partition_size
+            ReplicaFile(TopicPartition(topic.name, row.partition_index), broker, row.is_future_key): row.partition_size
             for broker, directories in found.items()
             for directory in directories
             for topic in directory.topics
@@ -265,8 +273,12 @@ class Reassignments:
         return {broker.broker_id: broker.rack for broker in sorted(found, key=lambda broker: broker.broker_id)}
 
     async def alter(
-        self, wanted: Mapping[Place, list[int] | None], timeout_ms: int | None = None, *, may_resize: bool = True
-    ) -> dict[Place, str]:
+        self,
+        wanted: Mapping[TopicPartition, list[int] | None],
+        timeout_ms: int | None = None,
+        *,
+        may_resize: bool = True,
+    ) -> dict[TopicPartition, str]:
         """Start, change or (None) cancel reassignments; return the rejected ones with reasons.
 
         `may_resize` off: the number of replicas must not change, on clusters that support this (KIP-860).
@@ -282,15 +294,15 @@ class Reassignments:
         )
         answer = await self._cluster.ask(request, AlterPartitionReassignmentsResponse)
         refuse(answer.error_code, answer.error_message)
-        refused: dict[Place, str] = {}
+        refused: dict[TopicPartition, str] = {}
         for topic in answer.responses:
             for row in topic.partitions:
                 if row.error_code:
                     reason = f"{code_of(row.error_code).name}: {row.error_message or ''}"
-                    refused[Place(topic.name, row.partition_index)] = reason
+                    refused[TopicPartition(topic.name, row.partition_index)] = reason
         return refused
 
-    async def throttle(self, moves: Mapping[Place, Move], bytes_a_second: int) -> None:
+    async def throttle(self, moves: Mapping[TopicPartition, Move], bytes_a_second: int) -> None:
         """Limit the rate of the copying brokers, for each of them.
 
         A broker that is down copies nothing: if its rate cannot be set, it is skipped. Its possible targets have rates
@@ -319,7 +331,7 @@ class Reassignments:
                 done.append(broker_id)
         return done
 
-    async def unthrottle(self, wanted: Mapping[Place, list[int]]) -> tuple[list[int], list[str]]:
+    async def unthrottle(self, wanted: Mapping[TopicPartition, list[int]]) -> tuple[list[int], list[str]]:
         """Remove all throttles, of every broker (former sources are not known now) and these topics.
 
         Return the changed ones. A broker that is down, and whose configs no node accepts for it, keeps its own.

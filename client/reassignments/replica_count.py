@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 from kvorum.client.reassignments.proposals import Racks, next_broker
 from kvorum.client.reassignments.reassignments import Assignment, Reassignments
 from kvorum.client.wire.cluster_client import ClusterClient
-from kvorum.client.wire.places import Place
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.metadata import MetadataResponseTopic
+from kvorum.protocol.topic_partition import TopicPartition
 
 
 class Resizing(NamedTuple):
@@ -27,7 +27,9 @@ class Resizing(NamedTuple):
 NO_RESIZING: Final = Resizing({}, 0, False)
 
 
-def resized(current: Assignment, in_sync: Mapping[Place, Collection[int]], racks: Racks, factor: int) -> Assignment:
+def resized(
+    current: Assignment, in_sync: Mapping[TopicPartition, Collection[int]], racks: Racks, factor: int
+) -> Assignment:
     """Return new replicas for the partitions whose number of replicas differs; `racks`: the live brokers.
 
     Raises KafkaError INVALID_REPLICATION_FACTOR: there are too few brokers.
@@ -59,7 +61,7 @@ async def planned(cluster: ClusterClient, topic: MetadataResponseTopic, factor: 
     targets: Assignment = {}
     goes_on = False
     for row in topic.partitions:
-        place = Place(topic.name or "", row.partition_index)
+        place = TopicPartition(topic.name or "", row.partition_index)
         moving = under_way.get(place)
         targets[place] = row.replica_nodes
         if moving is not None:
@@ -71,7 +73,7 @@ async def planned(cluster: ClusterClient, topic: MetadataResponseTopic, factor: 
     alive = await found.brokers()
     if len({rack is None for rack in alive.values()}) > 1:
         alive = dict.fromkeys(alive)  # racks that only some brokers have are ignored
-    in_sync = {Place(topic.name or "", row.partition_index): row.isr_nodes for row in topic.partitions}
+    in_sync = {TopicPartition(topic.name or "", row.partition_index): row.isr_nodes for row in topic.partitions}
     wanted = resized(targets, in_sync, alive, factor)
     before = next((len(targets[place]) for place in wanted), factor)
     return Resizing(wanted, before, goes_on)

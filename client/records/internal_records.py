@@ -21,11 +21,11 @@ from kvorum.broker.coordinator.records.codec import (
 )
 from kvorum.broker.coordinator.records.transactions import TransactionLogValue
 from kvorum.broker.coordinator.runtime.words import CoordinatorRecord
-from kvorum.client.wire.places import Place, by_topic
 from kvorum.protocol.consumer_protocol import CONSUMER_PROTOCOL, read_assignment, read_subscription
 from kvorum.protocol.errors import ProtocolError
 from kvorum.protocol.records import Record
 from kvorum.protocol.struct_json import to_json
+from kvorum.protocol.topic_partition import TopicPartition, by_topic
 
 TRANSACTION_ORDER: Final = (
     *("producerId", "previousProducerId", "nextProducerId", "producerEpoch", "nextProducerEpoch"),
@@ -96,7 +96,7 @@ def read_members(value: GroupMetadataValue, data: dict[str, Any]) -> None:
             }
 
 
-def partitions_of(places: list[Place]) -> list[dict[str, Any]]:
+def partitions_of(places: list[TopicPartition]) -> list[dict[str, Any]]:
     """Return partitions below their topics."""
     return [{"topic": topic, "partitions": indexes} for topic, indexes in by_topic(places).items()]
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from kvorum.admin.v1.records.producing import partition_of
 from kvorum.client.records.expression import Expression
+from kvorum.client.records.partitioner import partition_of
 from kvorum.client.records.record_views import RecordSubject, RecordView
 
 FNV_OFFSET: Final = 0x811C9DC5

@@ -10,6 +10,7 @@ from struct import Struct
 from typing import Final
 
 from kvorum.admin.v1.partitions.segment_routes import LocalLog, LocalSegment
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime.disk import Disk
 from kvorum.storage.names import (
     FUTURE_FOLDER_SUFFIX,
@@ -17,7 +18,6 @@ from kvorum.storage.names import (
     LOG_SUFFIX,
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
-    TopicPartition,
     join,
     offset_of,
     parse_suffixed_folder,

@@ -17,8 +17,8 @@ from pathlib import PurePosixPath
 import msgspec
 import pytest
 
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.storage.checkpoints import read_meta_properties
-from kvorum.storage.names import TopicPartition
 from sim.cluster import TOPIC, SimCluster
 from sim.cluster_faults import Faults
 from sim.convergence import settle

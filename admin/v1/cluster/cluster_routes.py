@@ -28,9 +28,9 @@ from kvorum.client.metadata_log.metadata_fetch import offset_of_log
 from kvorum.client.partitions.min_isr import in_sync
 from kvorum.client.partitions.replication import is_under_replicated, moving_of
 from kvorum.client.wire.cluster_client import LATEST, ClusterClient, ResourceType, Unreachable, code_of
-from kvorum.client.wire.places import Place
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.describe_quorum import DescribeQuorumResponse, ReplicaState
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime import config_defs
 from kvorum.runtime.logs import get_logger
 
@@ -83,11 +83,11 @@ async def get_health(call: Call[NoBody]) -> Health:
         left_out_configs(call.cluster, living),
     )
     too_few = frozenset() if counted is None else counted.under
-    wrong: list[tuple[bool, Place]] = []  # internal topics come last
+    wrong: list[tuple[bool, TopicPartition]] = []  # internal topics come last
     under = offline = 0
     for topic in metadata.topics:
         for partition in topic.partitions:
-            place = Place(topic.name or "", partition.partition_index)
+            place = TopicPartition(topic.name or "", partition.partition_index)
             missing = is_under_replicated(partition, moving.get(place))
             under += missing
             offline += partition.leader_id < 0

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from kvorum.admin.http.access import Refused
 from kvorum.admin.v1.cluster.node_models import NodeProcess
-from kvorum.admin.v1.topics.topic_configs import Source
+from kvorum.client.config_sources import Source
 from kvorum.client.wire.cluster_client import ClusterClient, ResourceType, Unreachable, refuse
 from kvorum.network.addresses import Address
 from kvorum.protocol.errors import ErrorCode, KafkaError

@@ -8,7 +8,8 @@ from kvorum.admin.http.operations import Call, NoBody, Operation, Rows
 from kvorum.admin.http.paging import ROWS, behind, following
 from kvorum.admin.http.parameters import ALL_CONFIGS, VALIDATE_ONLY
 from kvorum.admin.v1.models import ConfigAlter, ConfigEntry, Configs
-from kvorum.admin.v1.topics.topic_configs import Source, changes_of, configs_state, entries
+from kvorum.admin.v1.topics.topic_configs import changes_of, configs_state, entries
+from kvorum.client.config_sources import Source
 from kvorum.client.wire.cluster_client import ConfigChange, ConfigOperation, ResourceType, refuse
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.describe_configs import (

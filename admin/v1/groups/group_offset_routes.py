@@ -11,8 +11,8 @@ from kvorum.client.groups.groups import Committed, Groups
 from kvorum.client.groups.offset_csv import format_plan
 from kvorum.client.groups.offsets import GroupPlace, group_places
 from kvorum.client.partitions.offsets import Spec, list_offsets
-from kvorum.client.wire.places import Place
 from kvorum.protocol.errors import ErrorCode
+from kvorum.protocol.topic_partition import TopicPartition
 
 CSV = "text/csv"
 PLACES = Count(what="offsets per page", default=1_000, most=10_000)
@@ -53,7 +53,7 @@ async def whole(text: str) -> AsyncIterator[bytes]:
     yield text.encode()
 
 
-def revision_of(committed: Mapping[Place, Committed]) -> str:
+def revision_of(committed: Mapping[TopicPartition, Committed]) -> str:
     """Return the mark of a group's places: another one when any of them is."""
     rows = sorted((place, each.offset, each.metadata) for place, each in committed.items())
     return hashlib.sha256(repr(rows).encode()).hexdigest()[:32]

@@ -15,8 +15,8 @@ from kvorum.client.groups.offset_csv import parse_plan
 from kvorum.client.groups.offset_reset import Move, ResetError, Scenario, Way
 from kvorum.client.groups.offsets import places_named, planned_reset
 from kvorum.client.wire.cluster_client import ClusterClient, Unreachable
-from kvorum.client.wire.places import Place
 from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.topic_partition import TopicPartition
 
 EXPLICIT_MAX = 10_000
 """Places of one request as CSV; the commits of all of them are answered at once."""
@@ -70,7 +70,7 @@ def is_dry(call: Call[OffsetReset] | Call[OffsetResets]) -> bool:
 
 
 async def reset_group(
-    groups: Groups, group_id: str, scenario: Scenario, places: Sequence[Place] | None, dry_run: bool
+    groups: Groups, group_id: str, scenario: Scenario, places: Sequence[TopicPartition] | None, dry_run: bool
 ) -> ResetResult:
     """Reset one group, or return the targets; `places` None: all committed partitions. Raises KafkaError."""
     await refuse_members(groups, group_id)
@@ -78,7 +78,7 @@ async def reset_group(
         moves = await planned_reset(groups, group_id, scenario, places, attempts=ATTEMPTS)
     except ResetError as error:
         raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
-    codes: dict[Place, ErrorCode] = {}
+    codes: dict[TopicPartition, ErrorCode] = {}
     if not dry_run:
         codes = await groups.commit(group_id, {move.place: move.after for move in moves})
         if ErrorCode.UNKNOWN_MEMBER_ID in codes.values():
@@ -115,12 +115,12 @@ def note_of(move: Move) -> str | None:
     return f"{move.wanted} is above the latest offset" if move.is_above else move.note
 
 
-async def scope_of(cluster: ClusterClient, body: OffsetReset, scenario: Scenario) -> Sequence[Place] | None:
+async def scope_of(cluster: ClusterClient, body: OffsetReset, scenario: Scenario) -> Sequence[TopicPartition] | None:
     """Return the partitions that are named; None, where it is all that the group has a place in. Raises KafkaError."""
     return explicit_places(scenario) if body.topics is None else await places_named(cluster, body.topics.items())
 
 
-def explicit_places(scenario: Scenario) -> list[Place] | None:
+def explicit_places(scenario: Scenario) -> list[TopicPartition] | None:
     """Return the partitions that a scenario names itself; None: it names none."""
     return list(scenario.offsets) if scenario.way is Way.EXPLICIT else None
 
@@ -132,12 +132,12 @@ def plans_of(body: OffsetResets, now_ms: int) -> dict[str, Scenario]:
     return {group_id: explicit(offsets) for group_id, offsets in read_csv(body.csv, None).items()}
 
 
-def explicit(offsets: dict[Place, int]) -> Scenario:
+def explicit(offsets: dict[TopicPartition, int]) -> Scenario:
     """Return the target with explicit offsets."""
     return Scenario(way=Way.EXPLICIT, offsets=offsets)
 
 
-def read_csv(text: str, group_id: str | None) -> dict[str, dict[Place, int]]:
+def read_csv(text: str, group_id: str | None) -> dict[str, dict[TopicPartition, int]]:
     """Return {group: {partition: offset}}. Raises BadInput."""
     try:
         found = parse_plan(text, group_id, once=True)
@@ -161,7 +161,7 @@ def scenario_of(body: OffsetReset, now_ms: int, group_id: str) -> Scenario:
     if body.offset is not None:
         return Scenario(way=Way.OFFSET, number=body.offset)
     if body.offsets is not None:
-        return explicit({Place(each.topic, each.partition): each.offset for each in body.offsets})
+        return explicit({TopicPartition(each.topic, each.partition): each.offset for each in body.offsets})
     if body.timestamp_ms is not None:
         time_ms = body.timestamp_ms
     elif body.at is not None:

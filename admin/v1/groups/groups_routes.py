@@ -24,8 +24,8 @@ from kvorum.client.groups.lags import GroupLag, Membership, lags_of, memberships
 from kvorum.client.groups.members import Described, Member
 from kvorum.client.groups.offsets import places_of
 from kvorum.client.wire.cluster_client import refuse
-from kvorum.client.wire.places import Place, by_topic
 from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.topic_partition import TopicPartition, by_topic
 
 GROUP_STATES = (
     *("PreparingRebalance", "CompletingRebalance", "Stable", "Empty", "Dead"),
@@ -175,7 +175,7 @@ async def delete_group_offsets(call: Call[NoBody]) -> list[BaseModel]:
             raise KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"group {group_id!r} has no committed offset in {topic!r}"
             )
-    codes = await groups.delete_offsets(group_id, [Place(topic, partition) for partition in wanted])
+    codes = await groups.delete_offsets(group_id, [TopicPartition(topic, partition) for partition in wanted])
     return [
         DeletedOffset(topic=place.topic, partition=place.partition, error=code.name if code else None)
         for place, code in sorted(codes.items())

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from kvorum.admin.http.operations import NotInBody
 from kvorum.client.groups.offsets import places_named
 from kvorum.client.wire.cluster_client import ClusterClient
-from kvorum.client.wire.places import by_topic
 from kvorum.protocol.errors import KafkaError
+from kvorum.protocol.topic_partition import by_topic
 
 
 async def partitions_of(

@@ -11,7 +11,6 @@ from kvorum.admin.http.parameters import Count
 from kvorum.admin.v1.models import INT32_MAX
 from kvorum.client.partitions.offsets import known_offsets
 from kvorum.client.wire.cluster_client import EARLIEST, ClusterClient, code_of
-from kvorum.client.wire.places import Place
 from kvorum.network.addresses import Address
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.metadata import MetadataResponsePartition
@@ -22,6 +21,7 @@ from kvorum.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from kvorum.protocol.topic_partition import TopicPartition
 
 EPOCHS = Count(what="epochs", default=100, most=1_000)
 UNDEFINED = -1
@@ -52,7 +52,7 @@ async def list_leader_epochs(call: Call[NoBody]) -> LeaderEpochs:
     """List the leader epochs of a partition's log with their offsets, newest first."""
     limit, before = EPOCHS.of(call), call.optional_number("before", 1, INT32_MAX)
     topic = await call.cluster.topic(call.path["topic"])
-    place = Place(topic.name or "", number_of("partition", call.path["partition"], 0, INT32_MAX))
+    place = TopicPartition(topic.name or "", number_of("partition", call.path["partition"], 0, INT32_MAX))
     row = next((each for each in topic.partitions if each.partition_index == place.partition), None)
     if row is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {place}")
@@ -71,7 +71,7 @@ async def list_leader_epochs(call: Call[NoBody]) -> LeaderEpochs:
     )
 
 
-async def leader_address(cluster: ClusterClient, place: Place, row: MetadataResponsePartition) -> Address:
+async def leader_address(cluster: ClusterClient, place: TopicPartition, row: MetadataResponsePartition) -> Address:
     """Return where a partition's leader is. Raises KafkaError LEADER_NOT_AVAILABLE."""
     for broker in (await cluster.metadata([])).brokers:
         if broker.node_id == row.leader_id:
@@ -80,7 +80,7 @@ async def leader_address(cluster: ClusterClient, place: Place, row: MetadataResp
 
 
 async def walk(
-    cluster: ClusterClient, address: Address, place: Place, epoch: int, begin: int, limit: int, *, newest: bool
+    cluster: ClusterClient, address: Address, place: TopicPartition, epoch: int, begin: int, limit: int, *, newest: bool
 ) -> tuple[list[LeaderEpoch], bool]:
     """Return the epochs of a log that begins at an offset, from one on downwards, and whether there are older ones.
 
@@ -102,7 +102,7 @@ async def walk(
     return found, False
 
 
-async def end_of(cluster: ClusterClient, address: Address, place: Place, epoch: int) -> EpochEndOffset:
+async def end_of(cluster: ClusterClient, address: Address, place: TopicPartition, epoch: int) -> EpochEndOffset:
     """Query one epoch. Raises KafkaError, Unreachable."""
     wanted = OffsetForLeaderPartition(partition=place.partition, leader_epoch=epoch)
     request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic=place.topic, partitions=[wanted])])

@@ -10,9 +10,9 @@ from kvorum.admin.v1.models import INT32_MAX
 from kvorum.admin.v1.reassignments.reassignment_models import Leadership, Leaderships, Led, NewLeader
 from kvorum.client.reassignments.reassignments import Reassignments
 from kvorum.client.wire.cluster_client import code_of
-from kvorum.client.wire.places import Place
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.metadata import MetadataResponsePartition
+from kvorum.protocol.topic_partition import TopicPartition
 
 NOBODY = -1
 ONLY = ("unpreferred", "leaderless")
@@ -57,7 +57,7 @@ async def move_leader(call: Call[NewLeader]) -> Led:
     Replicas out of sync and partitions with a reassignment are rejected.
     """
     topic = await call.cluster.topic(call.path["topic"])
-    place = Place(topic.name or "", number_of("partition", call.path["partition"], 0, INT32_MAX))
+    place = TopicPartition(topic.name or "", number_of("partition", call.path["partition"], 0, INT32_MAX))
     row = next((each for each in topic.partitions if each.partition_index == place.partition), None)
     if row is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {place}")
@@ -74,7 +74,7 @@ async def move_leader(call: Call[NewLeader]) -> Led:
     return Led(topic=place.topic, partition=place.partition, before=row.leader_id, leader=wanted, replicas=replicas)
 
 
-def check_able(place: Place, row: MetadataResponsePartition, broker: int) -> None:
+def check_able(place: TopicPartition, row: MetadataResponsePartition, broker: int) -> None:
     """Raise KafkaError unless a broker can lead a partition."""
     if broker not in row.replica_nodes:
         there = ", ".join(map(str, row.replica_nodes))
@@ -87,7 +87,7 @@ def check_able(place: Place, row: MetadataResponsePartition, broker: int) -> Non
         raise KafkaError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, message)
 
 
-async def put_in_order(found: Reassignments, place: Place, replicas: list[int]) -> None:
+async def put_in_order(found: Reassignments, place: TopicPartition, replicas: list[int]) -> None:
     """Change the order of a partition's replicas, and nothing else. Raises KafkaError."""
     refused = await found.alter({place: replicas}, may_resize=False)
     if refused:
@@ -99,7 +99,7 @@ async def put_in_order(found: Reassignments, place: Place, replicas: list[int]) 
         raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, f"the replicas of {place} changed meanwhile; retry")
 
 
-async def elect(call: Call[NewLeader], place: Place, row: MetadataResponsePartition, wanted: int) -> None:
+async def elect(call: Call[NewLeader], place: TopicPartition, row: MetadataResponsePartition, wanted: int) -> None:
     """Elect the first replica. Raises KafkaError; an existing leader is not an error."""
     answer = await call.cluster.elect_leaders({place.topic: [place.partition]})
     for result in (each for topic in answer.replica_election_results for each in topic.partition_result):

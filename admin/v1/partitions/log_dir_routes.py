@@ -22,10 +22,10 @@ from kvorum.admin.v1.reassignments.reassignment_models import (
 from kvorum.client.partitions.log_dir_moves import LogDirMoves, MoveState, Replica
 from kvorum.client.partitions.log_dirs import log_dirs_at
 from kvorum.client.wire.cluster_client import ClusterClient, Unreachable
-from kvorum.client.wire.places import Place
 from kvorum.network.addresses import Address
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.describe_log_dirs import DescribeLogDirsResult
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime.logs import get_logger
 
 BEGIN_MS = 10_000
@@ -36,12 +36,12 @@ log = get_logger("admin")
 
 def moves_in(broker: int, directories: Iterable[DescribeLogDirsResult]) -> list[LogDirMove]:
     """Return the moves on one broker."""
-    current: dict[Place, tuple[str, int]] = {}
-    future: dict[Place, tuple[str, int, int]] = {}
+    current: dict[TopicPartition, tuple[str, int]] = {}
+    future: dict[TopicPartition, tuple[str, int, int]] = {}
     for directory in directories:
         for topic in directory.topics:
             for row in topic.partitions:
-                place = Place(topic.name, row.partition_index)
+                place = TopicPartition(topic.name, row.partition_index)
                 if row.is_future_key:
                     future[place] = (directory.log_dir, row.partition_size, row.offset_lag)
                 else:
@@ -79,9 +79,9 @@ async def moving(cluster: ClusterClient) -> list[LogDirMove]:
     return sorted((move for moves in found for move in moves), key=replica_key)
 
 
-def replica_key(move: LogDirMove) -> tuple[Place, int]:
+def replica_key(move: LogDirMove) -> tuple[TopicPartition, int]:
     """Return where a move is in the order."""
-    return Place(move.topic, move.partition), move.broker
+    return TopicPartition(move.topic, move.partition), move.broker
 
 
 async def list_log_dir_moves(call: Call[NoBody]) -> Rows:
@@ -98,7 +98,7 @@ def replica_text(move: LogDirMove) -> str:
     return f"{move.topic}:{move.partition}:{move.broker}"
 
 
-def replica_after(call: Call[NoBody]) -> tuple[Place, int] | None:
+def replica_after(call: Call[NoBody]) -> tuple[TopicPartition, int] | None:
     """Return the replica that the page begins behind, None from the first on. Raises BadInput."""
     if "after" not in call.query:
         return None
@@ -106,7 +106,7 @@ def replica_after(call: Call[NoBody]) -> tuple[Place, int] | None:
     if len(parts) != 3:
         raise BadInput("after", "expected TOPIC:PARTITION:BROKER")
     partition, broker = (number_of("after", each, 0, INT32_MAX) for each in parts[1:])
-    return Place(parts[0], partition), broker
+    return TopicPartition(parts[0], partition), broker
 
 
 async def begin_moves(moves: LogDirMoves, wanted: Mapping[Replica, str]) -> dict[Replica, StartedMove]:
@@ -123,7 +123,7 @@ async def begin_moves(moves: LogDirMoves, wanted: Mapping[Replica, str]) -> dict
     }
 
 
-def verified_moves(place: Place, states: Mapping[Replica, MoveState]) -> list[VerifiedMove]:
+def verified_moves(place: TopicPartition, states: Mapping[Replica, MoveState]) -> list[VerifiedMove]:
     """Return the progress of a partition's replicas."""
     return [
         VerifiedMove(broker=replica.broker, current=each.current or None, target=each.target, state=each.state)
@@ -139,11 +139,11 @@ async def stop_log_dir_moves(call: Call[StopMoves]) -> list[BaseModel]:
     """
     named = None
     if call.body.partitions is not None:
-        named = {Place(topic, index) for topic, indexes in call.body.partitions.items() for index in indexes}
+        named = {TopicPartition(topic, index) for topic, indexes in call.body.partitions.items() for index in indexes}
     wanted = {
         Replica(each.topic, each.partition, each.broker): each.current
         for each in await moving(call.cluster)
-        if each.current is not None and (named is None or Place(each.topic, each.partition) in named)
+        if each.current is not None and (named is None or TopicPartition(each.topic, each.partition) in named)
     }
     refused = (await LogDirMoves(call.cluster).ask(wanted)).refused if wanted else {}
     return [

@@ -22,10 +22,10 @@ from kvorum.client.partitions import delete_records as deleted_records
 from kvorum.client.partitions.log_dirs import log_dirs_at
 from kvorum.client.partitions.offsets import topic_offsets
 from kvorum.client.wire.cluster_client import LATEST, READ_COMMITTED, ClusterClient, Unreachable, code_of
-from kvorum.client.wire.places import Place
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.describe_log_dirs import DescribableLogDirTopic
 from kvorum.protocol.messages.metadata import MetadataResponseTopic
+from kvorum.protocol.topic_partition import TopicPartition
 
 
 async def get_partition(call: Call[NoBody]) -> PartitionDetail:
@@ -154,7 +154,7 @@ async def delete_records(call: Call[DeleteBefore]) -> list[BaseModel]:
     for partition in call.body.partitions:
         if partition not in known:
             raise NotInBody("partitions", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic.name}-{partition}")
-    wanted = {Place(topic.name or "", partition): offset for partition, offset in call.body.partitions.items()}
+    wanted = {TopicPartition(topic.name or "", partition): offset for partition, offset in call.body.partitions.items()}
     return [
         DeletedBefore(
             partition=place.partition,

@@ -11,7 +11,7 @@ from kvorum.admin.http.operations import INT64_MAX
 from kvorum.admin.v1.models import ALL_TEXT, BrokerId, PartitionId, Strict, TopicName
 from kvorum.client.partitions.log_dir_moves import Replica
 from kvorum.client.reassignments.reassignments import ANY_LOG_DIR, Assignment
-from kvorum.client.wire.places import Place
+from kvorum.protocol.topic_partition import TopicPartition
 
 PARTITIONS_MAX = 10_000
 REPLICAS_MAX = 1_000
@@ -84,7 +84,7 @@ class Plan(Strict):
 
     def assignment(self) -> Assignment:
         """Return it as reassignments.py has it."""
-        return {Place(row.topic, row.partition): row.replicas for row in self.partitions}
+        return {TopicPartition(row.topic, row.partition): row.replicas for row in self.partitions}
 
     def moves(self) -> dict[Replica, str]:
         """Return the directories of replicas that have one in the plan."""

@@ -26,17 +26,17 @@ from kvorum.client.reassignments.progress import NOTHING_REPORTED, Copies, copie
 from kvorum.client.reassignments.proposals import check_racks, keep, spread
 from kvorum.client.reassignments.reassignments import Assignment, Reassignments, State, UnderWay, moves_of, states_of
 from kvorum.client.wire.cluster_client import ClusterClient
-from kvorum.client.wire.places import Place
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.metadata import MetadataResponsePartition
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime.chance import new_random
 
 
-async def rows_of(cluster: ClusterClient, topics: Iterable[str]) -> dict[Place, MetadataResponsePartition]:
+async def rows_of(cluster: ClusterClient, topics: Iterable[str]) -> dict[TopicPartition, MetadataResponsePartition]:
     """Return the metadata of all partitions of these topics; nothing for missing topics."""
     names = sorted(set(topics))
     found = (await cluster.metadata(names)).topics if names else []
-    return {Place(topic.name or "", row.partition_index): row for topic in found for row in topic.partitions}
+    return {TopicPartition(topic.name or "", row.partition_index): row for topic in found for row in topic.partitions}
 
 
 async def list_reassignments(call: Call[NoBody]) -> Rows:
@@ -47,7 +47,7 @@ async def list_reassignments(call: Call[NoBody]) -> Rows:
     page, more = behind(wanted, lambda place: place, after, limit)
     under_way = {place: everything[place] for place in page}
     rows = await rows_of(call.cluster, (place.topic for place in under_way))
-    by_broker: dict[int, set[Place]] = {}
+    by_broker: dict[int, set[TopicPartition]] = {}
     for place, each in under_way.items():
         leader = rows[place].leader_id if place in rows else -1
         for broker in (*each.adding, leader):
@@ -58,7 +58,7 @@ async def list_reassignments(call: Call[NoBody]) -> Rows:
 
 
 def entry_of(
-    place: Place, each: UnderWay, row: MetadataResponsePartition | None, reported: Copies
+    place: TopicPartition, each: UnderWay, row: MetadataResponsePartition | None, reported: Copies
 ) -> ReassignmentEntry:
     """Return one reassignment for HTTP; `row` is None if the broker's metadata lacks the topic."""
     leader, isr = (-1, []) if row is None else (row.leader_id, row.isr_nodes)
@@ -104,7 +104,7 @@ async def propose_reassignment(call: Call[Propose]) -> Proposal:
     plan = keep(current, racks) if body.keep else spread(current, racks, new_random())
     changed = {place: replicas for place, replicas in plan.items() if replicas != current[place]}
     rows = await rows_of(call.cluster, (place.topic for place in changed))
-    by_broker: dict[int, set[Place]] = {}
+    by_broker: dict[int, set[TopicPartition]] = {}
     for place in changed:
         if place in rows:
             by_broker.setdefault(rows[place].leader_id, set()).add(place)
@@ -162,7 +162,7 @@ async def begin_reassignment(call: Call[Execute]) -> list[BaseModel]:
     if body.log_dirs_throttle_bytes_per_second is not None:
         await found.moves.throttle({replica.broker for replica in moves}, body.log_dirs_throttle_bytes_per_second)
     refused = await found.alter(dict(plan), may_resize=body.allow_replication_factor_change)
-    wanted = {each: path for each, path in moves.items() if Place(each.topic, each.partition) not in refused}
+    wanted = {each: path for each, path in moves.items() if TopicPartition(each.topic, each.partition) not in refused}
     begun = await begin_moves(found.moves, wanted)
     return [
         StartedPartition(
@@ -221,7 +221,7 @@ async def cancel_reassignments(call: Call[Cancel]) -> list[BaseModel]:
     check_named(body.partitions, body.all)
     under_way = everything = await found.under_way()
     if body.partitions is not None:
-        named = {Place(topic, index) for topic, indexes in body.partitions.items() for index in indexes}
+        named = {TopicPartition(topic, index) for topic, indexes in body.partitions.items() for index in indexes}
         under_way = {place: each for place, each in under_way.items() if place in named}
     refused = await found.alter(dict.fromkeys(under_way)) if under_way else {}
     if under_way and under_way == everything and not refused and not body.preserve_throttles:

@@ -16,7 +16,6 @@ from kvorum.admin.v1.reassignments.reassignment_models import Rate
 from kvorum.client.partitions.log_dir_moves import LOG_DIRS_RATE
 from kvorum.client.reassignments.reassignments import FOLLOWERS, LEADERS, RATES, Reassignments, moves_of
 from kvorum.client.wire.cluster_client import ClusterClient, ResourceType, Unreachable, refuse
-from kvorum.client.wire.places import Place
 from kvorum.network.addresses import Address
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.describe_configs import (
@@ -25,6 +24,7 @@ from kvorum.protocol.messages.describe_configs import (
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
 )
+from kvorum.protocol.topic_partition import TopicPartition
 
 TOPICS_AT_ONCE = 500
 """Only two configs of each are requested."""
@@ -95,7 +95,7 @@ async def set_throttle(call: Call[NewThrottle]) -> Throttle:
 async def delete_throttle(call: Call[NoBody]) -> Throttle:
     """Remove all throttles of reassignments, even during one. The response has the former ones."""
     before = await throttles(call.cluster)
-    await Reassignments(call.cluster).unthrottle({Place(each.topic, 0): [] for each in before.topics})
+    await Reassignments(call.cluster).unthrottle({TopicPartition(each.topic, 0): [] for each in before.topics})
     return before
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 from kvorum.admin.http.operations import BadInput
 from kvorum.admin.v1.records.message_models import NewHeader, NewRecord, ProduceBody, Written
 from kvorum.client.records import serdes
+from kvorum.client.records.partitioner import partition_of
 from kvorum.client.wire.cluster_client import ClusterClient, Unreachable, code_of
 from kvorum.protocol.compression import Codec
 from kvorum.protocol.errors import ErrorCode
@@ -29,29 +30,7 @@ from kvorum.protocol.messages.produce import (
 from kvorum.protocol.records import Record, build_batch
 
 ALL: Final = -1
-MASK: Final = 0xFFFFFFFF
-MULTIPLIER: Final = 0x5BD1E995
-SEED: Final = 0x9747B28C
 UNREACHABLE: Final = "CLUSTER_UNREACHABLE"
-
-
-def murmur2(data: bytes) -> int:
-    """Return Kafka's hash of a key, 32 bits unsigned (org.apache.kafka.common.utils.Utils.murmur2)."""
-    value = (SEED ^ len(data)) & MASK
-    whole = len(data) & ~3
-    for place in range(0, whole, 4):
-        part = int.from_bytes(data[place : place + 4], "little") * MULTIPLIER & MASK
-        part = (part ^ part >> 24) * MULTIPLIER & MASK
-        value = value * MULTIPLIER & MASK ^ part
-    if rest := data[whole:]:
-        value = (value ^ int.from_bytes(rest, "little")) * MULTIPLIER & MASK
-    value = (value ^ value >> 13) * MULTIPLIER & MASK
-    return value ^ value >> 15
-
-
-def partition_of(key: bytes, count: int) -> int:
-    """Return the partition of a key among this number (BuiltInPartitioner.partitionForKey)."""
-    return (murmur2(key) & 0x7FFFFFFF) % count
 
 
 def bytes_of(value: Any, form: str | None, field: str) -> bytes | None:

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from kvorum.admin.http.operations import Call, Operation
 from kvorum.admin.http.parameters import VALIDATE_ONLY
 from kvorum.admin.v1.models import TopicSpec, TopicSummary
-from kvorum.admin.v1.topics.topic_configs import topic_overrides
 from kvorum.admin.v1.topics.topic_models import TopicClone, TopicCloned
 from kvorum.admin.v1.topics.topic_routes import THROTTLES, creatable, summary
+from kvorum.client.config_sources import topic_overrides
 from kvorum.client.partitions.replication import moving_of
 from kvorum.client.wire.cluster_client import ResourceType
 from kvorum.protocol.errors import ErrorCode

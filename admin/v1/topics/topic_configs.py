@@ -1,12 +1,12 @@
 """Configs between HTTP and Kafka's requests."""
 
 from collections.abc import Mapping
-from enum import IntEnum
 
 from pydantic import BaseModel
 
 from kvorum.admin.http.operations import Call, NoBody
 from kvorum.admin.v1.models import ConfigAlter, ConfigEntry
+from kvorum.client.config_sources import Source, source_name
 from kvorum.client.wire.cluster_client import ConfigChange, ConfigOperation, ResourceType
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.describe_configs import DescribeConfigsResourceResult
@@ -15,25 +15,6 @@ from kvorum.runtime.config_types import ConfigType
 
 Definitions = Mapping[str, ConfigDef]
 CONFIG_TYPES = frozenset(ConfigType)
-
-
-class Source(IntEnum):
-    """Source of a value (DescribeConfigsResponse.ConfigSource)."""
-
-    UNKNOWN = 0
-    DYNAMIC_TOPIC_CONFIG = 1
-    DYNAMIC_BROKER_CONFIG = 2
-    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
-    STATIC_BROKER_CONFIG = 4
-    DEFAULT_CONFIG = 5
-    DYNAMIC_BROKER_LOGGER_CONFIG = 6
-    CLIENT_METRICS_CONFIG = 7
-    GROUP_CONFIG = 8
-
-
-def source_name(number: int) -> str:
-    """Return a source's name; a newer one's number."""
-    return Source(number).name if number in Source.__members__.values() else str(number)
 
 
 def entries(configs: list[DescribeConfigsResourceResult], everything: bool) -> list[BaseModel]:
@@ -78,13 +59,6 @@ async def listed_entries(
 def configs_state(rows: list[ConfigEntry]) -> object:
     """Return the part of listed configs that a change could overwrite: explicit values, with or without defaults."""
     return [(row.name, row.value, row.source) for row in rows if row.source != Source.DEFAULT_CONFIG.name]
-
-
-def topic_overrides(configs: list[DescribeConfigsResourceResult]) -> dict[str, str]:
-    """Return the configs that are set on the topic itself."""
-    return {
-        config.name: config.value or "" for config in configs if config.config_source == Source.DYNAMIC_TOPIC_CONFIG
-    }
 
 
 def changes_of(body: ConfigAlter) -> list[ConfigChange]:

@@ -11,10 +11,10 @@ from kvorum.client.groups.lags import GROUPS_AT_ONCE, of_each
 from kvorum.client.groups.members import Member
 from kvorum.client.partitions.offsets import topic_offsets
 from kvorum.client.wire.cluster_client import LATEST
-from kvorum.client.wire.places import Place
+from kvorum.protocol.topic_partition import TopicPartition
 
 Ends = Mapping[int, int | None]
-NO_PLACES: Final[Mapping[Place, Committed]] = {}
+NO_PLACES: Final[Mapping[TopicPartition, Committed]] = {}
 
 
 async def list_topic_groups(call: Call[NoBody]) -> TopicGroupPage:
@@ -45,7 +45,7 @@ async def list_topic_groups(call: Call[NoBody]) -> TopicGroupPage:
 
 
 def group_in(
-    topic: str, group: Listed, committed: Mapping[Place, Committed], members: tuple[Member, ...], ends: Ends
+    topic: str, group: Listed, committed: Mapping[TopicPartition, Committed], members: tuple[Member, ...], ends: Ends
 ) -> TopicGroup | None:
     """Return a group's partitions of a topic; None if it has none."""
     places = {place.partition: mine.offset for place, mine in committed.items() if place.topic == topic}

@@ -18,7 +18,8 @@ from kvorum.admin.v1.models import (
     TopicSpec,
     TopicSummary,
 )
-from kvorum.admin.v1.topics.topic_configs import changes_of, configs_state, listed_entries, topic_overrides
+from kvorum.admin.v1.topics.topic_configs import changes_of, configs_state, listed_entries
+from kvorum.client.config_sources import topic_overrides
 from kvorum.client.partitions.offsets import topic_offsets
 from kvorum.client.partitions.replication import NOTHING, Moving, is_under_replicated, moving_of, replication_factor
 from kvorum.client.reassignments.reassignments import FOLLOWERS, LEADERS
@@ -31,7 +32,6 @@ from kvorum.client.wire.cluster_client import (
     Eligible,
     ResourceType,
 )
-from kvorum.client.wire.places import Place
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -39,6 +39,7 @@ from kvorum.protocol.messages.create_topics import (
     CreatableTopicConfig,
 )
 from kvorum.protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime import config_defs
 from kvorum.runtime.config_types import InvalidValue, Value
 
@@ -51,7 +52,7 @@ UNSET = -1
 def summary(topic: MetadataResponseTopic, moving: Moving = NOTHING) -> TopicSummary:
     """Return a row of a topic; `moving`: current reassignments."""
     name = topic.name or ""
-    rows = [(row, moving.get(Place(name, row.partition_index))) for row in topic.partitions]
+    rows = [(row, moving.get(TopicPartition(name, row.partition_index))) for row in topic.partitions]
     return TopicSummary(
         name=name,
         topic_id=str(topic.topic_id),

@@ -18,8 +18,8 @@ from kvorum.admin.v1.transactions.transaction_models import (
 )
 from kvorum.client.transactions import Filters, Transactions
 from kvorum.client.wire.cluster_client import Unreachable
-from kvorum.client.wire.places import Place
 from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.topic_partition import TopicPartition
 
 AT_ONCE_MAX = 32
 """Partitions of a transaction whose leaders are queried at the same time."""
@@ -74,9 +74,9 @@ async def list_transaction_partitions(call: Call[NoBody]) -> list[BaseModel]:
     """List the partitions of a transaction with its first offset in each, from their leaders."""
     transactions = Transactions(call.cluster)
     _, row = await transactions.describe(call.path["transactional_id"])
-    places = sorted(Place(topic.topic, index) for topic in row.topics for index in topic.partitions)
+    places = sorted(TopicPartition(topic.topic, index) for topic in row.topics for index in topic.partitions)
 
-    async def of(place: Place) -> TransactionPartition:
+    async def of(place: TopicPartition) -> TransactionPartition:
         found, error = None, None
         try:
             producers = await transactions.producers(place)
@@ -114,7 +114,7 @@ async def terminate_transaction(call: Call[NoBody]) -> None:
 
 async def list_producers(call: Call[NoBody]) -> list[BaseModel]:
     """List the producers with state on a partition, from its leader or another replica."""
-    place = Place(call.path["topic"], number_of("partition", call.path["partition"], 0, INT32_MAX))
+    place = TopicPartition(call.path["topic"], number_of("partition", call.path["partition"], 0, INT32_MAX))
     broker_id = call.optional_number("broker", 0, INT32_MAX)
     return [
         Producer(
@@ -160,7 +160,7 @@ async def abort_transaction(call: Call[Abort]) -> None:
     A transaction that a coordinator knows ends by itself. Find hanging ones first.
     """
     body, transactions = call.body, Transactions(call.cluster)
-    place = Place(body.topic, body.partition)
+    place = TopicPartition(body.topic, body.partition)
     if body.start_offset is not None:
         found = await transactions.open_at(place, body.start_offset)
         await transactions.abort(place, found.producer_id, found.producer_epoch, found.coordinator_epoch)

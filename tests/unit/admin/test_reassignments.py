@@ -15,9 +15,9 @@ from kvorum.client.reassignments.reassignments import (
     read_topics,
     throttled_replicas,
 )
-from kvorum.client.wire.places import Place
+from kvorum.protocol.topic_partition import TopicPartition
 
-A0, A1 = Place("a", 0), Place("a", 1)
+A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
 
 def text(*rows: object, version: object = 1, key: str = "partitions") -> str:

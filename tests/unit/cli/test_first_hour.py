@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from kvorum.cli.local import dev, folders
 from kvorum.cli.main import main
 from kvorum.cli.output import Exit, install_hint
-from kvorum.cli.pipelines.commands import run as pipelines_run
+from kvorum.cli.pipelines import run as pipelines_run
 from kvorum.cluster.local.local import LocalCluster
 from kvorum.cluster.local.plan import plan_of
 from kvorum.cluster.process.exits import Exit as NodeExit

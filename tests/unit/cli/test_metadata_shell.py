@@ -154,7 +154,7 @@ def test_the_shell_walks_at_an_offset_and_programs_read_lists(tmp_path: Path) ->
 
 
 def test_at_a_terminal_it_prompts_and_outlives_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
-    from kvorum.cli.metadata.commands import session as metadata_session
+    from kvorum.cli.metadata import session as metadata_session
 
     class Terminal(io.StringIO):
         def isatty(self) -> bool:

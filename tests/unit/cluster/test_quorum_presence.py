@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from kvorum.cluster.local.local import quorum_presence
+from kvorum.cluster.local import quorum_presence
 from kvorum.cluster.local.quorum_presence import QuorumPresence
 from kvorum.network.addresses import Address
 from kvorum.network.cluster_check import WrongCluster

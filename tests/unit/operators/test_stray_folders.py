@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime.disk import OsDisk
 from kvorum.storage.checkpoints import decode_offsets
 from kvorum.storage.epoch_cache import EpochCache
@@ -16,7 +17,6 @@ from kvorum.storage.names import (
     DELETE_FOLDER_SUFFIX,
     FUTURE_FOLDER_SUFFIX,
     STRAY_FOLDER_SUFFIX,
-    TopicPartition,
     future_folder,
     marked_folder,
     offset_of,

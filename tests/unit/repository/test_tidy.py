@@ -28,12 +28,20 @@ MAY_IMPORT: dict[str, set[str]] = {
     "quorum": {"runtime", "protocol", "network", "storage"},
     "broker": {"runtime", "protocol", "network", "storage"} | READING_SIDE,  # never what decides or replicates
     # Speaks to the cluster over the wire, as anyone; what it proposes is placed by the controller's own rule.
-    "admin": {"runtime", "protocol", "network", "quorum.controller.placement"} | METADATA_FORMAT | COORDINATOR_FORMAT,
-    "cluster": {"runtime", "protocol", "network", "storage", "quorum", "broker", "admin"},
-    "chaos": {"runtime", "protocol", "network", "storage", "quorum", "broker", "admin", "cluster"},
+    "client": {"runtime", "protocol", "network", "quorum.controller.placement"} | METADATA_FORMAT | COORDINATOR_FORMAT,
+    "admin": {"runtime", "protocol", "network", "client"},
+    "cluster": {"runtime", "protocol", "network", "storage", "quorum", "broker", "client", "admin"},
+    "chaos": {"runtime", "protocol", "network", "storage", "quorum", "broker", "client", "admin", "cluster"},
+    "sim": {"runtime", "protocol", "network", "storage", "quorum", "broker", "client", "admin", "cluster", "chaos"},
     "pipelines": set(),  # Kafka clients and Spark, nothing of ours
-    "cli": {"runtime", "protocol", "network", "storage", "quorum", "broker", "admin", "cluster", "chaos", "pipelines"},
+    "cli": {
+        *("runtime", "protocol", "network", "storage", "quorum", "broker"),
+        *("client", "admin", "cluster", "chaos", "pipelines"),
+    },
 }
+
+# Runs from the checkout alone; imported by its own name.
+CHECKOUT_ROOMS = {"sim"}
 
 # Folders without code that an installed Kvorum needs too: {package: folder}.
 DATA_FOLDERS = {

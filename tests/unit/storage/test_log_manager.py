@@ -9,6 +9,7 @@ import pytest
 
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.parts import FileSlice
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
 from kvorum.runtime.config import Settings
 from kvorum.storage.checkpoints import CheckpointError, MetaProperties, write_meta_properties
@@ -17,7 +18,6 @@ from kvorum.storage.damage import LACKS_RECORDS, Lack
 from kvorum.storage.log import Log
 from kvorum.storage.log_config import LogConfig
 from kvorum.storage.log_manager import LogManager
-from kvorum.storage.names import TopicPartition
 from sim.disk import SimDisk
 from tests.unit.storage.kit import NOW_MS, StillClock, batch, idempotent, joined, new_disk, read_all, small_config
 

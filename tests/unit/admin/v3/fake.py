@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from kvorum.admin.http.access import Access
-from kvorum.admin.v1.topics.topic_configs import Source
+from kvorum.client.config_sources import Source
 from kvorum.client.wire.cluster_client import ConfigOperation, ResourceType
 from kvorum.network.addresses import Address
 from kvorum.protocol.errors import ErrorCode, KafkaError

@@ -1,11 +1,11 @@
-"""Partitions by topic and number, as tools name them."""
+"""A partition by topic and number (Kafka's TopicPartition)."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
 
-class Place(NamedTuple):
-    """A partition."""
+class TopicPartition(NamedTuple):
+    """A partition. The folder of its log has the same text."""
 
     topic: str
     partition: int
@@ -15,9 +15,9 @@ class Place(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
-def by_topic(places: Iterable[Place]) -> dict[str, list[int]]:
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     """Return {topic: its partitions}, in the order they come."""
     found: dict[str, list[int]] = {}
-    for place in places:
-        found.setdefault(place.topic, []).append(place.partition)
+    for each in partitions:
+        found.setdefault(each.topic, []).append(each.partition)
     return found
