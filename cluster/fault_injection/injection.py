@@ -8,7 +8,7 @@ or listener. The first matching rule determines the handling:
     drop         no response: the connection is closed (`close`) or stays open and silent (`silence`), before the
     request is handled, or afterwards (`handled`): executed, but the client does not know
 
-Only a process whose configuration opens the control listener (cluster/fault_injection/chaos_control.py) has one of these.
+Only a process whose configuration opens the control listener (chaos_control.py) has one of these.
 """
 
 import asyncio

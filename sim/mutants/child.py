@@ -1,4 +1,4 @@
-"""A node's process with a mutant in place: run instead of kvorum.cluster.process.child, the mutant's name in the environment.
+"""A node's process with a mutant, run instead of kvorum.cluster.process.child; its name is in the environment.
 
     KVORUM_CHAOS_MUTANT=ignore-min-isr python -m sim.mutants.child node --config ... --dir ...
 

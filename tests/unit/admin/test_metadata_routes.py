@@ -364,7 +364,7 @@ def test_no_part_of_the_metadata_shows_a_secret() -> None:
 
 
 def test_each_type_of_metadata_record_has_been_looked_at_for_secrets() -> None:
-    """Whoever adds a type decides here whether it holds a secret, and if so hides it (client/metadata_log/secret_configs.py)."""
+    """Whoever adds a type decides here whether it holds a secret to hide (client/metadata_log/secret_configs.py)."""
     holds_none = {
         *("RegisterBroker", "UnregisterBroker", "BrokerRegistrationChange", "Topic", "RemoveTopic", "Partition"),
         *("PartitionChange", "Feature", "ProducerIds", "ClientQuota", "NoOp"),

@@ -228,7 +228,8 @@ async def main():
     for role in ("broker", "controller"):
         async with interposed(Settings.of({"process.roles": "broker,controller"}), role) as found:
             assert found is None
-    loaded = {"kvorum.cluster.fault_injection.chaos_control", "kvorum.cluster.fault_injection.injection"} & {*sys.modules}
+    package = "kvorum.cluster.fault_injection"
+    loaded = {f"{package}.chaos_control", f"{package}.injection"} & {*sys.modules}
     assert not loaded, loaded
 
 asyncio.run(main())
