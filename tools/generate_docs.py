@@ -33,8 +33,10 @@ MODULE = ("names", "metric_names")
 EXPOSED_BY = (
     ("broker", "broker"),
     ("cluster/metrics/broker_", "broker"),
+    ("cluster/process/broker_", "broker"),
     ("quorum", "controller"),
     ("cluster/metrics/controller_", "controller"),
+    ("cluster/process/controller_", "controller"),
     ("network", "both"),
     ("cluster/metrics/process_", "both"),
     ("runtime", "both"),
