@@ -174,7 +174,7 @@ def parse(connection: h11.Connection, head: bytes) -> Request:
 
 
 def encode(connection: h11.Connection, answer: Answer, *, keep_alive: bool, with_body: bool) -> bytes:
-    """Return an answer's bytes; it ends the connection if the client asked for that too."""
+    """Return an answer's bytes; h11 adds Connection: close where the request had it."""
     headers = [
         ("Content-Type", answer.content_type),
         ("Content-Length", str(len(answer.body))),
