@@ -67,7 +67,10 @@ def test_a_chosen_port_is_reserved_until_its_node_listens() -> None:
     (chosen,) = free_ports(["127.0.0.1"])
     with bind_first_free("127.0.0.1", [chosen]) as holder:
         assert holder.getsockname()[1] != chosen
-    command = f"from kvorum.cluster.local.ports import bind_first_free; print(bind_first_free('127.0.0.1', [{chosen}]).getsockname()[1])"
+    command = (
+        "from kvorum.cluster.local.ports import bind_first_free; "
+        f"print(bind_first_free('127.0.0.1', [{chosen}]).getsockname()[1])"
+    )
     requested = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True, timeout=60)
     assert int(requested.stdout) not in (0, chosen), "another process leaves it alone, too"
     many = [free_ports(["127.0.0.1"])[0] for _ in range(RESERVED_MAX)]
