@@ -60,15 +60,6 @@ class Request:
     """By their names in lower case; of repeated ones the last."""
 
 
-class BadRequest(Exception):
-    """A request that is answered with an error, and then the connection is closed."""
-
-    def __init__(self, status: int, reason: str) -> None:
-        """Store the status and the message."""
-        super().__init__(reason)
-        self.status = status
-
-
 Page = Callable[[], Awaitable[Answer]]
 Section = Callable[[Request], Awaitable[Answer]]
 
@@ -115,10 +106,9 @@ class HttpServer:
             with_body = not head.startswith(b"HEAD ")
             answer = await self._page(parse(connection, head))
         except asyncio.LimitOverrunError:
-            status, reason = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"more than {HEAD_BYTES_MAX} bytes of headers"
-            answer, keep_alive = reject(writer, status, reason), False
-        except BadRequest as error:
-            answer, keep_alive = reject(writer, HTTPStatus(error.status), str(error)), False
+            answer, keep_alive = reject(writer, 431, f"more than {HEAD_BYTES_MAX} bytes of headers"), False
+        except h11.RemoteProtocolError as error:
+            answer, keep_alive = reject(writer, error.error_status_hint, str(error)), False
         writer.write(encode(connection, answer, keep_alive=keep_alive, with_body=with_body))
         async with asyncio.timeout(WRITE_SECONDS):
             await writer.drain()
@@ -142,34 +132,31 @@ class HttpServer:
             return Answer(HTTPStatus.INTERNAL_SERVER_ERROR, TEXT, b"see the log\n")
 
 
-def reject(writer: asyncio.StreamWriter, status: HTTPStatus, reason: str) -> Answer:
+def reject(writer: asyncio.StreamWriter, status: int, reason: str) -> Answer:
     """Log a malformed request, and return its answer: problem details (RFC 9457)."""
     peer = writer.get_extra_info("peername")
-    log.warning("malformed HTTP request", client=peer[0] if peer else "?", status=int(status), reason=reason)
-    problem = {"type": "about:blank", "title": status.phrase, "status": int(status), "detail": reason}
+    log.warning("malformed HTTP request", client=peer[0] if peer else "?", status=status, reason=reason)
+    problem = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": reason}
     return Answer(status, PROBLEM, json.dumps(problem).encode())
 
 
 def parse(connection: h11.Connection, head: bytes) -> Request:
-    """Read a request's head, without empty lines before it. Raises BadRequest."""
-    try:
-        connection.receive_data(head)
-        request, end = connection.next_event(), connection.next_event()
-    except h11.RemoteProtocolError as error:
-        raise BadRequest(error.error_status_hint, str(error)) from error
+    """Read a request's head, without empty lines before it. Raises h11.RemoteProtocolError."""
+    connection.receive_data(head)
+    request = connection.next_event()
     if not isinstance(request, h11.Request) or request.http_version not in (b"1.0", b"1.1"):
-        raise BadRequest(HTTPStatus.BAD_REQUEST, "not an HTTP/1 request")
-    if not isinstance(end, h11.EndOfMessage):
-        raise BadRequest(HTTPStatus.BAD_REQUEST, "requests with a body are not supported")
+        raise h11.RemoteProtocolError("not an HTTP/1 request")
+    if not isinstance(connection.next_event(), h11.EndOfMessage):
+        raise h11.RemoteProtocolError("requests with a body are not supported")
     headers: dict[str, str] = {}
     for name, value in request.headers:
         key = name.decode()
         if key in ONCE and key in headers:
-            raise BadRequest(HTTPStatus.BAD_REQUEST, f"duplicate header {key}")
+            raise h11.RemoteProtocolError(f"duplicate header {key}")
         headers[key] = value.decode("latin-1")
     path, _, query = request.target.decode().partition("?")
     if not path.startswith("/"):
-        raise BadRequest(HTTPStatus.BAD_REQUEST, "the request target must be a path")
+        raise h11.RemoteProtocolError("the request target must be a path")
     return Request(request.method.decode(), path, query, headers)
 
 

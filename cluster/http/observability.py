@@ -1,8 +1,8 @@
 """/metrics, /health/live, /health/ready and /v1/node... (node_pages) of one process, on its metrics.listener.
 
 Metrics are read on the event loop, one slice at a time, and each slice is rendered in a thread: with thousands
-of partitions either takes longer than a broker's loop may block. HTTP is implemented by http_pages.py, not by
-aiohttp, whose import takes a fifth of a process's start.
+of partitions either takes longer than a broker's loop may block. HTTP is that of http_pages.py (h11): importing
+aiohttp would take a fifth of a process's start.
 """
 
 import asyncio

@@ -71,6 +71,20 @@ def test_a_connection_serves_one_request_after_the_other_until_instructed_to_clo
     serving(go)
 
 
+@pytest.mark.parametrize(
+    "header",
+    [b"Upgrade: h2c\r\nConnection: Upgrade, HTTP2-Settings", b"Expect: 100-continue", b"Content-Length: 0", b"X: \xe9"],
+)
+def test_headers_without_a_use_here_are_ignored(header: bytes) -> None:
+    async def go(connect: Open) -> None:
+        streams = await connect()
+        for _ in range(2):
+            found = await ask(streams, b"GET /hello HTTP/1.1\r\nHost: a\r\n" + header + b"\r\n\r\n")
+            assert (found[0], found[1]["Connection"]) == (200, "keep-alive")
+
+    serving(go)
+
+
 @pytest.mark.parametrize("header", [b"", b"Connection: Keep-Alive\r\n"])
 def test_http_1_0_closes(header: bytes) -> None:
     async def go(connect: Open) -> None:
