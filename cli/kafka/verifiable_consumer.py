@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kvorum.cli.connection.librdkafka import exit_code_of
 from kvorum.cli.kafka.verifiable_producer import event, interrupt
 from kvorum.cli.output import Exit
-from kvorum.cli.records.consume import exit_of
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message, TopicPartition
@@ -78,7 +78,7 @@ class Run:
             errors = [error for message in found if (error := message.error()) is not None and not error.retriable()]
             if errors:
                 event("error", message=errors[0].str())
-                return exit_of(errors[0])
+                return exit_code_of(errors[0])
             self.take([message for message in found if message.error() is None])
         return Exit.DONE
 
