@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 from kvorum.cli.kafka.topics_described import reassignments
 
 if TYPE_CHECKING:
-    from kvorum.client.reassignments.reassignments import UnderWay
+    from kvorum.client.values.reassignment import Reassignment
     from kvorum.client.wire.cluster_client import ClusterClient
     from kvorum.protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
     from kvorum.protocol.topic_partition import TopicPartition
 
-    Moving = Mapping[TopicPartition, UnderWay]
+    Moving = Mapping[TopicPartition, Reassignment]
 
 
 async def under_way(cluster: "ClusterClient") -> "Moving":
@@ -19,7 +19,7 @@ async def under_way(cluster: "ClusterClient") -> "Moving":
     return await reassignments(cluster)
 
 
-def moving_of(topic: str, row: "MetadataResponsePartition", moving: "Moving") -> "UnderWay | None":
+def moving_of(topic: str, row: "MetadataResponsePartition", moving: "Moving") -> "Reassignment | None":
     """Return a partition's reassignment."""
     from kvorum.protocol.topic_partition import TopicPartition
 

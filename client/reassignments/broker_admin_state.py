@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from kvorum.client.reassignments.reassignments import Reassignments, UnderWay
+from kvorum.client.namespaces.reassignments import Reassignments
+from kvorum.client.values.reassignment import Reassignment
 from kvorum.client.wire.cluster_client import ClusterClient, ConfigChange, ConfigOperation, ResourceType, refuse
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.describe_cluster import DescribeClusterBroker
@@ -129,7 +130,7 @@ async def broker_states(cluster: ClusterClient) -> list[BrokerStateProgress]:
         for row in topic.partitions
     ]
     leaving = any(each.get(BROKER_STATE) == RequestedState.DECOMMISSIONED for each in configs.values())
-    under_way = await Reassignments(cluster).under_way() if leaving else {}
+    under_way = await Reassignments(cluster).list() if leaving else {}
     return [_broker_state(broker, configs.get(broker.broker_id, {}), rows, under_way) for broker in brokers]
 
 
@@ -163,7 +164,7 @@ def _broker_state(
     broker: DescribeClusterBroker,
     configs: Mapping[str, str],
     rows: Iterable[tuple[TopicPartition, MetadataResponsePartition]],
-    under_way: Mapping[TopicPartition, UnderWay],
+    under_way: Mapping[TopicPartition, Reassignment],
 ) -> BrokerStateProgress:
     broker_id = broker.broker_id
     held = _Holdings()

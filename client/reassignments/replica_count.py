@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
+from kvorum.client.namespaces.reassignments import Reassignments
 from kvorum.client.reassignments.proposals import Racks, next_broker
-from kvorum.client.reassignments.reassignments import Assignment, Reassignments
+from kvorum.client.values.reassignment import Assignment
 from kvorum.client.wire.cluster_client import ClusterClient
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.metadata import MetadataResponseTopic
@@ -57,7 +58,7 @@ async def planned(cluster: ClusterClient, topic: MetadataResponseTopic, factor: 
     Raises KafkaError REASSIGNMENT_IN_PROGRESS (to another factor), INVALID_REPLICATION_FACTOR.
     """
     found = Reassignments(cluster)
-    under_way = await found.under_way()
+    under_way = await found.list()
     targets: Assignment = {}
     goes_on = False
     for row in topic.partitions:
@@ -70,7 +71,7 @@ async def planned(cluster: ClusterClient, topic: MetadataResponseTopic, factor: 
             if len(targets[place]) != factor:
                 message = f"{place} is being reassigned to {len(targets[place])} replicas; wait, or cancel it first"
                 raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, message)
-    alive = await found.brokers()
+    alive = await found.live_brokers()
     if len({rack is None for rack in alive.values()}) > 1:
         alive = dict.fromkeys(alive)  # racks that only some brokers have are ignored
     in_sync = {TopicPartition(topic.name or "", row.partition_index): row.isr_nodes for row in topic.partitions}
@@ -81,6 +82,5 @@ async def planned(cluster: ClusterClient, topic: MetadataResponseTopic, factor: 
 
 async def begin(cluster: ClusterClient, wanted: Assignment) -> None:
     """Begin reassignments. Raises KafkaError where one is refused."""
-    for place, error in sorted((await Reassignments(cluster).alter(dict(wanted))).items()):
-        code, _, message = error.partition(": ")
-        raise KafkaError(ErrorCode[code], f"{place}: {message}")
+    for place, error in sorted((await Reassignments(cluster).alter(wanted)).items()):
+        raise KafkaError(error.code, f"{place}: {error.message or ''}")

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from aiokafka.errors import KafkaError
 
-from kvorum.client.transactions import Transactions
+from kvorum.client.namespaces.transactions import Transactions
 from kvorum.client.wire.cluster_client import ClusterClient, Unreachable
 from kvorum.network.addresses import parse_bootstrap
 from kvorum.network.channel import Channel

@@ -10,7 +10,8 @@ from pydantic import BaseModel, Field, model_validator
 from kvorum.admin.http.operations import INT64_MAX
 from kvorum.admin.v1.models import ALL_TEXT, BrokerId, PartitionId, Strict, TopicName
 from kvorum.client.partitions.log_dir_moves import Replica
-from kvorum.client.reassignments.reassignments import ANY_LOG_DIR, Assignment
+from kvorum.client.reassignments.assignment_file import ANY_LOG_DIR
+from kvorum.client.values.reassignment import Assignment
 from kvorum.protocol.topic_partition import TopicPartition
 
 PARTITIONS_MAX = 10_000

@@ -22,7 +22,7 @@ from kvorum.admin.v1.topics.topic_configs import changes_of, configs_state, list
 from kvorum.client.config_sources import topic_overrides
 from kvorum.client.partitions.offsets import topic_offsets
 from kvorum.client.partitions.replication import NOTHING, Moving, is_under_replicated, moving_of, replication_factor
-from kvorum.client.reassignments.reassignments import FOLLOWERS, LEADERS
+from kvorum.client.reassignments.throttles import FOLLOWERS, LEADERS
 from kvorum.client.wire.cluster_client import (
     EARLIEST,
     LATEST,
