@@ -16,7 +16,7 @@ from kvorum.client.wire.metadata_barrier import UpTo
 from kvorum.network.addresses import Address
 from kvorum.network.cluster_check import ClusterCheck
 from kvorum.network.dial import ChannelError
-from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.errors import ErrorCode, KafkaError, KafkaException
 from kvorum.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -101,8 +101,10 @@ class ConfigOperation(IntEnum):
     SUBTRACT = 3
 
 
-class Unreachable(Exception):
+class Unreachable(KafkaException):
     """No broker is reachable; the message names each with the reason."""
+
+    code = ErrorCode.NETWORK_EXCEPTION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
