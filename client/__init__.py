@@ -12,49 +12,120 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kvorum.client.cluster import Cluster
+    from kvorum.client.features import UpgradeType
+    from kvorum.client.metadata_log.metadata_image import MetadataProblem
+    from kvorum.client.metadata_log.metadata_tree import Tree
     from kvorum.client.sync import SyncCluster
+    from kvorum.client.values.broker import AdminState, Broker, BrokerState, RequestedState
+    from kvorum.client.values.cluster import ClusterDescription
+    from kvorum.client.values.config import Config, ConfigSynonym
+    from kvorum.client.values.feature import Feature
+    from kvorum.client.values.log_dir import LogDir, LogDirMove, LogDirReplica, TopicPartitionReplica
+    from kvorum.client.values.offset import OffsetSpec, PartitionOffset
     from kvorum.client.values.partition import Partition
+    from kvorum.client.values.quorum import Listener, Quorum, QuorumReplica
     from kvorum.client.values.topic import CreatedTopic, NewTopic, Topic
-    from kvorum.client.wire.cluster_client import Unreachable
+    from kvorum.client.wire.cluster_client import IsolationLevel, ResourceType, Unreachable
     from kvorum.protocol.errors import ErrorCode, KafkaError, KafkaException
     from kvorum.protocol.topic_partition import TopicPartition
     from kvorum.protocol.uuids import Uuid
 
-MODULES = {
-    "Cluster": "kvorum.client.cluster",
-    "CreatedTopic": "kvorum.client.values.topic",
-    "ErrorCode": "kvorum.protocol.errors",
-    "KafkaError": "kvorum.protocol.errors",
-    "KafkaException": "kvorum.protocol.errors",
-    "NewTopic": "kvorum.client.values.topic",
-    "Partition": "kvorum.client.values.partition",
-    "SyncCluster": "kvorum.client.sync",
-    "Topic": "kvorum.client.values.topic",
-    "TopicPartition": "kvorum.protocol.topic_partition",
-    "Unreachable": "kvorum.client.wire.cluster_client",
-    "Uuid": "kvorum.protocol.uuids",
-}
-"""Module of each public name. Modules are imported on first use, because commands import single modules of `client`."""
-
 __all__ = [
+    "AdminState",
+    "Broker",
+    "BrokerState",
     "Cluster",
+    "ClusterDescription",
+    "Config",
+    "ConfigSynonym",
     "CreatedTopic",
     "ErrorCode",
+    "Feature",
+    "IsolationLevel",
     "KafkaError",
     "KafkaException",
+    "Listener",
+    "LogDir",
+    "LogDirMove",
+    "LogDirReplica",
+    "MetadataProblem",
     "NewTopic",
+    "OffsetSpec",
     "Partition",
+    "PartitionOffset",
+    "Quorum",
+    "QuorumReplica",
+    "RequestedState",
+    "ResourceType",
     "SyncCluster",
     "Topic",
     "TopicPartition",
+    "TopicPartitionReplica",
+    "Tree",
     "Unreachable",
+    "UpgradeType",
     "Uuid",
 ]
+
+MODULES = {
+    "kvorum.client.cluster": ("Cluster",),
+    "kvorum.client.features": ("UpgradeType",),
+    "kvorum.client.metadata_log.metadata_image": ("MetadataProblem",),
+    "kvorum.client.metadata_log.metadata_tree": ("Tree",),
+    "kvorum.client.sync": ("SyncCluster",),
+    "kvorum.client.values.broker": (
+        "AdminState",
+        "Broker",
+        "BrokerState",
+        "RequestedState",
+    ),
+    "kvorum.client.values.cluster": ("ClusterDescription",),
+    "kvorum.client.values.config": (
+        "Config",
+        "ConfigSynonym",
+    ),
+    "kvorum.client.values.feature": ("Feature",),
+    "kvorum.client.values.log_dir": (
+        "LogDir",
+        "LogDirMove",
+        "LogDirReplica",
+        "TopicPartitionReplica",
+    ),
+    "kvorum.client.values.offset": (
+        "OffsetSpec",
+        "PartitionOffset",
+    ),
+    "kvorum.client.values.partition": ("Partition",),
+    "kvorum.client.values.quorum": (
+        "Listener",
+        "Quorum",
+        "QuorumReplica",
+    ),
+    "kvorum.client.values.topic": (
+        "CreatedTopic",
+        "NewTopic",
+        "Topic",
+    ),
+    "kvorum.client.wire.cluster_client": (
+        "IsolationLevel",
+        "ResourceType",
+        "Unreachable",
+    ),
+    "kvorum.protocol.errors": (
+        "ErrorCode",
+        "KafkaError",
+        "KafkaException",
+    ),
+    "kvorum.protocol.topic_partition": ("TopicPartition",),
+    "kvorum.protocol.uuids": ("Uuid",),
+}
+"""{module: its public names}. They are imported on first use, because commands import single modules of `client`."""
 
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
         """Import a public name on first use."""
-        if name not in MODULES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(MODULES[name]), name)
+        for module, names in MODULES.items():
+            if name in names:
+                return getattr(import_module(module), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,6 +4,13 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
+from kvorum.client.namespaces.brokers import Brokers
+from kvorum.client.namespaces.configs import Configs
+from kvorum.client.namespaces.features import Features
+from kvorum.client.namespaces.log_dirs import LogDirs
+from kvorum.client.namespaces.metadata import Metadata
+from kvorum.client.namespaces.partitions import Partitions
+from kvorum.client.namespaces.quorum import MetadataQuorum
 from kvorum.client.namespaces.topics import Topics
 from kvorum.client.wire.cluster_client import TIMEOUT_MS, ClusterClient
 from kvorum.network.addresses import parse_bootstrap
@@ -19,11 +26,16 @@ class Cluster:
     Requests go to any broker that responds, or to the one that they concern. Connections are opened when needed.
     """
 
-    __slots__ = ("client", "topics")
-
     def __init__(self, client: ClusterClient) -> None:
         """Use this client, which `close` closes."""
         self.client = client
+        self.brokers = Brokers(client)
+        self.configs = Configs(client)
+        self.features = Features(client)
+        self.log_dirs = LogDirs(client)
+        self.metadata = Metadata(client)
+        self.partitions = Partitions(client)
+        self.quorum = MetadataQuorum(client)
         self.topics = Topics(client)
 
     @classmethod

@@ -25,8 +25,9 @@ from kvorum.cli.reassign.plans import (
 from kvorum.cli.reassign.verify import verify
 
 if TYPE_CHECKING:
-    from kvorum.client.partitions.log_dir_moves import Replica, Started
+    from kvorum.client.partitions.log_dir_moves import MoveStart
     from kvorum.client.reassignments.reassignments import Assignment, Reassignments
+    from kvorum.client.values.log_dir import TopicPartitionReplica
     from kvorum.protocol.topic_partition import TopicPartition
 
 LIST_COLUMNS = ("topic", "partition", "replicas", "adding", "removing")
@@ -193,17 +194,18 @@ async def current_of(found: "Reassignments", wanted: "Assignment") -> "Assignmen
 
 
 def begin_moves(
-    moves: "dict[Replica, str]", timeout_ms: int, bootstrap: str, say: Callable[..., None]
+    moves: "dict[TopicPartitionReplica, str]", timeout_ms: int, bootstrap: str, say: Callable[..., None]
 ) -> list[dict[str, Any]]:
     """Start moves of replicas between log directories, of new ones once they exist; return those started."""
-    begun, absent, refused = with_reassignments(bootstrap, lambda found: found.moves.begin(moves, timeout_ms))
-    for each in begun:
+    started = with_reassignments(bootstrap, lambda found: found.moves.begin(moves, timeout_ms))
+    for each in started.begun:
         place = f"{each.topic}-{each.partition}"
         say(f"Successfully started moving log directory to {moves[each]} for replica {place} with broker {each.broker}")
-    fail_if_refused(refused, "Failed to alter dir")
-    if absent:
+    fail_if_refused(started.reasons, "Failed to alter dir")
+    if started.absent:
+        absent = started.absent
         fail(f"Timed out before log directory move{plural(absent)} could be started for: {joined(absent)}")
-    return [{**each._asdict(), "log_dir": moves[each]} for each in begun]
+    return [{**each._asdict(), "log_dir": moves[each]} for each in started.begun]
 
 
 reassign.add_command(verify)
@@ -223,7 +225,7 @@ def cancel(path: Path, preserve_throttles: bool, timeout_ms: int, bootstrap: str
     """
     wanted, moves = assignment_in(path), moves_in(path)
 
-    async def work(found: "Reassignments") -> "tuple[list[TopicPartition], dict[TopicPartition, str], Started]":
+    async def work(found: "Reassignments") -> "tuple[list[TopicPartition], dict[TopicPartition, str], MoveStart]":
         active = [place for place in await found.under_way() if place in wanted]
         refused = await found.alter(dict.fromkeys(active), timeout_ms) if active else {}
         stopped = await found.moves.cancel(moves)
@@ -242,7 +244,7 @@ def cancel(path: Path, preserve_throttles: bool, timeout_ms: int, bootstrap: str
         lines.append("None of the specified partition moves are active.")
     gone = {"cancelled": list(map(str, active)), "log_dir_moves": list(map(str, stopped.begun))}
     tell(gone, output, *lines)
-    fail_if_refused(stopped.refused, "Failed to alter dir")
+    fail_if_refused(stopped.reasons, "Failed to alter dir")
 
 
 @reassign.command("list")

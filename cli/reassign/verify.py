@@ -20,8 +20,8 @@ from kvorum.cli.reassign.plans import (
 )
 
 if TYPE_CHECKING:
-    from kvorum.client.partitions.log_dir_moves import Replica
     from kvorum.client.reassignments.reassignments import Assignment, Reassignments
+    from kvorum.client.values.log_dir import TopicPartitionReplica
 
 WAIT_PAUSE_SECONDS = 1.0
 VERIFY_COLUMNS = ("topic", "partition", "state", "replicas", "target")
@@ -73,7 +73,9 @@ def verify(path: Path, preserve_throttles: bool, seconds: float, bootstrap: str,
         raise SystemExit(Exit.FAILED)
 
 
-async def wait_for(found: "Reassignments", wanted: "Assignment", moves: "dict[Replica, str]", seconds: float) -> None:
+async def wait_for(
+    found: "Reassignments", wanted: "Assignment", moves: "dict[TopicPartitionReplica, str]", seconds: float
+) -> None:
     """Return once nothing of the file is under way, on other brokers or in other directories, or the time is over."""
     deadline = time.monotonic() + seconds
     left = now_left = await bytes_left(found, wanted, moves)
@@ -87,7 +89,9 @@ async def wait_for(found: "Reassignments", wanted: "Assignment", moves: "dict[Re
             left -= done
 
 
-async def bytes_left(found: "Reassignments", wanted: "Assignment", moves: "dict[Replica, str]") -> int | None:
+async def bytes_left(
+    found: "Reassignments", wanted: "Assignment", moves: "dict[TopicPartitionReplica, str]"
+) -> int | None:
     """Return the number of bytes left to copy, according to the brokers; None after the end."""
     from kvorum.client.reassignments.reassignments import ReplicaFile
     from kvorum.protocol.topic_partition import TopicPartition

@@ -7,7 +7,8 @@ from typing import Final, NamedTuple, TypeVar
 
 from kvorum.client.groups.groups import Committed, Groups, Listed
 from kvorum.client.groups.members import Described
-from kvorum.client.partitions.offsets import Spec, list_offsets
+from kvorum.client.partitions.offsets import list_offsets
+from kvorum.client.values.offset import OffsetSpec
 from kvorum.client.wire.cluster_client import Unreachable
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.topic_partition import TopicPartition
@@ -65,7 +66,7 @@ async def lags_of(groups: Groups, ids: Sequence[str]) -> dict[str, GroupLag]:
     """Return the lag of each group, without groups that are not available. Raises Unreachable."""
     committed = await of_each(ids, groups.committed)
     places = sorted({place for places in committed.values() for place in places})
-    found = await list_offsets(groups.cluster, dict.fromkeys(places, int(Spec.LATEST)), attempts=1)
+    found = await list_offsets(groups.cluster, dict.fromkeys(places, int(OffsetSpec.LATEST)), attempts=1)
     ends = {place: each.offset for place, each in found.items() if each.error is ErrorCode.NONE}
     return {group_id: lag_in(places, ends) for group_id, places in committed.items()}
 

@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 from kvorum.client.groups.groups import Committed, Groups
 from kvorum.client.groups.members import Described, Member
 from kvorum.client.groups.offset_reset import Ends, Move, Scenario, Way, plan
-from kvorum.client.partitions.offsets import UNKNOWN_OFFSET, Spec, known_offsets, list_offsets
+from kvorum.client.partitions.offsets import UNKNOWN_OFFSET, known_offsets, list_offsets
+from kvorum.client.values.offset import OffsetSpec
 from kvorum.client.wire.cluster_client import ClusterClient, code_of, refuse
 from kvorum.client.wire.coordinators import RETRIES
 from kvorum.protocol.errors import ErrorCode
@@ -51,7 +52,7 @@ async def places_of(groups: Groups, group: Described, *, attempts: int = ATTEMPT
     """Return where a group is. Raises KafkaError, Unreachable; the end of a deleted partition is None."""
     committed = await groups.committed(group.group_id)
     places = sorted(set(committed) | {place for member in group.members for place in member.assignment})
-    found = await list_offsets(groups.cluster, dict.fromkeys(places, int(Spec.LATEST)), attempts=attempts)
+    found = await list_offsets(groups.cluster, dict.fromkeys(places, int(OffsetSpec.LATEST)), attempts=attempts)
     ends = {place: each.offset if each.error is ErrorCode.NONE else None for place, each in found.items()}
     return group_places(group, committed, ends)
 
@@ -114,8 +115,8 @@ async def ends_of(
     """Query the leaders for the offsets of a plan. Raises KafkaError, Unreachable."""
     if not places:
         return {}
-    earliest = await known_offsets(cluster, places, Spec.EARLIEST, attempts=attempts)
-    latest = await known_offsets(cluster, places, Spec.LATEST, attempts=attempts)
+    earliest = await known_offsets(cluster, places, OffsetSpec.EARLIEST, attempts=attempts)
+    latest = await known_offsets(cluster, places, OffsetSpec.LATEST, attempts=attempts)
     times: Mapping[TopicPartition, int] = {}
     if scenario.way is Way.TIME:
         times = await known_offsets(cluster, places, scenario.number, attempts=attempts)

@@ -16,8 +16,9 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeGuard
 
 from kvorum.client.partitions.broker_configs import alter_broker
-from kvorum.client.partitions.log_dir_moves import LOG_DIRS_RATE, LogDirMoves, Replica
+from kvorum.client.partitions.log_dir_moves import LOG_DIRS_RATE, LogDirMoves
 from kvorum.client.partitions.log_dirs import describe_log_dirs
+from kvorum.client.values.log_dir import TopicPartitionReplica
 from kvorum.client.wire.cluster_client import (
     ClusterClient,
     ConfigChange,
@@ -102,10 +103,10 @@ def read_assignment(text: str) -> Assignment:
     return found
 
 
-def read_moves(text: str) -> dict[Replica, str]:
+def read_moves(text: str) -> dict[TopicPartitionReplica, str]:
     """Return the directories of the replicas in a file that read_assignment accepted."""
     return {
-        Replica(each["topic"], each["partition"], broker): log_dir
+        TopicPartitionReplica(each["topic"], each["partition"], broker): log_dir
         for each in _listed(text, "partitions")
         for broker, log_dir in zip(each["replicas"], each.get("log_dirs", ()), strict=False)
         if log_dir != ANY_LOG_DIR
@@ -249,10 +250,9 @@ class Reassignments:
         found: dict[tuple[TopicPartition, int], str] = {}
         for broker, dirs in (await describe_log_dirs(self._cluster, sorted(wanted))).items() if wanted else ():
             for each in dirs:
-                for topic in each.topics:
-                    for row in topic.partitions:
-                        if not row.is_future_key:
-                            found[TopicPartition(topic.name, row.partition_index), broker] = each.log_dir
+                for row in each.replicas:
+                    if not row.is_future:
+                        found[row.topic_partition, broker] = each.path
         return found
 
     async def sizes(self, brokers: Iterable[int]) -> dict[ReplicaFile, int]:
@@ -260,11 +260,10 @@ class Reassignments:
         wanted = sorted(set(brokers).intersection(await self.brokers()))
         found = await describe_log_dirs(self._cluster, wanted) if wanted else {}
         return {
-            ReplicaFile(TopicPartition(topic.name, row.partition_index), broker, row.is_future_key): row.partition_size
+            ReplicaFile(row.topic_partition, broker, row.is_future): row.size_bytes
             for broker, directories in found.items()
             for directory in directories
-            for topic in directory.topics
-            for row in topic.partitions
+            for row in directory.replicas
         }
 
     async def brokers(self) -> dict[int, str | None]:

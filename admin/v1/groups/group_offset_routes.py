@@ -10,7 +10,8 @@ from kvorum.admin.v1.groups.group_models import GroupOffset, GroupOffsetPage
 from kvorum.client.groups.groups import Committed, Groups
 from kvorum.client.groups.offset_csv import format_plan
 from kvorum.client.groups.offsets import GroupPlace, group_places
-from kvorum.client.partitions.offsets import Spec, list_offsets
+from kvorum.client.partitions.offsets import list_offsets
+from kvorum.client.values.offset import OffsetSpec
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.topic_partition import TopicPartition
 
@@ -36,7 +37,7 @@ async def list_group_offsets(call: Call[NoBody]) -> GroupOffsetPage | Stream:
     places = sorted({*committed, *(place for member in found.members for place in member.assignment)})
     wanted = [place for place in places if topic in (None, place.topic)]
     page, more = behind(wanted, lambda place: place, after, limit)
-    results = await list_offsets(call.cluster, dict.fromkeys(page, int(Spec.LATEST)), attempts=ATTEMPTS)
+    results = await list_offsets(call.cluster, dict.fromkeys(page, int(OffsetSpec.LATEST)), attempts=ATTEMPTS)
     ends = {place: each.offset if each.error is ErrorCode.NONE else None for place, each in results.items()}
     rows = {each.place: each for each in group_places(found, committed, ends)}
     return GroupOffsetPage(

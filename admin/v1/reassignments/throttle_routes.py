@@ -11,9 +11,8 @@ from pydantic import BaseModel, Field, model_validator
 
 from kvorum.admin.http.operations import Call, NoBody, Operation
 from kvorum.admin.v1.models import Strict
-from kvorum.admin.v1.partitions.log_dir_routes import moving
 from kvorum.admin.v1.reassignments.reassignment_models import Rate
-from kvorum.client.partitions.log_dir_moves import LOG_DIRS_RATE
+from kvorum.client.partitions.log_dir_moves import LOG_DIRS_RATE, LogDirMoves
 from kvorum.client.reassignments.reassignments import FOLLOWERS, LEADERS, RATES, Reassignments, moves_of
 from kvorum.client.wire.cluster_client import ClusterClient, ResourceType, Unreachable, refuse
 from kvorum.network.addresses import Address
@@ -85,7 +84,7 @@ async def set_throttle(call: Call[NewThrottle]) -> Throttle:
             raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "no reassignment in progress")
         await found.throttle(moves_of(under_way, {}, {}), body.bytes_per_second)
     if body.log_dirs_bytes_per_second is not None:
-        brokers = {each.broker for each in await moving(call.cluster)}
+        brokers = {each.broker for each in await LogDirMoves(call.cluster).moving()}
         if not brokers:
             raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "no move between log directories in progress")
         await found.moves.throttle(brokers, body.log_dirs_bytes_per_second)
