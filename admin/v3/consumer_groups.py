@@ -20,8 +20,9 @@ from kvorum.admin.v3.models import (
     ConsumerLagDataList,
 )
 from kvorum.client.namespaces.groups import Groups
-from kvorum.client.partitions.offsets import Spec, list_offsets
+from kvorum.client.partitions.offsets import list_offsets
 from kvorum.client.values.group import CLASSIC, CONSUMER, Group, Member
+from kvorum.client.values.offset import OffsetSpec
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.topic_partition import TopicPartition
 
@@ -209,7 +210,7 @@ async def lags_of(
     committed = await Groups(call.cluster).offsets(group.group_id)
     if not committed:
         raise not_found("Consumer group offsets could not be found.")
-    ends = await list_offsets(call.cluster, dict.fromkeys(committed, Spec.LATEST), attempts=1)
+    ends = await list_offsets(call.cluster, dict.fromkeys(committed, OffsetSpec.LATEST), attempts=1)
     there = {place: each.error for place, each in ends.items() if each.error not in GONE}
     silent = {place: error for place, error in there.items() if error is not ErrorCode.NONE}
     for place, error in silent.items():

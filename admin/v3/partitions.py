@@ -13,7 +13,8 @@ from kvorum.admin.v3.models import (
     ReplicaDataList,
 )
 from kvorum.client.namespaces.reassignments import Reassignments
-from kvorum.client.partitions.offsets import Spec, known_offsets
+from kvorum.client.partitions.offsets import known_offsets
+from kvorum.client.values.offset import OffsetSpec
 from kvorum.client.values.reassignment import Reassignment
 from kvorum.protocol.messages.metadata import MetadataResponsePartition
 from kvorum.protocol.topic_partition import TopicPartition
@@ -85,8 +86,8 @@ async def list_kafka_partition_offsets(call: Call[NoBody]) -> PartitionWithOffse
         raise BadInput("offset_type", f"{wanted} is invalid")
     topic, row = await partition_of(call)
     place = TopicPartition(topic, row.partition_index)
-    earliest = await known_offsets(call.cluster, [place], Spec.EARLIEST)
-    latest = await known_offsets(call.cluster, [place], Spec.LATEST)
+    earliest = await known_offsets(call.cluster, [place], OffsetSpec.EARLIEST)
+    latest = await known_offsets(call.cluster, [place], OffsetSpec.LATEST)
     names = ("topic", topic), ("partition", row.partition_index), ("offset_type", BOTH)
     return PartitionWithOffsetsData(
         metadata=links.metadata(("topics", topic, "partitions", row.partition_index, "offset"), *names),

@@ -69,7 +69,7 @@ def set_levels(bootstrap: str, levels: Mapping[str, int]) -> None:
     """Put features to these levels, each up or down as it has to. Raises Refused."""
 
     async def ask(cluster: ClusterClient) -> None:
-        present = {row.feature: row.finalized for row in await describe_features(cluster)}
+        present = {row.name: row.finalized for row in await describe_features(cluster)}
         for kind, up in ((UpgradeType.UPGRADE, True), (UpgradeType.SAFE_DOWNGRADE, False)):
             wanted = {name: to for name, to in levels.items() if to != present.get(name, 0)}
             wanted = {name: to for name, to in wanted.items() if (to > present.get(name, 0)) is up}

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from kvorum.client.config_changes import config_resources
 from kvorum.client.namespaces.groups import Groups
 from kvorum.client.namespaces.quotas import Quotas
 from kvorum.client.values.quota import CLIENT_ID, IP, USER
-from kvorum.client.wire.cluster_client import ClusterClient, ConfigChange, ConfigOperation, ResourceType, refuse
+from kvorum.client.wire.cluster_client import ClusterClient, ConfigChange, ConfigOperation, ResourceType
 from kvorum.protocol.messages.describe_configs import DescribeConfigsResourceResult
-from kvorum.protocol.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
 
 RESOURCES: Mapping[str, ResourceType] = {
     "topics": ResourceType.TOPIC,
@@ -135,13 +135,6 @@ async def entity_names(cluster: ClusterClient, kind: str) -> list[str]:
             return sorted(listed | set(await config_resources(cluster, ResourceType.GROUP)))
         case _:
             return await config_resources(cluster, ResourceType.CLIENT_METRICS)
-
-
-async def config_resources(cluster: ClusterClient, kind: ResourceType) -> list[str]:
-    """Return the resources of a type with own configs (KIP-1142)."""
-    answer = await cluster.ask(ListConfigResourcesRequest(resource_types=[kind]), ListConfigResourcesResponse)
-    refuse(answer.error_code, f"list the {kind.name} resources")
-    return sorted(each.resource_name for each in answer.config_resources)
 
 
 async def resource_configs(cluster: ClusterClient, kind: str, name: str, *, everything: bool) -> list[ConfigRow]:

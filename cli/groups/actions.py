@@ -8,7 +8,7 @@ from kvorum.cli.groups.reset_texts import parse_partitions
 from kvorum.client.groups.offsets import find_partitions
 from kvorum.client.namespaces.groups import WITHOUT_MEMBERS, Groups
 from kvorum.client.values.offset_reset import OffsetReset, ResetTarget
-from kvorum.client.wire.cluster_client import ClusterClient, refuse
+from kvorum.client.wire.cluster_client import ClusterClient
 from kvorum.protocol.errors import KafkaError
 from kvorum.protocol.topic_partition import TopicPartition
 
@@ -63,7 +63,8 @@ async def reset(
             partitions = await read_partitions(cluster, scope.topics)
         resets = await groups.reset_offsets(group_id, target, partitions, dry_run=not execute)
         for each in resets:
-            refuse(each.error, f"{each.topic_partition} of group {group_id!r}")
+            if each.error is not None:
+                raise KafkaError(each.error.code, f"{each.topic_partition} of group {group_id!r}")
         found.append(GroupReset(group_id, resets))
     return found
 

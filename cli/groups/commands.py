@@ -195,8 +195,12 @@ def delete_offsets(name: str, topics: tuple[str, ...], bootstrap: str, output: s
 
         outcome = await Groups(cluster).delete_offsets(name, await read_partitions(cluster, topics))
         return [
-            {"topic": place.topic, "partition": place.partition, "status": "Successful" if not code else code.name}
-            for place, code in sorted(outcome.items())
+            {
+                "topic": place.topic,
+                "partition": place.partition,
+                "status": "Successful" if error is None else error.code.name,
+            }
+            for place, error in sorted(outcome.items())
         ]
 
     rows = with_usage(bootstrap, work)
@@ -246,7 +250,7 @@ def remove_members(
         {
             "consumer_id": each.member_id or None,
             "group_instance_id": each.instance_id,
-            "status": each.error.name if each.error else "Removed",
+            "status": "Removed" if each.error is None else each.error.code.name,
         }
         for each in with_cluster(bootstrap, work)
     ]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kvorum.cli.groups.actions import GroupReset
     from kvorum.cli.groups.rows import GroupRows
     from kvorum.client.wire.cluster_client import ClusterClient
-    from kvorum.protocol.errors import ErrorCode
+    from kvorum.protocol.errors import ErrorCode, KafkaError
     from kvorum.protocol.topic_partition import TopicPartition
 
 WAYS = ("to_earliest", "to_latest", "to_current", "to_offset", "shift_by", "to_datetime", "by_duration", "from_file")
@@ -282,7 +282,9 @@ def delete_group_offsets(connection: Connection, options: dict[str, Any]) -> Non
     except ResetError as error:
         raise click.UsageError(str(error)) from None
 
-    async def work(cluster: "ClusterClient") -> tuple[dict["TopicPartition", "ErrorCode"], dict[str, "ErrorCode"]]:
+    async def work(
+        cluster: "ClusterClient",
+    ) -> tuple[dict["TopicPartition", "KafkaError | None"], dict[str, "ErrorCode"]]:
         partitions, absent = await find_existing_partitions(cluster, named)
         return await Groups(cluster).delete_offsets(group_id, partitions), absent
 
@@ -291,8 +293,8 @@ def delete_group_offsets(connection: Connection, options: dict[str, Any]) -> Non
         say("\nError: Encountered some partition-level error, see the follow-up details.")
     else:
         say(f"Request succeeded for deleting offsets from group {group_id}.")
-    found = [(topic, -1, code) for topic, code in absent.items()]
-    found += [(place.topic, place.partition, code) for place, code in outcome.items()]
+    found: list[tuple[str, int, ErrorCode | None]] = [(topic, -1, code) for topic, code in absent.items()]
+    found += [(place.topic, place.partition, None if error is None else error.code) for place, error in outcome.items()]
     rows = [["TOPIC", "PARTITION", "STATUS"]]
     for topic, partition, code in sorted(found, key=lambda row: f"{row[0]}{row[1]}"):
         shown = "-" if partition < 0 else str(partition)

@@ -14,7 +14,8 @@ from kvorum.cli.reassign.plans import joined, moves_in, plural
 
 if TYPE_CHECKING:
     from kvorum.client.namespaces.reassignments import Reassignments
-    from kvorum.client.partitions.log_dir_moves import MoveState, Replica, Started
+    from kvorum.client.partitions.log_dir_moves import MoveStart, MoveState
+    from kvorum.client.values.log_dir import TopicPartitionReplica
     from kvorum.client.values.reassignment import Assignment
     from kvorum.client.wire.cluster_client import ClusterClient
     from kvorum.protocol.errors import KafkaError
@@ -211,14 +212,14 @@ def execute(connection: Connection, options: dict[str, Any]) -> None:
         say_begun(moves, ask(connection, lambda found: found.moves.begin(moves, timeout_ms)))
 
 
-def say_begun(moves: "Mapping[Replica, str]", started: "Started") -> None:
+def say_begun(moves: "Mapping[TopicPartitionReplica, str]", started: "MoveStart") -> None:
     """Print the replicas that move between log directories; those that do not are an error."""
     for each in started.begun:
         place = f"{each.topic}-{each.partition}"
         where = f"to {moves[each]} for replica {place} with broker {each.broker}"
         say(f"Successfully started moving log directory {where} ")  # the blank at the end is Kafka's
     if started.refused:
-        stop("\n".join(["Failed to alter dir:", *lines_of(started.refused)]))
+        stop("\n".join(["Failed to alter dir:", *lines_of(started.reasons)]))
     if started.absent:
         which = f"log directory move{plural(started.absent)} could be started for: {joined(started.absent)}"
         stop(f"Timed out before {which}")
@@ -265,7 +266,7 @@ def verify(connection: Connection, options: dict[str, Any]) -> None:
     ask(connection, work)
 
 
-def line_of(replica: "Replica", state: "MoveState") -> str:
+def line_of(replica: "TopicPartitionReplica", state: "MoveState") -> str:
     """Return the progress of a replica's move to another log directory (replicaMoveStatesToString)."""
     place = f"Partition {replica.topic}-{replica.partition}"
     if not state.current:

@@ -26,7 +26,8 @@ from kvorum.cli.reassign.verify import verify
 
 if TYPE_CHECKING:
     from kvorum.client.namespaces.reassignments import Reassignments
-    from kvorum.client.partitions.log_dir_moves import Replica, Started
+    from kvorum.client.partitions.log_dir_moves import MoveStart
+    from kvorum.client.values.log_dir import TopicPartitionReplica
     from kvorum.client.values.reassignment import Assignment
     from kvorum.protocol.errors import KafkaError
     from kvorum.protocol.topic_partition import TopicPartition
@@ -197,17 +198,18 @@ async def current_of(found: "Reassignments", wanted: "Assignment") -> "Assignmen
 
 
 def begin_moves(
-    moves: "dict[Replica, str]", timeout_ms: int, bootstrap: str, say: Callable[..., None]
+    moves: "dict[TopicPartitionReplica, str]", timeout_ms: int, bootstrap: str, say: Callable[..., None]
 ) -> list[dict[str, Any]]:
     """Start moves of replicas between log directories, of new ones once they exist; return those started."""
-    begun, absent, refused = with_reassignments(bootstrap, lambda found: found.moves.begin(moves, timeout_ms))
-    for each in begun:
+    started = with_reassignments(bootstrap, lambda found: found.moves.begin(moves, timeout_ms))
+    for each in started.begun:
         place = f"{each.topic}-{each.partition}"
         say(f"Successfully started moving log directory to {moves[each]} for replica {place} with broker {each.broker}")
-    fail_if_refused(refused, "Failed to alter dir")
-    if absent:
+    fail_if_refused(started.reasons, "Failed to alter dir")
+    if started.absent:
+        absent = started.absent
         fail(f"Timed out before log directory move{plural(absent)} could be started for: {joined(absent)}")
-    return [{**each._asdict(), "log_dir": moves[each]} for each in begun]
+    return [{**each._asdict(), "log_dir": moves[each]} for each in started.begun]
 
 
 reassign.add_command(verify)
@@ -227,7 +229,9 @@ def cancel(path: Path, preserve_throttles: bool, timeout_ms: int, bootstrap: str
     """
     wanted, moves = assignment_in(path), moves_in(path)
 
-    async def work(found: "Reassignments") -> "tuple[list[TopicPartition], dict[TopicPartition, KafkaError], Started]":
+    async def work(
+        found: "Reassignments",
+    ) -> "tuple[list[TopicPartition], dict[TopicPartition, KafkaError], MoveStart]":
         results = await found.cancel(wanted, timeout_ms=timeout_ms)
         errors = {place: error for place, error in results.items() if error is not None}
         stopped = await found.moves.cancel(moves)
@@ -246,7 +250,7 @@ def cancel(path: Path, preserve_throttles: bool, timeout_ms: int, bootstrap: str
         lines.append("None of the specified partition moves are active.")
     gone = {"cancelled": list(map(str, active)), "log_dir_moves": list(map(str, stopped.begun))}
     tell(gone, output, *lines)
-    fail_if_refused(stopped.refused, "Failed to alter dir")
+    fail_if_refused(stopped.reasons, "Failed to alter dir")
 
 
 @reassign.command("list")

@@ -11,7 +11,7 @@ from kvorum.cli.output import fail
 
 if TYPE_CHECKING:
     from kvorum.client.namespaces.reassignments import Reassignments
-    from kvorum.client.partitions.log_dir_moves import Replica
+    from kvorum.client.values.log_dir import TopicPartitionReplica
     from kvorum.client.values.reassignment import Assignment
     from kvorum.client.wire.cluster_client import ClusterClient
     from kvorum.protocol.errors import KafkaError
@@ -66,14 +66,16 @@ def assignment_in(path: Path) -> "Assignment":
         raise click.BadParameter(f"{path}: {error}", param_hint="--reassignment-json-file") from error
 
 
-def moves_in(path: Path) -> "dict[Replica, str]":
+def moves_in(path: Path) -> "dict[TopicPartitionReplica, str]":
     """Return the log directories of replicas in a file that assignment_in accepted."""
     from kvorum.client.reassignments.assignment_file import read_log_dirs
 
     return read_log_dirs(path.read_text())
 
 
-def fail_if_refused(refused: "Mapping[TopicPartition, KafkaError] | Mapping[Replica, str]", what: str) -> None:
+def fail_if_refused(
+    refused: "Mapping[TopicPartition, KafkaError] | Mapping[TopicPartitionReplica, str]", what: str
+) -> None:
     """End with an error if partitions or replicas were refused, a line each."""
     if refused:
         fail("\n".join([f"{what}:", *sorted(f"{place}: {why}" for place, why in refused.items())]))
@@ -89,11 +91,11 @@ def say_unthrottled(brokers: Sequence[int], topics: Sequence[str]) -> None:
     click.echo(f"Cleared throttles on brokers {','.join(map(str, brokers))} and topics {','.join(topics)}", err=True)
 
 
-def plural(places: "Assignment | Sequence[TopicPartition] | Sequence[Replica]") -> str:
+def plural(places: "Assignment | Sequence[TopicPartition] | Sequence[TopicPartitionReplica]") -> str:
     """Return the ending of a word that counts these."""
     return "" if len(places) == 1 else "s"
 
 
-def joined(places: "Assignment | Sequence[TopicPartition] | Sequence[Replica]") -> str:
+def joined(places: "Assignment | Sequence[TopicPartition] | Sequence[TopicPartitionReplica]") -> str:
     """Return partitions, or replicas, as a text."""
     return ",".join(str(place) for place in sorted(places))

@@ -21,7 +21,7 @@ from kvorum.cli.reassign.plans import (
 
 if TYPE_CHECKING:
     from kvorum.client.namespaces.reassignments import Reassignments
-    from kvorum.client.partitions.log_dir_moves import Replica
+    from kvorum.client.values.log_dir import TopicPartitionReplica
     from kvorum.client.values.reassignment import Assignment
 
 WAIT_PAUSE_SECONDS = 1.0
@@ -68,7 +68,9 @@ def verify(path: Path, preserve_throttles: bool, seconds: float, bootstrap: str,
         raise SystemExit(Exit.FAILED)
 
 
-async def wait_for(found: "Reassignments", wanted: "Assignment", moves: "dict[Replica, str]", seconds: float) -> None:
+async def wait_for(
+    found: "Reassignments", wanted: "Assignment", moves: "dict[TopicPartitionReplica, str]", seconds: float
+) -> None:
     """Return once nothing of the file is under way, on other brokers or in other directories, or the time is over."""
     deadline = time.monotonic() + seconds
     left = now_left = await bytes_left(found, wanted, moves)
@@ -82,9 +84,11 @@ async def wait_for(found: "Reassignments", wanted: "Assignment", moves: "dict[Re
             left -= done
 
 
-async def bytes_left(found: "Reassignments", wanted: "Assignment", moves: "dict[Replica, str]") -> int | None:
+async def bytes_left(
+    found: "Reassignments", wanted: "Assignment", moves: "dict[TopicPartitionReplica, str]"
+) -> int | None:
     """Return the number of bytes left to copy, according to the brokers; None after the end."""
-    from kvorum.client.namespaces.reassignments import ReplicaFile
+    from kvorum.client.values.reassignment import ReplicaFile
     from kvorum.protocol.topic_partition import TopicPartition
 
     under_way = {place: each for place, each in (await found.list()).items() if place in wanted}

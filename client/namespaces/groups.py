@@ -20,7 +20,7 @@ from kvorum.client.groups.concurrent import query_groups, run_limited
 from kvorum.client.groups.lags import membership, partition_lags, total_lag
 from kvorum.client.groups.offset_reset import plan_reset
 from kvorum.client.groups.offsets import read_log_ends
-from kvorum.client.partitions.offsets import Spec, list_offsets
+from kvorum.client.partitions.offsets import list_offsets
 from kvorum.client.values.group import (
     CONSUMER,
     Group,
@@ -36,9 +36,10 @@ from kvorum.client.values.group import (
     member_removal,
     offset_and_metadata,
 )
+from kvorum.client.values.offset import OffsetSpec
 from kvorum.client.values.offset_reset import OffsetReset, ResetTarget
 from kvorum.client.wire.all_brokers import Reached, of_all
-from kvorum.client.wire.cluster_client import ClusterClient, Unreachable, code_of, refuse
+from kvorum.client.wire.cluster_client import ClusterClient, Unreachable, error_in, refuse
 from kvorum.client.wire.coordinators import RETRIED, RETRIES, Coordinated, ask_group_coordinator, with_retries
 from kvorum.network.addresses import Address
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -220,7 +221,7 @@ class Groups:
 
     async def _end_offsets(self, partitions: Sequence[TopicPartition], *, attempts: int) -> dict[TopicPartition, int]:
         """Return the offset after the last record of each partition whose leader returns it."""
-        found = await list_offsets(self._client, dict.fromkeys(partitions, int(Spec.LATEST)), attempts=attempts)
+        found = await list_offsets(self._client, dict.fromkeys(partitions, int(OffsetSpec.LATEST)), attempts=attempts)
         return {each: end.offset for each, end in found.items() if end.error is ErrorCode.NONE}
 
     async def memberships(self, listings: Iterable[GroupListing]) -> dict[str, Membership]:
@@ -263,10 +264,10 @@ class Groups:
         resets = plan_reset(target, await read_log_ends(self._client, sorted(partitions), target, attempts), committed)
         if dry_run:
             return resets
-        codes = await self.commit(group_id, {each.topic_partition: each.after for each in resets})
-        if ErrorCode.UNKNOWN_MEMBER_ID in codes.values():
+        errors = await self.commit(group_id, {each.topic_partition: each.after for each in resets})
+        if any(error is not None and error.code is ErrorCode.UNKNOWN_MEMBER_ID for error in errors.values()):
             await self._require_no_members(group_id)  # members that joined in between
-        return [replace(each, error=codes.get(each.topic_partition, ErrorCode.NONE)) for each in resets]
+        return [replace(each, error=errors.get(each.topic_partition)) for each in resets]
 
     async def _require_no_members(self, group_id: str) -> None:
         state = await self.state(group_id)
@@ -274,10 +275,12 @@ class Groups:
             text = f"offsets can only be reset while a group has no members; {group_id!r} is {state}"
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP, text)
 
-    async def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, ErrorCode]:
-        """Commit offsets for a group without members; a code for each (UNKNOWN_MEMBER_ID: it has members by now).
+    async def commit(
+        self, group_id: str, offsets: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """Commit offsets for a group without members; return the error of each (UNKNOWN_MEMBER_ID: it has members now).
 
-        Raises KafkaError where no coordinator is.
+        Raises KafkaError if no coordinator is available.
         """
         if not offsets:
             return {}
@@ -301,7 +304,7 @@ class Groups:
         request = OffsetCommitRequest(group_id=group_id, topics=topics)
         coordinated = await self._ask(group_id, request, OffsetCommitResponse, code, version_max=BY_NAME_VERSION)
         return {
-            TopicPartition(topic.name, row.partition_index): code_of(row.error_code)
+            TopicPartition(topic.name, row.partition_index): error_in(row.error_code, None)
             for topic in coordinated.answer.topics
             for row in topic.partitions
         }
@@ -316,10 +319,10 @@ class Groups:
 
     async def delete_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition]
-    ) -> dict[TopicPartition, ErrorCode]:
-        """Delete a group's offsets of partitions; returns a code for each.
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """Delete a group's offsets of partitions; return the error of each.
 
-        Raises KafkaError GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP. GROUP_SUBSCRIBED_TO_TOPIC is a code of a partition.
+        Raises KafkaError GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP. GROUP_SUBSCRIBED_TO_TOPIC is an error of a partition.
         """
         topics = [
             OffsetDeleteRequestTopic(
@@ -331,7 +334,7 @@ class Groups:
         coordinated = await self._ask(group_id, request, OffsetDeleteResponse, lambda answer: answer.error_code)
         refuse(coordinated.answer.error_code, f"group {group_id!r}")
         return {
-            TopicPartition(topic.name, row.partition_index): code_of(row.error_code)
+            TopicPartition(topic.name, row.partition_index): error_in(row.error_code, None)
             for topic in coordinated.answer.topics
             for row in topic.partitions
         }
@@ -346,8 +349,8 @@ class Groups:
     ) -> Sequence[MemberRemoval]:
         """Remove members from a classic group at once, as if they had left: by id, static ones by group.instance.id.
 
-        UNKNOWN_MEMBER_ID is a member's code: it does not exist, or uses the consumer protocol, whose members cannot be
-        removed. Raises KafkaError if the group is not available at all.
+        UNKNOWN_MEMBER_ID is the error of a member that does not exist or uses the consumer protocol, whose members
+        cannot be removed. Raises KafkaError if the group is not available at all.
         """
         text = reason[:REASON_CHARS_MAX] or REMOVED_BY_ADMIN
         members = [MemberIdentity(member_id=each, reason=text) for each in member_ids]

@@ -6,10 +6,10 @@ Source: Kafka's Admin.listPartitionReassignments, alterPartitionReassignments; R
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final
 
 from kvorum.client.partitions.broker_configs import alter_broker
-from kvorum.client.partitions.log_dir_moves import LOG_DIRS_RATE, LogDirMoves, Replica
+from kvorum.client.partitions.log_dir_moves import LOG_DIRS_RATE, LogDirMoves
 from kvorum.client.partitions.log_dirs import describe_log_dirs
 from kvorum.client.reassignments.throttles import (
     FOLLOWERS,
@@ -20,12 +20,14 @@ from kvorum.client.reassignments.throttles import (
     read_throttles,
     throttle_configs,
 )
+from kvorum.client.values.log_dir import LogDir, TopicPartitionReplica
 from kvorum.client.values.reassignment import (
     Assignment,
     PlanPartition,
     PlanProgress,
     PlanState,
     Reassignment,
+    ReplicaFile,
     Throttles,
     reassignment_value,
 )
@@ -35,7 +37,7 @@ from kvorum.client.wire.cluster_client import (
     ConfigOperation,
     ResourceType,
     Unreachable,
-    code_of,
+    error_in,
     refuse,
 )
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -45,7 +47,6 @@ from kvorum.protocol.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
-from kvorum.protocol.messages.describe_log_dirs import DescribeLogDirsResult
 from kvorum.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
@@ -53,17 +54,9 @@ from kvorum.protocol.messages.list_partition_reassignments import (
 from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime.logs import get_logger
 
-NO_MOVES: Final[Mapping[Replica, str]] = MappingProxyType({})
+NO_MOVES: Final[Mapping[TopicPartitionReplica, str]] = MappingProxyType({})
 NO_PLAN: Final[Mapping[TopicPartition, Sequence[int]]] = MappingProxyType({})
 log = get_logger("admin")
-
-
-class ReplicaFile(NamedTuple):
-    """A replica on a broker, or its copy in another log directory that will replace it."""
-
-    topic_partition: TopicPartition
-    broker: int
-    is_future: bool
 
 
 class Reassignments:
@@ -113,12 +106,10 @@ class Reassignments:
         answer = await self._client.ask(request, AlterPartitionReassignmentsResponse)
         refuse(answer.error_code, answer.error_message)
         return {
-            TopicPartition(topic.name, row.partition_index): KafkaError(
-                code_of(row.error_code), row.error_message or ""
-            )
+            TopicPartition(topic.name, row.partition_index): error
             for topic in answer.responses
             for row in topic.partitions
-            if row.error_code
+            if (error := error_in(row.error_code, row.error_message)) is not None
         }
 
     async def cancel(
@@ -138,7 +129,7 @@ class Reassignments:
     async def verify(
         self,
         plan: Mapping[TopicPartition, Sequence[int]],
-        log_dirs: Mapping[Replica, str] = NO_MOVES,
+        log_dirs: Mapping[TopicPartitionReplica, str] = NO_MOVES,
         *,
         preserve_throttles: bool = False,
     ) -> PlanProgress:
@@ -184,27 +175,25 @@ class Reassignments:
         """Return {(partition, broker): log directory} of replicas; nothing of missing brokers."""
         brokers = {broker for replicas in assignment.values() for broker in replicas}
         return {
-            (TopicPartition(topic.name, row.partition_index), broker): directory.log_dir
+            (row.topic_partition, broker): directory.path
             for broker, directories in (await self._describe_log_dirs(brokers)).items()
             for directory in directories
-            for topic in directory.topics
-            for row in topic.partitions
-            if not row.is_future_key
+            for row in directory.replicas
+            if not row.is_future
         }
 
     async def replica_sizes(self, brokers: Iterable[int]) -> dict[ReplicaFile, int]:
         """Return the bytes of each replica of these brokers, including copies that move to another directory."""
         return {
-            ReplicaFile(TopicPartition(topic.name, row.partition_index), broker, row.is_future_key): row.partition_size
+            ReplicaFile(row.topic_partition, broker, row.is_future): row.size_bytes
             for broker, directories in (await self._describe_log_dirs(brokers)).items()
             for directory in directories
-            for topic in directory.topics
-            for row in topic.partitions
+            for row in directory.replicas
         }
 
-    async def _describe_log_dirs(self, brokers: Iterable[int]) -> dict[int, Sequence[DescribeLogDirsResult]]:
+    async def _describe_log_dirs(self, brokers: Iterable[int]) -> Mapping[int, Sequence[LogDir]]:
         wanted = sorted({*brokers}.intersection(await self.live_brokers()))
-        return {**await describe_log_dirs(self._client, wanted)} if wanted else {}
+        return await describe_log_dirs(self._client, wanted) if wanted else {}
 
     async def live_brokers(self) -> dict[int, str | None]:
         """Return the unfenced brokers with their racks."""

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final, Literal
 
 from kvorum.client.records.browsing import Browser, Limits, Progress
@@ -11,20 +10,16 @@ from kvorum.client.records.partitioner import partition_of
 from kvorum.client.records.producing import ALL, produce
 from kvorum.client.records.reading import Reader
 from kvorum.client.values.record import NewRecord, Record, RecordMetadata, batch_record, encode, record_value
-from kvorum.client.wire.cluster_client import READ_COMMITTED, READ_UNCOMMITTED, ClusterClient
+from kvorum.client.wire.cluster_client import ClusterClient, IsolationLevel
 from kvorum.protocol.compression import Codec
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.runtime.clock import SystemClock
 
 Acks = Literal["all", 1]
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
-Isolation = Literal["read_uncommitted", "read_committed"]
 Start = Literal["earliest", "latest"] | Mapping[int, int]
 End = Literal["latest"] | Mapping[int, int]
 
-ISOLATIONS: Final[Mapping[str, int]] = MappingProxyType(
-    {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
-)
 UNLIMITED: Final = 2**63 - 1
 
 
@@ -54,7 +49,7 @@ class Records:
         end_ms: int | None = None,
         follow: bool = False,
         limit: int | None = None,
-        isolation: Isolation = "read_uncommitted",
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     ) -> AsyncIterator[Record]:
         """Yield the records of a topic, by timestamp where each partition is ordered by it.
 
@@ -66,7 +61,7 @@ class Records:
         check_range(start, start_ms, end, end_ms, follow, limit)
         client = self._client.another()  # a request that waits for records delays others of its connection
         try:
-            reader = Reader(client, topic, ISOLATIONS[isolation])
+            reader = Reader(client, topic, isolation)
             offsets = await find_range(reader, partitions, start, start_ms, end, end_ms)
             browser = Browser(
                 reader=reader,
@@ -87,12 +82,12 @@ class Records:
         count: int = 10,
         *,
         partitions: Sequence[int] | None = None,
-        isolation: Isolation = "read_uncommitted",
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     ) -> Sequence[Record]:
         """Return the newest records of a topic by timestamp, oldest first. Only the ends of partitions are read."""
         if count < 1:
             raise ValueError("count must be at least 1")
-        reader = Reader(self._client, topic, ISOLATIONS[isolation])
+        reader = Reader(self._client, topic, isolation)
         earliest, ends = await reader.ends(await reader.partitions(partitions))
         found = await Newest(reader, limits(count), SystemClock(), earliest, ends).find()
         return [record_value(topic, each.partition, each.record) for each in found]

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, TypeGuard
 
-from kvorum.client.partitions.log_dir_moves import Replica
+from kvorum.client.values.log_dir import TopicPartitionReplica
 from kvorum.client.values.reassignment import Assignment
 from kvorum.protocol.topic_partition import TopicPartition
 
@@ -47,10 +47,10 @@ def read_assignment(text: str) -> Assignment:
     return found
 
 
-def read_log_dirs(text: str) -> dict[Replica, str]:
+def read_log_dirs(text: str) -> dict[TopicPartitionReplica, str]:
     """Return the directories of the replicas in a file that read_assignment accepted."""
     return {
-        Replica(each["topic"], each["partition"], broker): log_dir
+        TopicPartitionReplica(each["topic"], each["partition"], broker): log_dir
         for each in _rows(text, "partitions")
         for broker, log_dir in zip(each["replicas"], each.get("log_dirs", ()), strict=False)
         if log_dir != ANY_LOG_DIR

@@ -11,7 +11,7 @@ from typing import Final
 from kvorum.client.values.record import RecordMetadata
 from kvorum.client.wire.cluster_client import ClusterClient, Unreachable, code_of
 from kvorum.protocol.compression import Codec
-from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.errors import ErrorCode, KafkaError, KafkaException
 from kvorum.protocol.messages.metadata import MetadataResponseTopic
 from kvorum.protocol.messages.produce import (
     PartitionProduceData,
@@ -66,7 +66,7 @@ async def produce(
     return [written[index] for index in range(len(rows))]
 
 
-def failure(partition: TopicPartition, record: Record, error: KafkaError | Unreachable) -> RecordMetadata:
+def failure(partition: TopicPartition, record: Record, error: KafkaException) -> RecordMetadata:
     """Return the result of a record that was not acknowledged."""
     return RecordMetadata(
         topic=partition.topic,

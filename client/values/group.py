@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from kvorum.client.wire.cluster_client import code_of
+from kvorum.client.wire.cluster_client import error_in
 from kvorum.network.addresses import Address
 from kvorum.protocol.consumer_protocol import CONSUMER_PROTOCOL, read_assignment, subscribed_topics
-from kvorum.protocol.errors import ErrorCode, ProtocolError
+from kvorum.protocol.errors import KafkaError, ProtocolError
 from kvorum.protocol.messages import consumer_group_describe, describe_groups
 from kvorum.protocol.messages.leave_group import MemberResponse
 from kvorum.protocol.messages.list_groups import ListedGroup
@@ -143,8 +143,8 @@ class MemberRemoval:
 
     member_id: str
     instance_id: str | None
-    error: ErrorCode
-    """NONE: it was removed."""
+    error: KafkaError | None
+    """None: it was removed."""
 
 
 def group_listing(row: ListedGroup, coordinator_id: int) -> GroupListing:
@@ -243,4 +243,6 @@ def classic_assignment(data: bytes) -> tuple[TopicPartition, ...]:
 
 def member_removal(row: MemberResponse) -> MemberRemoval:
     """Return the result of a member of a LeaveGroup response."""
-    return MemberRemoval(member_id=row.member_id, instance_id=row.group_instance_id, error=code_of(row.error_code))
+    return MemberRemoval(
+        member_id=row.member_id, instance_id=row.group_instance_id, error=error_in(row.error_code, None)
+    )

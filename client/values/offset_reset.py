@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from kvorum.protocol.errors import ErrorCode
+from kvorum.protocol.errors import KafkaError
 from kvorum.protocol.topic_partition import TopicPartition
 
 Position = Literal["earliest", "latest", "current"]
@@ -49,8 +49,8 @@ class OffsetReset:
     after: int
     note: str | None = None
     """Why it is the latest offset."""
-    error: ErrorCode = ErrorCode.NONE
-    """NONE: it was committed, or would be."""
+    error: KafkaError | None = None
+    """None: it was committed, or would be."""
 
     @property
     def topic_partition(self) -> TopicPartition:

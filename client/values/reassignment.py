@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
-from kvorum.client.partitions.log_dir_moves import MoveState, Replica
+from kvorum.client.partitions.log_dir_moves import MoveState
+from kvorum.client.values.log_dir import TopicPartitionReplica
 from kvorum.protocol.messages.list_partition_reassignments import OngoingPartitionReassignment
 from kvorum.protocol.topic_partition import TopicPartition
 
@@ -59,7 +61,7 @@ class PlanProgress:
     """Progress of a plan, and the throttles that were removed."""
 
     partitions: tuple[PlanPartition, ...]
-    log_dirs: Mapping[Replica, MoveState] = field(default_factory=dict)
+    log_dirs: Mapping[TopicPartitionReplica, MoveState] = field(default_factory=dict)
     """Replicas for which the plan has a log directory."""
     unthrottled_brokers: tuple[int, ...] | None = None
     """None: the throttles were kept."""
@@ -71,6 +73,14 @@ class PlanProgress:
         return all(each.state is PlanState.COMPLETED for each in self.partitions) and all(
             each.is_done for each in self.log_dirs.values()
         )
+
+
+class ReplicaFile(NamedTuple):
+    """A replica on a broker, or its copy in another log directory that will replace it."""
+
+    topic_partition: TopicPartition
+    broker: int
+    is_future: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

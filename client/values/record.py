@@ -6,9 +6,8 @@ Source: Kafka's ConsumerRecord, ProducerRecord, RecordMetadata.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kvorum.client.wire.cluster_client import Unreachable
 from kvorum.protocol import records
-from kvorum.protocol.errors import KafkaError
+from kvorum.protocol.errors import KafkaException
 
 Header = tuple[str, bytes | None]
 
@@ -55,7 +54,7 @@ class RecordMetadata:
     offset: int | None
     """None: it was rejected, or the leader did not respond."""
     timestamp_ms: int
-    error: KafkaError | Unreachable | None = None
+    error: KafkaException | None = None
     """None: it is written. Unreachable: no response; the record may or may not be written."""
 
 

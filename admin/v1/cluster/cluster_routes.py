@@ -27,7 +27,7 @@ from kvorum.admin.v1.topics.topic_configs import changes_of, configs_state, entr
 from kvorum.client.metadata_log.metadata_fetch import offset_of_log
 from kvorum.client.partitions.min_isr import in_sync
 from kvorum.client.partitions.replication import is_under_replicated, moving_of
-from kvorum.client.wire.cluster_client import LATEST, ClusterClient, ResourceType, Unreachable, code_of
+from kvorum.client.wire.cluster_client import LATEST, ClusterClient, ResourceType, Unreachable
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.describe_quorum import DescribeQuorumResponse, ReplicaState
 from kvorum.protocol.topic_partition import TopicPartition
@@ -155,16 +155,14 @@ async def elect_leaders(call: Call[Election]) -> list[BaseModel]:
     """Elect preferred leaders, or any live replica: `unclean` can lose records and requires the role admin."""
     check_named(call.body.partitions, call.body.all)
     wanted = await partitions_of(call.cluster, call.body.partitions)
-    answer = await call.cluster.elect_leaders(wanted, unclean=call.body.unclean)
     return [
         ElectionResult(
-            topic=topic.topic,
-            partition=result.partition_id,
-            error=code_of(result.error_code).name if result.error_code else None,
-            message=result.error_message or None,
+            topic=place.topic,
+            partition=place.partition,
+            error=None if error is None else error.code.name,
+            message=None if error is None else error.message,
         )
-        for topic in answer.replica_election_results
-        for result in topic.partition_result
+        for place, error in (await call.cluster.elect_leaders(wanted, unclean=call.body.unclean)).items()
     ]
 
 

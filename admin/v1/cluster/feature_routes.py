@@ -51,7 +51,7 @@ async def list_features(call: Call[NoBody]) -> list[BaseModel]:
     address = None if broker_id is None else await call.cluster.broker_address(broker_id)
     return [
         FeatureEntry(
-            name=row.feature,
+            name=row.name,
             min_supported=row.min_supported,
             max_supported=row.max_supported,
             level=row.finalized,

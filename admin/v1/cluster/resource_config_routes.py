@@ -9,6 +9,7 @@ from kvorum.admin.http.paging import ROWS, behind, following
 from kvorum.admin.http.parameters import ALL_CONFIGS, VALIDATE_ONLY
 from kvorum.admin.v1.models import ConfigAlter, ConfigEntry, Configs
 from kvorum.admin.v1.topics.topic_configs import changes_of, configs_state, entries
+from kvorum.client.config_changes import config_resources
 from kvorum.client.config_sources import Source
 from kvorum.client.wire.cluster_client import ConfigChange, ConfigOperation, ResourceType, refuse
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -17,7 +18,6 @@ from kvorum.protocol.messages.describe_configs import (
     DescribeConfigsResource,
     DescribeConfigsResponse,
 )
-from kvorum.protocol.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
 
 KINDS = {"group": ResourceType.GROUP, "subscription": ResourceType.CLIENT_METRICS}
 """{path parameter: kind of resource}."""
@@ -56,9 +56,7 @@ async def alter_resource_configs(call: Call[ConfigAlter]) -> None:
 async def list_of(call: Call[NoBody], kind: ResourceType) -> Rows:
     """Return the resources of a kind with own configs, by name, in pages."""
     limit = ROWS.of(call)
-    answer = await call.cluster.ask(ListConfigResourcesRequest(resource_types=[kind]), ListConfigResourcesResponse)
-    refuse(answer.error_code, f"list the {kind.name} resources")
-    names = sorted({each.resource_name for each in answer.config_resources})
+    names = await config_resources(call.cluster, kind)
     page, more = behind(names, lambda name: name, call.query.get("after"), limit)
     rows: list[BaseModel] = []
     for start in range(0, len(page), AT_ONCE):

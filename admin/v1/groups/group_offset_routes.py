@@ -10,8 +10,9 @@ from kvorum.admin.v1.groups.group_models import GroupOffset, GroupOffsetPage
 from kvorum.client.groups.lags import partition_lags
 from kvorum.client.groups.offset_csv import format_plan
 from kvorum.client.namespaces.groups import Groups
-from kvorum.client.partitions.offsets import Spec, list_offsets
+from kvorum.client.partitions.offsets import list_offsets
 from kvorum.client.values.group import Lag, OffsetAndMetadata
+from kvorum.client.values.offset import OffsetSpec
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.topic_partition import TopicPartition
 
@@ -37,7 +38,7 @@ async def list_group_offsets(call: Call[NoBody]) -> GroupOffsetPage | Stream:
     places = sorted({*committed, *(place for member in found.members for place in member.assignment)})
     wanted = [place for place in places if topic in (None, place.topic)]
     page, more = behind(wanted, lambda place: place, after, limit)
-    results = await list_offsets(call.cluster, dict.fromkeys(page, int(Spec.LATEST)), attempts=ATTEMPTS)
+    results = await list_offsets(call.cluster, dict.fromkeys(page, int(OffsetSpec.LATEST)), attempts=ATTEMPTS)
     ends = {place: each.offset if each.error is ErrorCode.NONE else None for place, each in results.items()}
     rows = {each.topic_partition: each for each in partition_lags(found, committed, ends)}
     return GroupOffsetPage(

@@ -85,7 +85,7 @@ async def reset_group(
                 before=each.before,
                 after=each.after,
                 note=note_of(each),
-                error=each.error.name if each.error else None,
+                error=None if each.error is None else each.error.code.name,
             )
             for each in resets
         ],

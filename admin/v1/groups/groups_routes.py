@@ -21,7 +21,6 @@ from kvorum.admin.v1.groups.group_models import (
 from kvorum.admin.v1.groups.group_offset_routes import ATTEMPTS, GET_OFFSETS, offset_of
 from kvorum.client.namespaces.groups import REASON_CHARS_MAX, Groups, casefold_all
 from kvorum.client.values import group as values
-from kvorum.client.wire.cluster_client import refuse
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.topic_partition import TopicPartition, by_topic
 
@@ -174,10 +173,10 @@ async def delete_group_offsets(call: Call[NoBody]) -> list[BaseModel]:
             raise KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"group {group_id!r} has no committed offset in {topic!r}"
             )
-    codes = await groups.delete_offsets(group_id, [TopicPartition(topic, partition) for partition in wanted])
+    errors = await groups.delete_offsets(group_id, [TopicPartition(topic, partition) for partition in wanted])
     return [
-        DeletedOffset(topic=place.topic, partition=place.partition, error=code.name if code else None)
-        for place, code in sorted(codes.items())
+        DeletedOffset(topic=place.topic, partition=place.partition, error=None if error is None else error.code.name)
+        for place, error in sorted(errors.items())
     ]
 
 
@@ -187,7 +186,9 @@ async def remove_member(call: Call[NoBody]) -> None:
     (removal,) = await Groups(call.cluster).remove_members(
         call.path["group"], member_ids=[member_id], reason=reason_of(call)
     )
-    refuse(removal.error, f"member {member_id!r} of classic group {call.path['group']!r}")
+    if removal.error is not None:
+        text = f"member {member_id!r} of classic group {call.path['group']!r}"
+        raise KafkaError(removal.error.code, text)
 
 
 async def remove_members(call: Call[NoBody]) -> list[BaseModel]:
@@ -206,7 +207,7 @@ async def remove_members(call: Call[NoBody]) -> list[BaseModel]:
         RemovedMember(
             member_id=each.member_id or None,
             instance_id=each.instance_id,
-            error=each.error.name if each.error else None,
+            error=None if each.error is None else each.error.code.name,
         )
         for each in removals
     ]

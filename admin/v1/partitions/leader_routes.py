@@ -9,7 +9,6 @@ from kvorum.admin.http.parameters import PAGE
 from kvorum.admin.v1.models import INT32_MAX
 from kvorum.admin.v1.reassignments.reassignment_models import Leadership, Leaderships, Led, NewLeader
 from kvorum.client.namespaces.reassignments import Reassignments
-from kvorum.client.wire.cluster_client import code_of
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.metadata import MetadataResponsePartition
 from kvorum.protocol.topic_partition import TopicPartition
@@ -100,11 +99,10 @@ async def put_in_order(found: Reassignments, place: TopicPartition, replicas: li
 
 async def elect(call: Call[NewLeader], place: TopicPartition, row: MetadataResponsePartition, wanted: int) -> None:
     """Elect the first replica. Raises KafkaError; an existing leader is not an error."""
-    answer = await call.cluster.elect_leaders({place.topic: [place.partition]})
-    for result in (each for topic in answer.replica_election_results for each in topic.partition_result):
-        if result.error_code not in (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED):
+    for error in (await call.cluster.elect_leaders({place.topic: [place.partition]})).values():
+        if error is not None and error.code is not ErrorCode.ELECTION_NOT_NEEDED:
             message = f"broker {wanted} is the preferred leader now, but {row.leader_id} still leads"
-            raise KafkaError(code_of(result.error_code), f"{message}: {result.error_message or 'no election'}")
+            raise KafkaError(error.code, f"{message}: {error.message or 'no election'}")
 
 
 OPERATIONS = [

@@ -8,9 +8,9 @@ from pydantic import BaseModel, Field, model_validator
 
 from kvorum.admin.http.operations import Call, NoBody, Operation
 from kvorum.admin.v1.models import Strict
-from kvorum.admin.v1.partitions.log_dir_routes import moving
 from kvorum.admin.v1.reassignments.reassignment_models import Rate
 from kvorum.client.namespaces.reassignments import Reassignments
+from kvorum.client.partitions.log_dir_moves import LogDirMoves
 from kvorum.client.wire.cluster_client import ClusterClient
 from kvorum.protocol.errors import ErrorCode, KafkaError
 
@@ -70,7 +70,7 @@ async def set_throttle(call: Call[NewThrottle]) -> Throttle:
     if body.bytes_per_second is not None:
         await found.throttle(body.bytes_per_second)
     if body.log_dirs_bytes_per_second is not None:
-        brokers = {each.broker for each in await moving(call.cluster)}
+        brokers = {each.broker for each in await LogDirMoves(call.cluster).moving()}
         if not brokers:
             raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "no move between log directories in progress")
         await found.moves.throttle(brokers, body.log_dirs_bytes_per_second)

@@ -12,8 +12,9 @@ from kvorum.admin.v1.records.message_models import NewHeader, NewRecord, Produce
 from kvorum.client.records import producing, serdes
 from kvorum.client.records.partitioner import partition_of
 from kvorum.client.values.record import RecordMetadata
-from kvorum.client.wire.cluster_client import ClusterClient, Unreachable
+from kvorum.client.wire.cluster_client import ClusterClient
 from kvorum.protocol.compression import Codec
+from kvorum.protocol.errors import KafkaError
 from kvorum.protocol.messages.metadata import MetadataResponseTopic
 from kvorum.protocol.records import Record
 
@@ -110,10 +111,10 @@ async def produce(
 def written_of(found: RecordMetadata) -> Written:
     """Return the result of a record for HTTP."""
     error, message = None, None
-    if isinstance(found.error, Unreachable):
-        error, message = UNREACHABLE, str(found.error)
-    elif found.error is not None:
+    if isinstance(found.error, KafkaError):
         error, message = found.error.code.name, found.error.message
+    elif found.error is not None:
+        error, message = UNREACHABLE, str(found.error)
     return Written(
         partition=found.partition,
         offset=found.offset,

@@ -6,9 +6,9 @@ from pydantic import BaseModel
 
 from kvorum.admin.http.operations import Call, NoBody
 from kvorum.admin.v1.models import ConfigAlter, ConfigEntry
+from kvorum.client.config_changes import config_changes
 from kvorum.client.config_sources import Source, source_name
-from kvorum.client.wire.cluster_client import ConfigChange, ConfigOperation, ResourceType
-from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.client.wire.cluster_client import ConfigChange, ResourceType
 from kvorum.protocol.messages.describe_configs import DescribeConfigsResourceResult
 from kvorum.runtime.config_defs import ConfigDef
 from kvorum.runtime.config_types import ConfigType
@@ -63,10 +63,4 @@ def configs_state(rows: list[ConfigEntry]) -> object:
 
 def changes_of(body: ConfigAlter) -> list[ConfigChange]:
     """Return the changes of a body. Raises KafkaError(INVALID_REQUEST) without any."""
-    found = [ConfigChange(name=name, value=value) for name, value in body.set.items()]
-    found += [ConfigChange(name=name, operation=ConfigOperation.DELETE) for name in body.delete]
-    for operation, values in ((ConfigOperation.APPEND, body.append), (ConfigOperation.SUBTRACT, body.subtract)):
-        found += [ConfigChange(name=name, value=value, operation=operation) for name, value in values.items()]
-    if not found:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "nothing to change: give set, delete, append or subtract")
-    return found
+    return config_changes(set=body.set, delete=body.delete, append=body.append, subtract=body.subtract)

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from kvorum.cli.kafka import reassign_partitions as script
 from kvorum.cli.main import main
 from kvorum.cli.output import Exit
-from kvorum.client.partitions.log_dir_moves import MoveState, Started
+from kvorum.client.partitions.log_dir_moves import MoveStart, MoveState
 from kvorum.client.reassignments.throttles import Copy
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.topic_partition import TopicPartition
@@ -185,14 +185,14 @@ def test_a_file_that_is_wrong_is_reported(cluster: Cluster, tmp_path: Path) -> N
 
 
 def test_replicas_move_between_log_directories(cluster: Cluster, moving: tuple[str, str]) -> None:
-    cluster.moves.answer = Started([A01], [], {})
+    cluster.moves.answer = MoveStart([A01], [], {})
     lines = run("--execute", *moving, "--replica-alter-log-dirs-throttle", "5", "--timeout", "7")
     assert cluster.moves.requested == [({1}, 5), ({A01: "/b"}, 7)]
     assert lines[-1] == "Successfully started moving log directory to /b for replica a-0 with broker 1 "
-    cluster.moves.answer = Started([], [A01], {})
+    cluster.moves.answer = MoveStart([], [A01], {})
     lines = run("--execute", *moving, code=Exit.FAILED)
     assert lines[-1] == "Timed out before log directory move could be started for: a-0-1"
-    cluster.moves.answer = Started([], [], {A01: "LOG_DIR_NOT_FOUND"})
+    cluster.moves.answer = MoveStart([], [], {A01: KafkaError(ErrorCode.LOG_DIR_NOT_FOUND)})
     assert run("--execute", *moving, code=Exit.FAILED)[-2:] == ["Failed to alter dir:", "a-0-1: LOG_DIR_NOT_FOUND"]
 
 
@@ -215,7 +215,7 @@ def test_verify_reports_moves_between_log_directories(
 
 
 def test_cancel_has_replicas_stay_in_their_directories(cluster: Cluster, moving: tuple[str, str]) -> None:
-    cluster.moves.found, cluster.moves.answer = {A01: MoveState("/a", "/b", "/b")}, Started([A01], [], {})
+    cluster.moves.found, cluster.moves.answer = {A01: MoveState("/a", "/b", "/b")}, MoveStart([A01], [], {})
     lines = run("--cancel", *moving)
     assert "Successfully started moving log directory to /a for replica a-0 with broker 1 " in lines, "Kafka's words"
     assert cluster.moves.requested == [{A01: "/a"}]

@@ -14,10 +14,11 @@ from kvorum.cli.output import Exit
 from kvorum.cli.reassign import commands as commands
 from kvorum.cli.reassign import verify as reassign_verify
 from kvorum.cli.reassign.plans import TIMEOUT_MS
-from kvorum.client.namespaces.reassignments import Reassignments, ReplicaFile
-from kvorum.client.partitions.log_dir_moves import LogDirMoves, MoveState, Replica, Started
+from kvorum.client.namespaces.reassignments import Reassignments
+from kvorum.client.partitions.log_dir_moves import LogDirMoves, MoveStart, MoveState
 from kvorum.client.reassignments.throttles import Copy
-from kvorum.client.values.reassignment import Assignment, Reassignment
+from kvorum.client.values.log_dir import TopicPartitionReplica
+from kvorum.client.values.reassignment import Assignment, Reassignment, ReplicaFile
 from kvorum.client.wire.cluster_client import ClusterClient
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.topic_partition import TopicPartition
@@ -31,18 +32,18 @@ class Moves(LogDirMoves):
 
     def __init__(self) -> None:
         self.requested: list[Any] = []
-        self.answer = Started([], [], {})
-        self.found: dict[Replica, MoveState] = {}
+        self.answer = MoveStart([], [], {})
+        self.found: dict[TopicPartitionReplica, MoveState] = {}
 
-    async def ask(self, wanted: Mapping[Replica, str]) -> Started:
+    async def ask(self, wanted: Mapping[TopicPartitionReplica, str]) -> MoveStart:
         self.requested.append(dict(wanted))
-        return self.answer if wanted else Started([], [], {})
+        return self.answer if wanted else MoveStart([], [], {})
 
-    async def begin(self, wanted: Mapping[Replica, str], timeout_ms: int) -> Started:
+    async def begin(self, wanted: Mapping[TopicPartitionReplica, str], timeout_ms: int) -> MoveStart:
         self.requested.append((dict(wanted), timeout_ms))
         return self.answer
 
-    async def states(self, wanted: Mapping[Replica, str]) -> dict[Replica, MoveState]:
+    async def states(self, wanted: Mapping[TopicPartitionReplica, str]) -> dict[TopicPartitionReplica, MoveState]:
         return self.found
 
     async def throttle(self, brokers: Iterable[int], bytes_a_second: int) -> None:
@@ -260,7 +261,7 @@ def test_verify_waits_for_moves_between_directories_too(
     monkeypatch.setattr(reassign_verify, "WAIT_PAUSE_SECONDS", 0.0)
     requested = 0
 
-    async def states(wanted: Mapping[Replica, str]) -> dict[Replica, MoveState]:
+    async def states(wanted: Mapping[TopicPartitionReplica, str]) -> dict[TopicPartitionReplica, MoveState]:
         nonlocal requested
         requested += 1
         return {A01: MoveState("/a", "/b", "/b") if requested < 3 else MoveState("/b", None, "/b")}
@@ -271,7 +272,7 @@ def test_verify_waits_for_moves_between_directories_too(
 
 
 def test_remaining_bytes_to_copy_are_counted(cluster: Cluster) -> None:
-    async def left(moves: dict[Replica, str]) -> int | None:
+    async def left(moves: dict[TopicPartitionReplica, str]) -> int | None:
         found: Any = cluster
         return await reassign_verify.bytes_left(found, {A0: [3, 1]}, moves)
 
@@ -291,11 +292,11 @@ def moving(tmp_path: Path) -> tuple[str, str]:
     return "--reassignment-json-file", str(file)
 
 
-A01 = Replica("a", 0, 1)
+A01 = TopicPartitionReplica("a", 0, 1)
 
 
 def test_log_dirs_of_the_file_are_moves_on_their_brokers(cluster: Cluster, moving: tuple[str, str]) -> None:
-    cluster.moves.answer = Started([A01], [], {})
+    cluster.moves.answer = MoveStart([A01], [], {})
     done = run("execute", *moving, "--replica-alter-log-dirs-throttle", "5", "--timeout", "7")
     assert done.exit_code == Exit.DONE, done.output
     assert cluster.moves.requested == [({1}, 5), ({A01: "/b"}, 7)]
@@ -306,7 +307,7 @@ def test_log_dirs_of_the_file_are_moves_on_their_brokers(cluster: Cluster, movin
 def test_the_json_output_has_the_changes_and_the_rollback_has_directories(
     cluster: Cluster, moving: tuple[str, str], plan: tuple[str, str]
 ) -> None:
-    cluster.moves.answer = Started([A01], [], {})
+    cluster.moves.answer = MoveStart([A01], [], {})
     reported = json.loads(run("execute", *moving, "-o", "json").output)
     assert reported["before"]["partitions"][0]["log_dirs"] == ["/disk1", "/disk2"]
     assert reported["started"] == ["a-0"] and reported["log_dir_moves"] == [
@@ -328,12 +329,12 @@ def test_a_proposal_is_yaml_if_that_is_wanted(cluster: Cluster, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (Started([], [A01], {}), "Timed out before log directory move could be started for: a-0-1"),
-        (Started([], [], {A01: "LOG_DIR_NOT_FOUND"}), "a-0-1: LOG_DIR_NOT_FOUND"),
+        (MoveStart([], [A01], {}), "Timed out before log directory move could be started for: a-0-1"),
+        (MoveStart([], [], {A01: KafkaError(ErrorCode.LOG_DIR_NOT_FOUND)}), "a-0-1: LOG_DIR_NOT_FOUND"),
     ],
 )
 def test_moves_that_do_not_begin_are_reported(
-    cluster: Cluster, moving: tuple[str, str], answer: Started, words: str
+    cluster: Cluster, moving: tuple[str, str], answer: MoveStart, words: str
 ) -> None:
     cluster.moves.answer = answer
     done = run("execute", *moving)
@@ -360,7 +361,7 @@ def test_verify_reports_how_far_moves_are(
 
 
 def test_cancel_has_replicas_stay_where_they_are(cluster: Cluster, moving: tuple[str, str]) -> None:
-    cluster.moves.found, cluster.moves.answer = {A01: MoveState("/a", "/b", "/b")}, Started([A01], [], {})
+    cluster.moves.found, cluster.moves.answer = {A01: MoveState("/a", "/b", "/b")}, MoveStart([A01], [], {})
     assert "Successfully cancelled log directory move for: a-0-1" in run("cancel", *moving).output
     assert cluster.moves.requested == [{A01: "/a"}]
     cluster.moves.found = {A01: MoveState("/b", None, "/b")}
