@@ -143,7 +143,7 @@ def rendered() -> str:
         text, used = namespace_of(node)
         texts.append(text)
         own = imports_of(tree)
-        lines |= {own[each] for each in used if each in own} | {found[name]}
+        lines |= {own[each] for each in used - {"AsyncIterator", "AsyncGenerator"} if each in own} | {found[name]}
         local = {
             target.id
             for each in tree.body
