@@ -371,3 +371,7 @@ class SyncTopics:
     def delete(self, name: str) -> None:
         """Delete a topic with its records. Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION, ..."""
         return self._thread.run(self._namespace.delete(name))
+
+    def delete_many(self, names: Iterable[str]) -> dict[str, KafkaError | None]:
+        """Delete topics with one request; return the error of each, by name."""
+        return self._thread.run(self._namespace.delete_many(names))
