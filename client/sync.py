@@ -706,6 +706,10 @@ class SyncTopics:
         """Delete a topic with its records. Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION, ..."""
         return self._thread.run(self._namespace.delete(name))
 
+    def delete_many(self, names: Iterable[str]) -> dict[str, KafkaError | None]:
+        """Delete topics with one request; return the error of each, by name."""
+        return self._thread.run(self._namespace.delete_many(names))
+
 
 class SyncTransactions:
     """Transactions of a cluster. All methods raise KafkaError and Unreachable."""

@@ -40,10 +40,9 @@ def describe(node_id: int | None, bootstrap: str, output: str) -> None:
     from kvorum.cli.configs.feature_levels import level_name
 
     async def work(cluster: "ClusterClient") -> list[dict[str, Any]]:
-        from kvorum.client.features import describe_features
+        from kvorum.client.namespaces.features import Features
 
-        address = None if node_id is None else await cluster.broker_address(node_id)
-        return [feature_row(row) for row in await describe_features(cluster, address)]
+        return [feature_row(row) for row in await Features(cluster).list(node_id)]
 
     rows = with_cluster(bootstrap, work)
     if output == "table":

@@ -1,6 +1,6 @@
 """`kafka-features`. Source: Kafka's FeatureCommand."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -39,11 +39,10 @@ def describe(connection: Connection, node_id: int | None) -> None:
     """
     from kvorum.cli.configs.feature_levels import level_name
 
-    async def work(cluster: "ClusterClient") -> "list[Feature]":
-        from kvorum.client.features import describe_features
+    async def work(cluster: "ClusterClient") -> "Sequence[Feature]":
+        from kvorum.client.namespaces.features import Features
 
-        address = None if node_id is None else await cluster.broker_address(node_id)
-        return await describe_features(cluster, address)
+        return await Features(cluster).list(node_id)
 
     for row in connection.run(work):
         lowest, highest = level_name(row.name, row.min_supported), level_name(row.name, row.max_supported)

@@ -5,11 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from kvorum.client.config_sources import topic_overrides
-from kvorum.client.partitions.offsets import topic_offsets
 from kvorum.client.partitions.replication import moving_of
-from kvorum.client.values.partition import ids
+from kvorum.client.partitions.topic_partitions import topic_partitions
 from kvorum.client.values.topic import CreatedTopic, NewTopic, Topic, creatable_topic, created_topic, topic_value
-from kvorum.client.wire.cluster_client import EARLIEST, LATEST, ClusterClient, ResourceType, code_of
+from kvorum.client.wire.cluster_client import ClusterClient, ResourceType, error_in
 from kvorum.protocol.errors import KafkaError
 
 
@@ -34,21 +33,11 @@ class Topics:
         """Return a topic with its configs, eligible leader replicas and offsets."""
         client = self._client
         row = await client.topic(name)
-        topic = topic_value(row, await moving_of(client, [row]))
         configs = topic_overrides(await client.describe_configs(ResourceType.TOPIC, name))
-        eligible = await client.eligible(row)
-        earliest, latest = await topic_offsets(client, row, EARLIEST), await topic_offsets(client, row, LATEST)
-        partitions = tuple(
-            replace(
-                each,
-                elr=ids(eligible[each.partition].elr),
-                last_known_elr=ids(eligible[each.partition].last_known_elr),
-                earliest_offset=earliest[each.partition],
-                latest_offset=latest[each.partition],
-            )
-            for each in topic.partitions
+        moving = await moving_of(client, [row])
+        return replace(
+            topic_value(row, moving), configs=configs, partitions=await topic_partitions(client, row, moving)
         )
-        return replace(topic, configs=configs, partitions=partitions)
 
     async def create(
         self,
@@ -81,13 +70,12 @@ class Topics:
         answer = await self._client.create_topics(
             [creatable_topic(each) for each in topics], validate_only=validate_only
         )
-        return {
-            row.name: KafkaError(code_of(row.error_code), row.error_message or "")
-            if row.error_code
-            else created_topic(row)
-            for row in answer.topics
-        }
+        return {row.name: error_in(row.error_code, row.error_message) or created_topic(row) for row in answer.topics}
 
     async def delete(self, name: str) -> None:
         """Delete a topic with its records. Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION, ..."""
         await self._client.delete_topic(name)
+
+    async def delete_many(self, names: Iterable[str]) -> dict[str, KafkaError | None]:
+        """Delete topics with one request; return the error of each, by name."""
+        return await self._client.delete_topics(list(names))

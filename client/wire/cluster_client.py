@@ -299,11 +299,22 @@ class ClusterClient:
         refuse(answer.topics[0].error_code, answer.topics[0].error_message)
         return answer
 
+    async def delete_topics(self, names: Sequence[str]) -> dict[str, KafkaError | None]:
+        """Delete topics; return the error of each."""
+        topics = [DeleteTopicState(name=name) for name in names]
+        request = DeleteTopicsRequest(topics=topics, topic_names=list(names), timeout=self.wait_ms)
+        answer = await self.ask_active(request, DeleteTopicsResponse, lambda it: first_code(it.responses))
+        return {
+            name: error_in(row.error_code, row.error_message or f"topic {name!r}")
+            for row in answer.responses
+            for name in (row.name or "",)
+        }
+
     async def delete_topic(self, name: str) -> None:
         """Delete one topic. Raises KafkaError."""
-        request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], topic_names=[name], timeout=self.wait_ms)
-        answer = await self.ask_active(request, DeleteTopicsResponse, lambda it: first_code(it.responses))
-        refuse(answer.responses[0].error_code, answer.responses[0].error_message or f"topic {name!r}")
+        for error in (await self.delete_topics([name])).values():
+            if error is not None:
+                raise error
 
     async def create_partitions(self, name: str, count: int, *, validate_only: bool = False) -> None:
         """Raise a topic's number of partitions to `count`. Raises KafkaError."""

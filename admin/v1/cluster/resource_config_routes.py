@@ -11,6 +11,7 @@ from kvorum.admin.v1.models import ConfigAlter, ConfigEntry, Configs
 from kvorum.admin.v1.topics.topic_configs import changes_of, configs_state, entries
 from kvorum.client.config_changes import config_resources
 from kvorum.client.config_sources import Source
+from kvorum.client.namespaces import configs
 from kvorum.client.wire.cluster_client import ConfigChange, ConfigOperation, ResourceType, refuse
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.describe_configs import (
@@ -43,7 +44,7 @@ def resource_of(call: Call[NoBody] | Call[ConfigAlter]) -> tuple[ResourceType, s
 async def get_resource_configs(call: Call[NoBody]) -> list[BaseModel]:
     """List configs with their sources."""
     kind, name = resource_of(call)
-    return entries(await call.cluster.describe_configs(kind, name), call.flag("all"))
+    return entries(await configs.Configs(call.cluster).describe(kind, name), call.flag("all"))
 
 
 async def alter_resource_configs(call: Call[ConfigAlter]) -> None:

@@ -18,10 +18,11 @@ from kvorum.admin.v1.partitions.partition_models import (
     PartitionDetail,
     Replica,
 )
-from kvorum.admin.v1.topics.topic_routes import partitions_with_offsets
+from kvorum.admin.v1.topics.topic_routes import partition_row
 from kvorum.client.partitions import delete_records as deleted_records
 from kvorum.client.partitions.log_dirs import log_dirs_at
 from kvorum.client.partitions.offsets import topic_offsets
+from kvorum.client.partitions.topic_partitions import topic_partitions
 from kvorum.client.values import log_dir
 from kvorum.client.wire.cluster_client import LATEST, ClusterClient, IsolationLevel, Unreachable
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -37,10 +38,10 @@ async def get_partition(call: Call[NoBody]) -> PartitionDetail:
     topic.partitions = [row for row in topic.partitions if row.partition_index == index]
     if not topic.partitions:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic.name}-{index}")
-    (found,) = await partitions_with_offsets(call, topic)
+    (found,) = await topic_partitions(call.cluster, topic)
     stable = await topic_offsets(call.cluster, topic, LATEST, IsolationLevel.READ_COMMITTED)
     return PartitionDetail(
-        **found.model_dump(),
+        **partition_row(found).model_dump(),
         topic=topic.name or "",
         last_stable_offset=stable[index],
         details=await replicas_of(call.cluster, topic, index),
@@ -81,7 +82,9 @@ async def list_partitions(call: Call[NoBody]) -> Rows:
     topic = await call.cluster.topic(call.path["topic"])
     rows = sorted(topic.partitions, key=lambda row: row.partition_index)
     page, more = behind(rows, lambda row: row.partition_index, after, limit)
-    found = list[BaseModel](await partitions_with_offsets(call, replace(topic, partitions=page)))
+    found: list[BaseModel] = [
+        partition_row(each) for each in await topic_partitions(call.cluster, replace(topic, partitions=page))
+    ]
     return Rows(rows=found, following=following(call, str(page[-1].partition_index)) if more else None)
 
 

@@ -1,3 +1,5 @@
+"""A cluster from a notebook: each `# %%` is a cell (Jupytext, VS Code, PyCharm)."""
+
 # %% [markdown]
 # # A cluster from a notebook
 # `SyncCluster` has the methods of `Cluster` without `await`. It also works where an event loop runs already (Jupyter).
@@ -29,8 +31,12 @@ for partition in cluster.topics.describe(topic).partitions:
 
 # %%
 cluster.configs.alter(ResourceType.TOPIC, topic, set={"retention.ms": "3600000"}, delete=["cleanup.policy"])
-own = {each.name: each.value for each in cluster.configs.describe(ResourceType.TOPIC, topic) if not each.is_default}
-print(own)
+print(cluster.topics.describe(topic).configs)
+
+# %%
+for config in cluster.configs.describe(ResourceType.TOPIC, topic):
+    if not config.is_default:
+        print(config.name, config.value, config.source)
 
 # %% [markdown]
 # ## Offsets and records
