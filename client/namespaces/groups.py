@@ -38,7 +38,7 @@ from kvorum.client.values.group import (
 )
 from kvorum.client.values.offset import OffsetSpec
 from kvorum.client.values.offset_reset import OffsetReset, ResetTarget
-from kvorum.client.wire.all_brokers import Reached, of_all
+from kvorum.client.wire.all_brokers import BrokerResponses, query_brokers
 from kvorum.client.wire.cluster_client import ClusterClient, Unreachable, error_in, refuse
 from kvorum.client.wire.coordinators import RETRIED, RETRIES, Coordinated, ask_group_coordinator, with_retries
 from kvorum.network.addresses import Address
@@ -106,7 +106,7 @@ class Groups:
 
     async def _list(
         self, states: Sequence[str], types: Sequence[str], timeout_ms: int
-    ) -> Reached[Sequence[GroupListing]]:
+    ) -> BrokerResponses[Sequence[GroupListing]]:
         request = ListGroupsRequest(states_filter=[*states], types_filter=[*types])
 
         async def of(broker_id: int, address: Address) -> Sequence[GroupListing]:
@@ -118,7 +118,7 @@ class Groups:
             return [group_listing(each, broker_id) for each in answer.groups]
 
         brokers = (await self._client.metadata([])).brokers
-        return await of_all({each.node_id: (each.host, each.port) for each in brokers}, of)
+        return await query_brokers({each.node_id: (each.host, each.port) for each in brokers}, of)
 
     async def describe(self, group_id: str) -> Group:
         """Return a group of either protocol. Raises KafkaError GROUP_ID_NOT_FOUND."""

@@ -23,7 +23,7 @@ from kvorum.client.values.transaction import (
     transaction_value,
 )
 from kvorum.client.wire import coordinators
-from kvorum.client.wire.all_brokers import Reached, of_all
+from kvorum.client.wire.all_brokers import BrokerResponses, query_brokers
 from kvorum.client.wire.cluster_client import ClusterClient, refuse
 from kvorum.client.wire.coordinators import KeyType, with_retries
 from kvorum.network.addresses import Address
@@ -87,7 +87,9 @@ class Transactions:
         responses = await self._list(request, self._client.part_ms)
         return sort_by_id(responses.answers), responses.unreachable
 
-    async def _list(self, request: ListTransactionsRequest, timeout_ms: int) -> Reached[Sequence[TransactionListing]]:
+    async def _list(
+        self, request: ListTransactionsRequest, timeout_ms: int
+    ) -> BrokerResponses[Sequence[TransactionListing]]:
         async def of(broker_id: int, address: Address) -> Sequence[TransactionListing]:
             async def ask() -> ListTransactionsResponse:
                 return await self._client.ask(request, ListTransactionsResponse, address, timeout_ms=timeout_ms)
@@ -99,7 +101,7 @@ class Transactions:
             return [transaction_listing(each, broker_id) for each in answer.transaction_states]
 
         brokers = (await self._client.describe_cluster(fenced=False)).brokers
-        return await of_all({each.broker_id: (each.host, each.port) for each in brokers}, of)
+        return await query_brokers({each.broker_id: (each.host, each.port) for each in brokers}, of)
 
     async def describe(self, transactional_id: str) -> Transaction:
         """Return a transactional id in its coordinator's state. Raises KafkaError TRANSACTIONAL_ID_NOT_FOUND."""

@@ -17,18 +17,18 @@ from kvorum.protocol.messages.metadata import MetadataResponseTopic
 from kvorum.protocol.topic_partition import TopicPartition
 
 
-class Resizing(NamedTuple):
+class ReplicationFactorChange(NamedTuple):
     """The reassignments that are to begin, the number of replicas before, and whether a reassignment is under way."""
 
     wanted: Assignment
     before: int
-    goes_on: bool
+    is_in_progress: bool
 
 
-NO_RESIZING: Final = Resizing({}, 0, False)
+NO_CHANGE: Final = ReplicationFactorChange({}, 0, False)
 
 
-def resized(
+def resize(
     current: Assignment, in_sync: Mapping[TopicPartition, Collection[int]], racks: Racks, factor: int
 ) -> Assignment:
     """Return new replicas for the partitions whose number of replicas differs; `racks`: the live brokers.
@@ -52,7 +52,9 @@ def resized(
     return found
 
 
-async def planned(cluster: ClusterClient, topic: MetadataResponseTopic, factor: int) -> Resizing:
+async def plan_replication_factor(
+    cluster: ClusterClient, topic: MetadataResponseTopic, factor: int
+) -> ReplicationFactorChange:
     """Return the reassignments to this replication factor.
 
     Raises KafkaError REASSIGNMENT_IN_PROGRESS (to another factor), INVALID_REPLICATION_FACTOR.
@@ -60,13 +62,13 @@ async def planned(cluster: ClusterClient, topic: MetadataResponseTopic, factor: 
     found = Reassignments(cluster)
     under_way = await found.list()
     targets: Assignment = {}
-    goes_on = False
+    is_in_progress = False
     for row in topic.partitions:
         place = TopicPartition(topic.name or "", row.partition_index)
         moving = under_way.get(place)
         targets[place] = row.replica_nodes
         if moving is not None:
-            goes_on = True
+            is_in_progress = True
             targets[place] = [each for each in moving.replicas if each not in moving.removing]
             if len(targets[place]) != factor:
                 message = f"{place} is being reassigned to {len(targets[place])} replicas; wait, or cancel it first"
@@ -75,9 +77,9 @@ async def planned(cluster: ClusterClient, topic: MetadataResponseTopic, factor: 
     if len({rack is None for rack in alive.values()}) > 1:
         alive = dict.fromkeys(alive)  # racks that only some brokers have are ignored
     in_sync = {TopicPartition(topic.name or "", row.partition_index): row.isr_nodes for row in topic.partitions}
-    wanted = resized(targets, in_sync, alive, factor)
+    wanted = resize(targets, in_sync, alive, factor)
     before = next((len(targets[place]) for place in wanted), factor)
-    return Resizing(wanted, before, goes_on)
+    return ReplicationFactorChange(wanted, before, is_in_progress)
 
 
 async def begin(cluster: ClusterClient, wanted: Assignment) -> None:

@@ -23,7 +23,7 @@ from kvorum.admin.v1.reassignments.reassignment_models import (
     Verify,
 )
 from kvorum.client.namespaces.reassignments import Reassignments
-from kvorum.client.reassignments.progress import NOTHING_REPORTED, Copies, copies
+from kvorum.client.reassignments.progress import NO_PROGRESS, Progress, read_progress
 from kvorum.client.reassignments.proposals import check_racks, keep, spread
 from kvorum.client.values.reassignment import Reassignment
 from kvorum.client.wire.cluster_client import ClusterClient
@@ -53,20 +53,20 @@ async def list_reassignments(call: Call[NoBody]) -> Rows:
         leader = rows[place].leader_id if place in rows else -1
         for broker in (*each.adding, leader):
             by_broker.setdefault(broker, set()).add(place)
-    reported = await copies(call.cluster, by_broker)
+    reported = await read_progress(call.cluster, by_broker)
     found: list[BaseModel] = [entry_of(place, current[place], rows.get(place), reported) for place in page]
     return Rows(rows=found, following=following(call, place_text(page[-1])) if more else None)
 
 
 def entry_of(
-    place: TopicPartition, each: Reassignment, row: MetadataResponsePartition | None, reported: Copies
+    place: TopicPartition, each: Reassignment, row: MetadataResponsePartition | None, reported: Progress
 ) -> ReassignmentEntry:
     """Return one reassignment for HTTP; `row` is None if the broker's metadata lacks the topic."""
     leader, isr = (-1, []) if row is None else (row.leader_id, row.isr_nodes)
-    of_leader = reported.get((leader, place), NOTHING_REPORTED)
+    of_leader = reported.get((leader, place), NO_PROGRESS)
 
     def progress(broker: int) -> CopyProgress:
-        held = reported.get((broker, place), NOTHING_REPORTED)
+        held = reported.get((broker, place), NO_PROGRESS)
         known = held.end_offset is not None and of_leader.end_offset is not None
         return CopyProgress(
             broker=broker,
@@ -109,7 +109,7 @@ async def propose_reassignment(call: Call[Propose]) -> Proposal:
     for place in changed:
         if place in rows:
             by_broker.setdefault(rows[place].leader_id, set()).add(place)
-    reported = await copies(call.cluster, by_broker)
+    reported = await read_progress(call.cluster, by_broker)
     partitions = [
         ProposedPartition(
             topic=place.topic,
@@ -117,9 +117,7 @@ async def propose_reassignment(call: Call[Propose]) -> Proposal:
             current=current[place],
             replicas=replicas,
             adding=[broker for broker in replicas if broker not in current[place]],
-            size_bytes=reported.get((rows[place].leader_id, place), NOTHING_REPORTED).size_bytes
-            if place in rows
-            else None,
+            size_bytes=reported.get((rows[place].leader_id, place), NO_PROGRESS).size_bytes if place in rows else None,
         )
         for place, replicas in sorted(changed.items())
     ]
