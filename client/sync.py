@@ -332,8 +332,8 @@ class SyncLogDirs:
         """Run this namespace on this thread."""
         self._thread, self._namespace = thread, namespace
 
-    def list(self, broker_ids: Sequence[int] = ()) -> Sequence[LogDir]:
-        """Return the log directories of some brokers, or of all. Raises KafkaError BROKER_ID_NOT_REGISTERED."""
+    def list(self, broker_ids: Sequence[int] | None = None) -> Sequence[LogDir]:
+        """Return the log directories of some brokers, or of all (None). Raises KafkaError BROKER_ID_NOT_REGISTERED."""
         return self._thread.run(self._namespace.list(broker_ids))
 
     def moves(self) -> Sequence[LogDirMove]:

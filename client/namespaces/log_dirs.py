@@ -21,9 +21,11 @@ class LogDirs:
         self._client = client
         self._moves = LogDirMoves(client)
 
-    async def list(self, broker_ids: Sequence[int] = ()) -> Sequence[LogDir]:
-        """Return the log directories of some brokers, or of all. Raises KafkaError BROKER_ID_NOT_REGISTERED."""
-        found = await describe_log_dirs(self._client, broker_ids)
+    async def list(self, broker_ids: Sequence[int] | None = None) -> Sequence[LogDir]:
+        """Return the log directories of some brokers, or of all (None). Raises KafkaError BROKER_ID_NOT_REGISTERED."""
+        if broker_ids is not None and not broker_ids:
+            return []
+        found = await describe_log_dirs(self._client, broker_ids or ())
         return [each for directories in found.values() for each in directories]
 
     async def moves(self) -> Sequence[LogDirMove]:

@@ -145,6 +145,7 @@ def test_log_dirs() -> None:
         (first, second) = await cluster.log_dirs.list([1])
         assert (first.broker, first.path, [str(each.topic_partition) for each in first.replicas]) == (1, "/a", ["a-0"])
         assert not second.replicas and first.error is None
+        assert len(await cluster.log_dirs.list()) == 8 and not await cluster.log_dirs.list([])
         wanted = {replica: "/b", TopicPartitionReplica("a", 0, 2): "/nowhere"}
         errors = await cluster.log_dirs.move(wanted)
         assert errors[replica] is None and str(errors[TopicPartitionReplica("a", 0, 2)]) == "LOG_DIR_NOT_FOUND"
