@@ -19,7 +19,7 @@ from kvorum.quorum.image.configs import ResourceType
 from kvorum.quorum.records import Config, Feature, Partition, ProducerIds, RegisterBroker, Topic, encode
 from kvorum.runtime.config_types import HIDDEN
 
-Tree: TypeAlias = "dict[str, Tree | str]"
+Tree: TypeAlias = dict[str, "Tree | str"]
 DEFAULT_NAME = "<default>"
 NUMBER_DIGITS_MAX = 10
 """Fields of a partition or broker."""
