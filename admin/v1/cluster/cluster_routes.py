@@ -5,12 +5,17 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel
 
-from kvorum.admin.http.operations import B, Call, NoBody, Operation, Role, number_of
-from kvorum.admin.http.parameters import LISTED_CONFIGS, VALIDATE_ONLY, check_named
+from kvorum.admin.http.operations import B, Call, NoBody, Operation, Role
+from kvorum.admin.http.parameters import (
+    ALL_CONFIGS,
+    BROKER_ID,
+    DOCUMENTATION,
+    VALIDATE_ONLY,
+    check_named,
+)
 from kvorum.admin.http.problems import status_of
 from kvorum.admin.v1.cluster.left_out_configs import left_out_configs
 from kvorum.admin.v1.models import (
-    INT32_MAX,
     Cluster,
     ConfigAlter,
     ConfigEntry,
@@ -121,7 +126,7 @@ async def active_controller(cluster: ClusterClient) -> tuple[int, str | None]:
 
 def broker_id(call: Call[B]) -> int:
     """Read the broker's id in the path. Raises BadInput."""
-    return number_of("broker", call.path["broker"], 0, INT32_MAX)
+    return BROKER_ID.of(call)
 
 
 async def get_broker_configs(call: Call[NoBody]) -> list[BaseModel]:
@@ -131,7 +136,7 @@ async def get_broker_configs(call: Call[NoBody]) -> list[BaseModel]:
 
 async def alter_broker_configs(call: Call[ConfigAlter]) -> None:
     """Change a broker's dynamic configs."""
-    name, only = str(broker_id(call)), call.flag("validate_only")
+    name, only = str(broker_id(call)), VALIDATE_ONLY.of(call)
     await call.cluster.alter_configs(ResourceType.BROKER, name, changes_of(call.body), validate_only=only)
 
 
@@ -142,7 +147,7 @@ async def get_cluster_configs(call: Call[NoBody]) -> list[BaseModel]:
 
 async def alter_cluster_configs(call: Call[ConfigAlter]) -> None:
     """Change the dynamic configs of all brokers. Configs that only one broker can have (listeners) are rejected."""
-    only = call.flag("validate_only")
+    only = VALIDATE_ONLY.of(call)
     await call.cluster.alter_configs(ResourceType.BROKER, ALL_BROKERS, changes_of(call.body), validate_only=only)
 
 
@@ -262,7 +267,7 @@ GET_CONFIGS = Operation.get(
     get_broker_configs,
     ConfigEntry,
     many=True,
-    query=LISTED_CONFIGS,
+    parameters=(BROKER_ID, ALL_CONFIGS, DOCUMENTATION),
     state=configs_state,
 )
 GET_CLUSTER_CONFIGS = Operation.get(
@@ -278,10 +283,12 @@ OPERATIONS = [
     Operation.get("/v1/cluster", "Describe the cluster", get_cluster, Cluster),
     Operation.get("/v1/health", "Health of the cluster", get_health, Health),
     GET_CONFIGS,
-    GET_CONFIGS.patch("Change a broker's dynamic configs", alter_broker_configs, ConfigAlter, query=VALIDATE_ONLY),
+    GET_CONFIGS.patch(
+        "Change a broker's dynamic configs", alter_broker_configs, ConfigAlter, parameters=(VALIDATE_ONLY,)
+    ),
     GET_CLUSTER_CONFIGS,
     GET_CLUSTER_CONFIGS.patch(
-        "Change the dynamic configs of all brokers", alter_cluster_configs, ConfigAlter, query=VALIDATE_ONLY
+        "Change the dynamic configs of all brokers", alter_cluster_configs, ConfigAlter, parameters=(VALIDATE_ONLY,)
     ),
     Operation(
         method="POST",

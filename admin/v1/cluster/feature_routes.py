@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field
 
 from kvorum.admin.http.operations import Call, NoBody, Operation
-from kvorum.admin.http.parameters import VALIDATE_ONLY
+from kvorum.admin.http.parameters import VALIDATE_ONLY, optional_number
 from kvorum.admin.v1.models import INT32_MAX, Strict
 from kvorum.client.features import UpgradeType, describe_features, update_features
 from kvorum.protocol.errors import ErrorCode
@@ -19,6 +19,9 @@ KINDS = {
 }
 Name = Annotated[str, Field(min_length=1, max_length=249)]
 Level = Annotated[int, Field(ge=0, le=INT16_MAX)]
+
+
+BROKER = optional_number("broker", "the broker that is queried", 0, INT32_MAX)
 
 
 class FeatureEntry(BaseModel):
@@ -47,7 +50,7 @@ class FeatureUpdate(Strict):
 
 async def list_features(call: Call[NoBody]) -> list[BaseModel]:
     """List the features, from one broker."""
-    broker_id = call.optional_number("broker", 0, INT32_MAX)
+    broker_id = BROKER.of(call)
     address = None if broker_id is None else await call.cluster.broker_address(broker_id)
     return [
         FeatureEntry(
@@ -64,9 +67,7 @@ async def list_features(call: Call[NoBody]) -> list[BaseModel]:
 async def change_features(call: Call[FeatureUpdate]) -> None:
     """Change feature levels: all of the named ones, or none."""
     body = call.body
-    outcome = await update_features(
-        call.cluster, body.levels, KINDS[body.kind], validate_only=call.flag("validate_only")
-    )
+    outcome = await update_features(call.cluster, body.levels, KINDS[body.kind], validate_only=VALIDATE_ONLY.of(call))
     for error in outcome.values():
         if error is not None:
             raise error
@@ -83,7 +84,7 @@ GET_FEATURES = Operation.get(
     list_features,
     FeatureEntry,
     many=True,
-    query={"broker": "the broker that is queried"},
+    parameters=(BROKER,),
     state=features_state,
 )
 OPERATIONS = [
@@ -92,7 +93,7 @@ OPERATIONS = [
         "Change feature levels",
         change_features,
         FeatureUpdate,
-        query=VALIDATE_ONLY,
+        parameters=(VALIDATE_ONLY,),
         fields={
             ErrorCode.INVALID_UPDATE_VERSION: "levels",
             ErrorCode.FEATURE_UPDATE_FAILED: "levels",

@@ -5,8 +5,19 @@ from fnmatch import fnmatchcase
 
 from pydantic import BaseModel
 
-from kvorum.admin.http.operations import WORD_CHARS_SHOWN, BadInput, Call, NoBody, Operation, Role
-from kvorum.admin.http.parameters import PAGE
+from kvorum.admin.http.operations import Call, NoBody, Operation, Role
+from kvorum.admin.http.parameters import (
+    GROUP_ID,
+    PAGE,
+    TOPIC_NAME,
+    WORD_CHARS_SHOWN,
+    BadInput,
+    flag,
+    numbers,
+    optional_text,
+    text,
+    words,
+)
 from kvorum.admin.v1.groups.group_models import (
     DeletedOffset,
     Group,
@@ -36,18 +47,33 @@ GROUP_TYPES = ("classic", "consumer", "share", "streams")
 """Kafka's GroupType; unsupported types have no groups."""
 
 
+INSTANCE = optional_text("instance", "a static member's group.instance.id")
+ALL = flag("all", "true: all members")
+MEMBER = text("member", "id of the member")
+PARTITIONS = numbers("partitions", "only these, comma-separated (default: all with a committed offset)", 2**31 - 1)
+PREFIX = text("prefix", "only ids with this prefix", "")
+FILTER = text("filter", "only ids that match, with * and ?", "*")
+STATE = words(
+    "state", "only these, comma-separated: Stable, Empty, PreparingRebalance, CompletingRebalance, Assigning, ..."
+)
+TYPE = words("type", "only these, comma-separated: classic, consumer", GROUP_TYPES)
+LAG = flag("lag", "true: include the lag, members and topics of each group")
+AFTER = text("after", "start after this id", "")
+REASON = text("reason", "reason, for the coordinator's log", "")
+
+
 async def list_groups(call: Call[NoBody]) -> GroupPage:
     """List groups of all protocols by id, in pages."""
-    limit, after, prefix = PAGE.of(call), call.query.get("after", ""), call.query.get("prefix", "")
-    pattern = call.query.get("filter", "*")
-    states, types = states_of(call), call.words("type", GROUP_TYPES)
+    limit, after, prefix = PAGE.of(call), AFTER.of(call), PREFIX.of(call)
+    pattern = FILTER.of(call)
+    states, types = states_of(call), TYPE.of(call)
     rows, unreachable = await Groups(call.cluster).listed_if_reached(states, types)
     matching = [row for row in rows if row.group_id.startswith(prefix) and fnmatchcase(row.group_id, pattern)]
     found = [row for row in matching if row.group_id > after]
     page = found[:limit]
     lags: Mapping[str, GroupLag] = {}
     members: Mapping[str, Membership] = {}
-    if call.flag("lag"):
+    if LAG.of(call):
         groups, consumers = Groups(call.cluster), [row for row in page if row.is_of_consumers]
         lags = await lags_of(groups, [row.group_id for row in consumers])
         members = await memberships_of(groups, consumers)
@@ -60,8 +86,8 @@ def check_listing(call: Call[NoBody]) -> None:
     """Check the parameters of `list_groups`, also before its stream begins. Raises BadInput."""
     PAGE.of(call)
     states_of(call)
-    call.words("type", GROUP_TYPES)
-    call.flag("lag")
+    TYPE.of(call)
+    LAG.of(call)
 
 
 def line_of(row: Listed, lag: GroupLag | None, membership: Membership | None) -> GroupLine:
@@ -84,7 +110,7 @@ def line_of(row: Listed, lag: GroupLag | None, membership: Membership | None) ->
 def states_of(call: Call[NoBody]) -> list[str]:
     """Return the requested states of groups, in any case. Raises BadInput."""
     known = folded(GROUP_STATES)
-    for word in (found := call.words("state")):
+    for word in (found := STATE.of(call)):
         if word.casefold() not in known:
             raise BadInput("state", f"{word[:WORD_CHARS_SHOWN]!r} is not one of {', '.join(GROUP_STATES)}")
     return found
@@ -92,7 +118,7 @@ def states_of(call: Call[NoBody]) -> list[str]:
 
 async def get_group(call: Call[NoBody]) -> Group:
     """Describe a group: members, assignments, committed offsets and lag."""
-    group_id = call.path["group"]
+    group_id = GROUP_ID.of(call)
     groups = Groups(call.cluster)
     found = await groups.described(group_id)
     return Group(
@@ -135,7 +161,7 @@ async def offsets_of(groups: Groups, group: Described) -> list[GroupOffset]:
 async def get_lag(call: Call[NoBody]) -> LagSummary:
     """Return the total lag of a group."""
     groups = Groups(call.cluster)
-    described = await groups.described(call.path["group"])
+    described = await groups.described(GROUP_ID.of(call))
     rows = await offsets_of(groups, described)
     known = [(row.lag, row.topic, row.partition) for row in rows if row.lag is not None]
     of_topics: dict[str, list[int]] = {}
@@ -160,14 +186,14 @@ async def get_lag(call: Call[NoBody]) -> LagSummary:
 
 async def delete_group(call: Call[NoBody]) -> None:
     """Delete a group without members, with its offsets."""
-    await Groups(call.cluster).delete(call.path["group"])
+    await Groups(call.cluster).delete(GROUP_ID.of(call))
 
 
 async def delete_group_offsets(call: Call[NoBody]) -> list[BaseModel]:
     """Delete a group's committed offsets in a topic or some partitions; rejected while a member is subscribed."""
-    group_id, topic = call.path["group"], call.path["topic"]
+    group_id, topic = GROUP_ID.of(call), TOPIC_NAME.of(call)
     groups = Groups(call.cluster)
-    wanted = call.numbers("partitions", 2**31 - 1)
+    wanted = PARTITIONS.of(call)
     if wanted is None:
         wanted = [place.partition for place in await groups.committed(group_id) if place.topic == topic]
         if not wanted:
@@ -184,16 +210,16 @@ async def delete_group_offsets(call: Call[NoBody]) -> list[BaseModel]:
 
 async def remove_member(call: Call[NoBody]) -> None:
     """Remove a member of a classic group by its id. Its partitions are assigned to others. It may rejoin."""
-    member_id = call.path["member"]
+    member_id = MEMBER.of(call)
     leaving = [Leaving(member_id=member_id)]
-    (removed,) = await Groups(call.cluster).remove_members(call.path["group"], leaving, reason_of(call))
-    refuse(removed.error, f"member {member_id!r} of classic group {call.path['group']!r}")
+    (removed,) = await Groups(call.cluster).remove_members(GROUP_ID.of(call), leaving, reason_of(call))
+    refuse(removed.error, f"member {member_id!r} of classic group {GROUP_ID.of(call)!r}")
 
 
 async def remove_members(call: Call[NoBody]) -> list[BaseModel]:
     """Remove a static member of a classic group by its group.instance.id, or all current members."""
-    group_id, instance = call.path["group"], call.query.get("instance")
-    if (instance is not None) == call.flag("all"):
+    group_id, instance = GROUP_ID.of(call), INSTANCE.of(call)
+    if (instance is not None) == ALL.of(call):
         raise BadInput("instance", "give either instance or all=true")
     if instance == "":
         raise BadInput("instance", "a group.instance.id must not be empty")
@@ -207,7 +233,7 @@ async def remove_members(call: Call[NoBody]) -> list[BaseModel]:
 
 def reason_of(call: Call[NoBody]) -> str:
     """Return why members are removed. Raises BadInput for more than a sentence."""
-    reason = call.query.get("reason", "")
+    reason = REASON.of(call)
     if len(reason) > REASON_CHARS_MAX:
         raise BadInput("reason", f"at most {REASON_CHARS_MAX} characters")
     return reason
@@ -222,24 +248,29 @@ def removed_of(removed: Removed) -> RemovedMember:
     )
 
 
-LISTING = {
-    "prefix": "only ids with this prefix",
-    "filter": "only ids that match, with * and ?",
-    "state": "only these, comma-separated: Stable, Empty, PreparingRebalance, CompletingRebalance, Assigning, ...",
-    "type": "only these, comma-separated: classic, consumer",
-    "lag": "true: include the lag, members and topics of each group",
-    "after": "start after this id",
-    **PAGE.documentation,
-}
+LISTING = (
+    PREFIX,
+    FILTER,
+    STATE,
+    TYPE,
+    LAG,
+    AFTER,
+    PAGE,
+)
 GROUP = "/v1/groups/{group}"
-REASON = {"reason": "reason, for the coordinator's log"}
 OPERATIONS = [
-    Operation.get("/v1/groups", "List groups", list_groups, GroupPage, query=LISTING),
-    Operation.get(GROUP, "Describe a group", get_group, Group),
+    Operation.get("/v1/groups", "List groups", list_groups, GroupPage, parameters=(*LISTING,)),
+    Operation.get(GROUP, "Describe a group", get_group, Group, parameters=(GROUP_ID,)),
     Operation(
-        method="DELETE", path=GROUP, summary="Delete a group", handle=delete_group, status=204, guard=GET_OFFSETS
+        method="DELETE",
+        path=GROUP,
+        summary="Delete a group",
+        handle=delete_group,
+        status=204,
+        guard=GET_OFFSETS,
+        parameters=(GROUP_ID,),
     ),
-    Operation.get(f"{GROUP}/lag", "Get a group's lag", get_lag, LagSummary),
+    Operation.get(f"{GROUP}/lag", "Get a group's lag", get_lag, LagSummary, parameters=(GROUP_ID,)),
     Operation(
         method="DELETE",
         path=f"{GROUP}/members",
@@ -247,7 +278,7 @@ OPERATIONS = [
         handle=remove_members,
         answer=RemovedMember,
         many=True,
-        query={"instance": "a static member's group.instance.id", "all": "true: all members", **REASON},
+        parameters=(GROUP_ID, INSTANCE, ALL, REASON),
         role=Role.OPERATE,
     ),
     Operation(
@@ -256,7 +287,7 @@ OPERATIONS = [
         summary="Remove a member of a classic group",
         handle=remove_member,
         status=204,
-        query=REASON,
+        parameters=(GROUP_ID, MEMBER, REASON),
         role=Role.OPERATE,
     ),
     Operation(
@@ -266,7 +297,7 @@ OPERATIONS = [
         handle=delete_group_offsets,
         answer=DeletedOffset,
         many=True,
-        query={"partitions": "only these, comma-separated (default: all with a committed offset)"},
+        parameters=(GROUP_ID, TOPIC_NAME, PARTITIONS),
         role=Role.OPERATE,
         guard=GET_OFFSETS,
     ),

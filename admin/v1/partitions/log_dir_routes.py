@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping
 
 from pydantic import BaseModel
 
-from kvorum.admin.http.operations import BadInput, Call, NoBody, Operation, Rows, number_of
-from kvorum.admin.http.paging import ROWS, behind, following
+from kvorum.admin.http.operations import Call, NoBody, Operation, Rows
+from kvorum.admin.http.paging import behind, following
+from kvorum.admin.http.parameters import ONLY_TOPIC, ROWS, BadInput, number_of, optional_text
 from kvorum.admin.v1.models import INT32_MAX
 from kvorum.admin.v1.reassignments.reassignment_models import (
     LogDirMove,
@@ -32,6 +33,9 @@ BEGIN_MS = 10_000
 """Time that a broker is queried until it has the new replica, as in Kafka's tool."""
 
 log = get_logger("admin")
+
+
+AFTER = optional_text("after", "start after this replica, as orders:3:1")
 
 
 def moves_in(broker: int, directories: Iterable[DescribeLogDirsResult]) -> list[LogDirMove]:
@@ -86,7 +90,7 @@ def replica_key(move: LogDirMove) -> tuple[TopicPartition, int]:
 
 async def list_log_dir_moves(call: Call[NoBody]) -> Rows:
     """List the replicas that move between log directories of a broker, with their progress."""
-    limit, topic, after = ROWS.of(call), call.query.get("topic"), replica_after(call)
+    limit, topic, after = ROWS.of(call), ONLY_TOPIC.of(call), replica_after(call)
     found = [each for each in await moving(call.cluster) if topic in (None, each.topic)]
     page, more = behind(found, replica_key, after, limit)
     rows: list[BaseModel] = [*page]
@@ -100,9 +104,10 @@ def replica_text(move: LogDirMove) -> str:
 
 def replica_after(call: Call[NoBody]) -> tuple[TopicPartition, int] | None:
     """Return the replica that the page begins behind, None from the first on. Raises BadInput."""
-    if "after" not in call.query:
+    text = AFTER.of(call)
+    if text is None:
         return None
-    parts = call.query["after"].split(":")
+    parts = text.split(":")
     if len(parts) != 3:
         raise BadInput("after", "expected TOPIC:PARTITION:BROKER")
     partition, broker = (number_of("after", each, 0, INT32_MAX) for each in parts[1:])
@@ -160,7 +165,7 @@ OPERATIONS = [
         list_log_dir_moves,
         LogDirMove,
         many=True,
-        query={"topic": "only this topic", "after": "start after this replica, as orders:3:1", **ROWS.documentation},
+        parameters=(ONLY_TOPIC, AFTER, ROWS),
     ),
     Operation(
         method="POST",

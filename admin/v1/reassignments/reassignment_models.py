@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, model_validator
 
-from kvorum.admin.http.operations import INT64_MAX
+from kvorum.admin.http.parameters import INT64_MAX
 from kvorum.admin.v1.models import ALL_TEXT, BrokerId, PartitionId, Strict, TopicName
 from kvorum.client.partitions.log_dir_moves import Replica
 from kvorum.client.reassignments.reassignments import ANY_LOG_DIR, Assignment

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from pydantic import BaseModel
 
 from kvorum.admin.http.operations import Call, NoBody, Operation, Role, Rows
-from kvorum.admin.http.paging import ROWS, behind, following, place_after, place_text
-from kvorum.admin.http.parameters import check_named
+from kvorum.admin.http.paging import AFTER_PARTITION, behind, following, place_text
+from kvorum.admin.http.parameters import ONLY_TOPIC, ROWS, check_named
 from kvorum.admin.v1.partitions.log_dir_routes import begin_moves, verified_moves
 from kvorum.admin.v1.reassignments.reassignment_models import (
     Cancel,
@@ -41,7 +41,7 @@ async def rows_of(cluster: ClusterClient, topics: Iterable[str]) -> dict[TopicPa
 
 async def list_reassignments(call: Call[NoBody]) -> Rows:
     """List current reassignments with the lag of the new replicas in bytes and records."""
-    limit, after, topic = ROWS.of(call), place_after(call), call.query.get("topic")
+    limit, after, topic = ROWS.of(call), AFTER_PARTITION.of(call), ONLY_TOPIC.of(call)
     everything = await Reassignments(call.cluster).under_way()
     wanted = [place for place in everything if topic in (None, place.topic)]
     page, more = behind(wanted, lambda place: place, after, limit)
@@ -245,7 +245,7 @@ OPERATIONS = [
         list_reassignments,
         ReassignmentEntry,
         many=True,
-        query={"topic": "only this topic", "after": "start after this partition, as orders:3", **ROWS.documentation},
+        parameters=(ONLY_TOPIC, AFTER_PARTITION, ROWS),
     ),
     Operation(
         method="POST",

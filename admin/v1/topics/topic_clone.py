@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from kvorum.admin.http.operations import Call, Operation
-from kvorum.admin.http.parameters import VALIDATE_ONLY
+from kvorum.admin.http.parameters import TOPIC_NAME, VALIDATE_ONLY
 from kvorum.admin.v1.models import TopicSpec, TopicSummary
 from kvorum.admin.v1.topics.topic_models import TopicClone, TopicCloned
 from kvorum.admin.v1.topics.topic_routes import THROTTLES, creatable, summary
@@ -15,7 +15,7 @@ from kvorum.protocol.errors import ErrorCode
 
 async def clone_topic(call: Call[TopicClone]) -> TopicCloned:
     """Create a topic with the partitions, replication factor and configs of another. Records are not copied."""
-    source, only = call.path["topic"], call.flag("validate_only")
+    source, only = TOPIC_NAME.of(call), VALIDATE_ONLY.of(call)
     topic = await call.cluster.topic(source)
     of_source = summary(topic, await moving_of(call.cluster, [topic]))
     configs = topic_overrides(await call.cluster.describe_configs(ResourceType.TOPIC, source))
@@ -50,7 +50,7 @@ OPERATIONS = [
         body=TopicClone,
         answer=TopicCloned,
         status=201,
-        query=VALIDATE_ONLY,
+        parameters=(TOPIC_NAME, VALIDATE_ONLY),
         fields={
             ErrorCode.INVALID_PARTITIONS: "partitions",
             ErrorCode.INVALID_REPLICATION_FACTOR: "replication_factor",

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pydantic import BaseModel
 
 from kvorum.admin.http.operations import Call, NoBody
+from kvorum.admin.http.parameters import ALL_CONFIGS, DOCUMENTATION
 from kvorum.admin.v1.models import ConfigAlter, ConfigEntry
 from kvorum.client.config_sources import Source, source_name
 from kvorum.client.wire.cluster_client import ConfigChange, ConfigOperation, ResourceType
@@ -39,9 +40,9 @@ async def listed_entries(
     call: Call[NoBody], kind: ResourceType, name: str, definitions: Definitions
 ) -> list[BaseModel]:
     """Return the configs of a topic or broker for a request with LISTED_CONFIGS. Raises KafkaError."""
-    documented = call.flag("documentation")
+    documented = DOCUMENTATION.of(call)
     found = await call.cluster.describe_configs(kind, name, documentation=documented)
-    rows = entries(found, call.flag("all"))
+    rows = entries(found, ALL_CONFIGS.of(call))
     if not documented:
         return rows
     described = {config.name: config for config in found}

@@ -4,8 +4,20 @@ import asyncio
 
 from pydantic import BaseModel
 
-from kvorum.admin.http.operations import INT64_MAX, BadInput, Call, NoBody, Operation, Role, number_of
-from kvorum.admin.http.parameters import PAGE
+from kvorum.admin.http.operations import Call, NoBody, Operation, Role
+from kvorum.admin.http.parameters import (
+    INT64_MAX,
+    PAGE,
+    PARTITION_INDEX,
+    TOPIC_NAME,
+    BadInput,
+    number,
+    numbers,
+    optional_number,
+    optional_text,
+    text,
+    words,
+)
 from kvorum.admin.v1.models import INT32_MAX
 from kvorum.admin.v1.transactions.transaction_models import (
     Abort,
@@ -29,14 +41,32 @@ OPEN_MINUTES_DEFAULT = 15
 OPEN_MINUTES_MAX = 60 * 24 * 365
 
 
+TRANSACTIONAL_ID = text("transactional_id", "the transactional id")
+BROKER = optional_number("broker", "this replica instead of the leader", 0, INT32_MAX)
+TOPIC = optional_text("topic", "the topic to check")
+BROKER_TO_CHECK = optional_number("broker", "the broker whose replicas are checked", 0, INT32_MAX)
+OPEN_FOR_MINUTES = number(
+    "open_for_minutes",
+    f"only transactions that are open for longer (default {OPEN_MINUTES_DEFAULT})",
+    0,
+    OPEN_MINUTES_MAX,
+    OPEN_MINUTES_DEFAULT,
+)
+STATE = words("state", "only these, comma-separated: Ongoing, PrepareCommit, CompleteCommit, Empty, ...")
+PRODUCER_IDS = numbers("producer_ids", "only these, comma-separated", INT64_MAX)
+OPEN_FOR_MS = number("open_for_ms", "only transactions that are open for longer", 0, INT64_MAX, -1)
+PATTERN = optional_text("pattern", "only ids that match this RE2 pattern completely")
+AFTER = text("after", "start after this id", "")
+
+
 async def list_transactions(call: Call[NoBody]) -> TransactionPage:
     """List transactional ids of all coordinators, in pages."""
-    limit, after = PAGE.of(call), call.query.get("after", "")
+    limit, after = PAGE.of(call), AFTER.of(call)
     filters = Filters(
-        duration_ms=call.number("open_for_ms", 0, 0, INT64_MAX) if "open_for_ms" in call.query else -1,
-        pattern=call.query.get("pattern"),
-        producer_ids=call.numbers("producer_ids", INT64_MAX) or (),
-        states=call.words("state"),
+        duration_ms=OPEN_FOR_MS.of(call),
+        pattern=PATTERN.of(call),
+        producer_ids=PRODUCER_IDS.of(call) or (),
+        states=STATE.of(call),
     )
     rows, unreachable = await Transactions(call.cluster).listed_if_reached(filters)
     found = [row for row in rows if row.transactional_id > after]
@@ -55,7 +85,7 @@ async def list_transactions(call: Call[NoBody]) -> TransactionPage:
 
 async def get_transaction(call: Call[NoBody]) -> Transaction:
     """Describe a transaction by its coordinator's state."""
-    coordinator, row = await Transactions(call.cluster).describe(call.path["transactional_id"])
+    coordinator, row = await Transactions(call.cluster).describe(TRANSACTIONAL_ID.of(call))
     start_ms = row.transaction_start_time if row.transaction_start_time >= 0 else None
     return Transaction(
         transactional_id=row.transactional_id,
@@ -73,7 +103,7 @@ async def get_transaction(call: Call[NoBody]) -> Transaction:
 async def list_transaction_partitions(call: Call[NoBody]) -> list[BaseModel]:
     """List the partitions of a transaction with its first offset in each, from their leaders."""
     transactions = Transactions(call.cluster)
-    _, row = await transactions.describe(call.path["transactional_id"])
+    _, row = await transactions.describe(TRANSACTIONAL_ID.of(call))
     places = sorted(TopicPartition(topic.topic, index) for topic in row.topics for index in topic.partitions)
 
     async def of(place: TopicPartition) -> TransactionPartition:
@@ -107,15 +137,15 @@ async def terminate_transaction(call: Call[NoBody]) -> None:
     Requests of that producer are rejected from then on.
     """
     transactions = Transactions(call.cluster)
-    transactional_id = call.path["transactional_id"]
+    transactional_id = TRANSACTIONAL_ID.of(call)
     await transactions.describe(transactional_id)  # a name with a mistake in it makes no new one
     await transactions.force_terminate(transactional_id)
 
 
 async def list_producers(call: Call[NoBody]) -> list[BaseModel]:
     """List the producers with state on a partition, from its leader or another replica."""
-    place = TopicPartition(call.path["topic"], number_of("partition", call.path["partition"], 0, INT32_MAX))
-    broker_id = call.optional_number("broker", 0, INT32_MAX)
+    place = TopicPartition(TOPIC_NAME.of(call), PARTITION_INDEX.of(call))
+    broker_id = BROKER.of(call)
     return [
         Producer(
             producer_id=each.producer_id,
@@ -131,12 +161,12 @@ async def list_producers(call: Call[NoBody]) -> list[BaseModel]:
 
 async def find_hanging(call: Call[NoBody]) -> list[BaseModel]:
     """Find open transactions on a topic's partitions that no coordinator will end (KIP-664)."""
-    if "topic" not in call.query and "broker" not in call.query:
+    if not TOPIC.is_given(call) and not BROKER_TO_CHECK.is_given(call):
         raise BadInput("topic", "give topic or broker to limit the search")
-    minutes = call.number("open_for_minutes", OPEN_MINUTES_DEFAULT, 0, OPEN_MINUTES_MAX)
-    broker_id = call.optional_number("broker", 0, INT32_MAX)
+    minutes = OPEN_FOR_MINUTES.of(call)
+    broker_id = BROKER_TO_CHECK.of(call)
     transactions = Transactions(call.cluster)
-    places = await transactions.places(call.query.get("topic"), None, broker_id)
+    places = await transactions.places(TOPIC.of(call), None, broker_id)
     found = await transactions.hanging(
         places, timeout_ms=minutes * MINUTE_MS, now_ms=call.clock.wall_ms(), broker_id=broker_id
     )
@@ -169,24 +199,31 @@ async def abort_transaction(call: Call[Abort]) -> None:
     await transactions.abort(place, body.producer_id, body.producer_epoch, body.coordinator_epoch)
 
 
-LISTING = {
-    "state": "only these, comma-separated: Ongoing, PrepareCommit, CompleteCommit, Empty, ...",
-    "producer_ids": "only these, comma-separated",
-    "open_for_ms": "only transactions that are open for longer",
-    "pattern": "only ids that match this RE2 pattern completely",
-    "after": "start after this id",
-    **PAGE.documentation,
-}
+LISTING = (
+    STATE,
+    PRODUCER_IDS,
+    OPEN_FOR_MS,
+    PATTERN,
+    AFTER,
+    PAGE,
+)
 TRANSACTIONS = "/v1/transactions"
 OPERATIONS = [
-    Operation.get(TRANSACTIONS, "List transactions", list_transactions, TransactionPage, query=LISTING),
-    Operation.get(f"{TRANSACTIONS}/{{transactional_id}}", "Describe a transaction", get_transaction, Transaction),
+    Operation.get(TRANSACTIONS, "List transactions", list_transactions, TransactionPage, parameters=(*LISTING,)),
+    Operation.get(
+        f"{TRANSACTIONS}/{{transactional_id}}",
+        "Describe a transaction",
+        get_transaction,
+        Transaction,
+        parameters=(TRANSACTIONAL_ID,),
+    ),
     Operation.get(
         f"{TRANSACTIONS}/{{transactional_id}}/partitions",
         "List the partitions of a transaction",
         list_transaction_partitions,
         TransactionPartition,
         many=True,
+        parameters=(TRANSACTIONAL_ID,),
     ),
     Operation(
         method="POST",
@@ -195,6 +232,7 @@ OPERATIONS = [
         handle=terminate_transaction,
         status=204,
         role=Role.OPERATE,
+        parameters=(TRANSACTIONAL_ID,),
     ),
     Operation.get(
         "/v1/topics/{topic}/partitions/{partition}/producers",
@@ -202,7 +240,7 @@ OPERATIONS = [
         list_producers,
         Producer,
         many=True,
-        query={"broker": "this replica instead of the leader"},
+        parameters=(TOPIC_NAME, PARTITION_INDEX, BROKER),
     ),
     Operation.get(
         "/v1/hanging-transactions",
@@ -210,11 +248,7 @@ OPERATIONS = [
         find_hanging,
         Hanging,
         many=True,
-        query={
-            "topic": "the topic to check",
-            "broker": "the broker whose replicas are checked",
-            "open_for_minutes": f"only transactions that are open for longer (default {OPEN_MINUTES_DEFAULT})",
-        },
+        parameters=(TOPIC, BROKER_TO_CHECK, OPEN_FOR_MINUTES),
     ),
     Operation(
         method="POST",
