@@ -17,6 +17,7 @@ from kvorum.cli import completion
 from kvorum.cli.connection.client import bootstrap_option, is_missing, with_cluster
 from kvorum.cli.lazy import known_command
 from kvorum.cli.output import Exit, fail, output_option, pairs, report, show, tell, warn
+from kvorum.cli.text_values import guard_texts
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
@@ -60,7 +61,7 @@ class Input:
             case "array":
                 return "list" if plain(self.schema["items"]).get("type") in ("integer", "string") else ""
             case "object":
-                values = plain(self.schema.get("additionalProperties", {})).get("type")
+                values = plain(values_of(self.schema)).get("type")
                 return SHAPES.get(values or "", "")
             case _:
                 return ""
@@ -78,6 +79,12 @@ class Input:
                 return "true"
             case _:
                 return given if self.in_body else str(given)
+
+
+def values_of(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the schema of an object's values, whose names may have a pattern."""
+    by_pattern: Mapping[str, Mapping[str, Any]] = schema.get("patternProperties", {})
+    return next(iter(by_pattern.values()), schema.get("additionalProperties", {}))
 
 
 def plain(schema: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -149,10 +156,10 @@ class OperationGroup(click.Group):
             module, _, attribute = self._by_hand[name].partition(":")
             command = getattr(importlib.import_module(f"kvorum.{module}"), attribute)
             assert isinstance(command, click.Command)
-            return command
+            return guard_texts(command, refuses_empty=True)
         operations = self._operations()
         if name in operations:
-            return command_of(operations[name])
+            return guard_texts(command_of(operations[name]), refuses_empty=True)
         if any(each.startswith(f"{name} ") for each in (*operations, *self._by_hand)):
             by_hand = {each: (target, "") for each, target in self._by_hand.items()}
             return OperationGroup(name, self._text, self._modules, by_hand)
@@ -395,32 +402,28 @@ class OperationRun:
             query = following
 
     def _show(self, results: list[tuple[Values, Any]]) -> None:
-        """Print the results."""
+        """Print the results; errors in rows of a list are failures."""
+        spec, found = self._spec, list[Values]()
         if self._operation.answer is None:
             self._show_done([values for values, _ in results])
-        elif self._spec.each is None and isinstance(results[0][1], list) if results else False:
-            self._show_rows(results[0][1])
-        elif self._spec.columns:
-            self._show_rows([result for _, result in results])
-        else:
-            found = [result for _, result in results]
-            if self._output != "table":
-                show(found[0] if len(found) == 1 else found, self._output)
-                return
+            return
+        for _, result in results:
+            found += result if isinstance(result, list) else [result]
+        is_list = self._operation.many or spec.rows is not None or bool(spec.columns)
+        if self._output != "table":
+            show(found if is_list or len(found) != 1 else found[0], self._output)
+        elif spec.columns and (found or not self._failures.lines):
+            names = [name.rstrip("?") for name in spec.columns if not name.endswith("?") or used(name[:-1], found)]
+            show(found, "table", names)
+        elif not spec.columns:
             for number, each in enumerate(found):
                 if number:
                     click.echo()
                 show_model(each)
-
-    def _show_rows(self, rows: list[Values]) -> None:
-        """Print rows; errors in them are failures."""
-        names = [name.rstrip("?") for name in self._spec.columns if not name.endswith("?") or used(name[:-1], rows)]
-        if rows or self._output != "table" or not self._failures.lines:
-            show(rows, self._output, names)
-        harmless = {code.name for code in self._spec.harmless}
-        failed = [row for row in rows if row.get("error") and row["error"] not in harmless]
-        if failed and self._operation.method != "GET":
-            self._failures.lines.append(f"{len(failed)} of {len(rows)} failed")
+        harmless = {code.name for code in spec.harmless}
+        failed = [row for row in found if row.get("error") and row["error"] not in harmless]
+        if is_list and failed:
+            self._failures.lines.append(f"{len(failed)} of {len(found)} failed")
 
     def _show_done(self, done: list[Values]) -> None:
         """Print that an operation without an answer succeeded."""

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from kvorum.admin.http.access import condition_headers, precondition_failed, refuse_conditions
 from kvorum.admin.http.operations import Call, NoBody, Operation, Result, Rows
-from kvorum.admin.http.problems import status_of
+from kvorum.admin.http.statuses import status_of
 from kvorum.protocol.errors import KafkaError
 
 ANY: Final = "*"

@@ -6,7 +6,8 @@ from kvorum.admin.http.fields import field_of
 from kvorum.admin.http.incoming import GivenUp, NotJson, TooSlow, Unreadable
 from kvorum.admin.http.operations import NotInBody, Operation
 from kvorum.admin.http.parameters import BadInput
-from kvorum.admin.http.problems import Refusal, problem, status_of
+from kvorum.admin.http.problems import Refusal, problem
+from kvorum.admin.http.statuses import status_of
 from kvorum.client.wire.cluster_client import Unreachable
 from kvorum.protocol.errors import ErrorCode, KafkaError
 

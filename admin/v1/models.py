@@ -94,9 +94,9 @@ class Partition(BaseModel):
     last_known_elr: list[int] | None = Field(None, description="Last leader of a partition whose ISR is empty")
     offline_replicas: list[int]
     adding_replicas: list[int] | None = Field(
-        None, description="Of a reassignment; null: none in progress, or not known"
+        default=None, description="Of a reassignment; null: none in progress, or not known"
     )
-    removing_replicas: list[int] | None = Field(None, description="Of a reassignment; null: as above")
+    removing_replicas: list[int] | None = Field(default=None, description="Of a reassignment; null: as above")
     earliest_offset: int | None = None
     latest_offset: int | None = None
 

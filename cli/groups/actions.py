@@ -74,12 +74,6 @@ async def places_to_reset(cluster: ClusterClient, scope: Scope, scenario: Scenar
     return None if scope.all_topics else await places_of(cluster, scope.topics)
 
 
-async def without_members(cluster: ClusterClient) -> list[str]:
-    """Return the consumer groups that have no members, and may be deleted. Raises KafkaError, Unreachable."""
-    listed = await Groups(cluster).listed()
-    return [each.group_id for each in listed if each.is_of_consumers and each.state in WITHOUT_MEMBERS]
-
-
 async def delete(cluster: ClusterClient, group_ids: Sequence[str]) -> dict[str, KafkaError | None]:
     """Delete groups; return the errors, by group. Raises Unreachable."""
     groups = Groups(cluster)

@@ -8,11 +8,11 @@ import click
 from kvorum.cli.completion import topic_names
 from kvorum.cli.kafka.common import Connection, Files, connected, one_of_two, read_properties
 from kvorum.cli.output import fail, say
-from kvorum.cli.topics.leader_election import results
 
 if TYPE_CHECKING:
     from kvorum.client.wire.cluster_client import ClusterClient
-    from kvorum.protocol.messages.elect_leaders import ElectLeadersResponse
+    from kvorum.protocol.messages.elect_leaders import ElectLeadersResponse, PartitionResult
+    from kvorum.protocol.topic_partition import TopicPartition
 
 
 @click.command("kafka-leader-election")
@@ -37,7 +37,7 @@ def leader_election(
     \b
     kvorum kafka-leader-election --bootstrap-server localhost:9092 --election-type preferred --all-topic-partitions
     """
-    from kvorum.cli.topics.partition_files import PartitionFileError, partition_rows
+    from kvorum.cli.kafka.partition_files import PartitionFileError, partition_rows
     from kvorum.protocol.topic_partition import by_topic
 
     if (topic is not None) + (path_to_json_file is not None) + all_topic_partitions != 1:
@@ -93,3 +93,15 @@ def show(answer: "ElectLeadersResponse", kind: str) -> None:
         say(line)
     if failed:
         fail(f"{len(failed)} replica(s) could not be elected")
+
+
+def results(answer: "ElectLeadersResponse") -> "dict[TopicPartition, PartitionResult]":
+    """Return the result of each partition, by name."""
+    from kvorum.protocol.topic_partition import TopicPartition
+
+    found = {
+        TopicPartition(topic.topic, row.partition_id): row
+        for topic in answer.replica_election_results
+        for row in topic.partition_result
+    }
+    return dict(sorted(found.items()))

@@ -6,7 +6,6 @@ import click
 
 from kvorum.cli.kafka.common import Connection, connected
 from kvorum.cli.output import say
-from kvorum.cli.topics.log_dirs import numbers
 
 if TYPE_CHECKING:
     from kvorum.client.wire.cluster_client import ClusterClient
@@ -65,3 +64,11 @@ def shown(broker: int, directories: "list[DescribeLogDirsResult]", topics: set[s
             for each in directories
         ],
     }
+
+
+def numbers(text: str | None, option: str) -> list[int]:
+    """Read 1,2,3."""
+    try:
+        return [int(part) for part in (text or "").split(",") if part.strip()]
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not a list of numbers", param_hint=option) from None

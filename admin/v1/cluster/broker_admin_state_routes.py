@@ -1,5 +1,6 @@
 """HTTP operations for maintenance and decommission of brokers."""
 
+from kvorum.admin.http.commands import Command
 from kvorum.admin.http.operations import Call, NoBody, Operation, Role
 from kvorum.admin.http.parameters import BROKER_ID
 from kvorum.admin.v1.cluster.broker_admin_state_models import BrokerAdminState, Decommission
@@ -84,6 +85,11 @@ GET_MAINTENANCE = Operation.get(
     BrokerAdminState,
     state=requested_state,
     parameters=(BROKER_ID,),
+    command=Command(
+        name="brokers describe",
+        examples=("3",),
+        text="Describe the administrative state of a broker, with remaining work and partitions that block it.",
+    ),
 )
 GET_DECOMMISSION = Operation.get(
     DECOMMISSION,
@@ -134,6 +140,7 @@ OPERATIONS = [
         answer=BrokerAdminState,
         guard=GET_DECOMMISSION,
         parameters=(BROKER_ID,),
+        command=Command(name="brokers recommission", examples=("3",)),
     ),
     Operation(
         method="DELETE",
@@ -143,5 +150,6 @@ OPERATIONS = [
         status=204,
         guard=GET_DECOMMISSION,
         parameters=(BROKER_ID,),
+        command=Command(name="brokers unregister", examples=("3",), done="broker {broker} is not registered any more"),
     ),
 ]

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel
 
+from kvorum.admin.http.commands import Command
 from kvorum.admin.http.operations import B, Call, NoBody, Operation, Role
 from kvorum.admin.http.parameters import (
     ALL_CONFIGS,
@@ -13,7 +14,7 @@ from kvorum.admin.http.parameters import (
     VALIDATE_ONLY,
     check_named,
 )
-from kvorum.admin.http.problems import status_of
+from kvorum.admin.http.statuses import status_of
 from kvorum.admin.v1.cluster.left_out_configs import left_out_configs
 from kvorum.admin.v1.models import (
     Cluster,
@@ -28,7 +29,7 @@ from kvorum.admin.v1.models import (
     Voter,
 )
 from kvorum.admin.v1.partitions.elections import partitions_of
-from kvorum.admin.v1.topics.topic_configs import changes_of, configs_state, entries, listed_entries
+from kvorum.admin.v1.topics.topic_configs import CONFIG_COLUMNS, changes_of, configs_state, entries, listed_entries
 from kvorum.client.metadata_log.metadata_fetch import offset_of_log
 from kvorum.client.partitions.min_isr import in_sync
 from kvorum.client.partitions.replication import is_under_replicated, moving_of
@@ -269,6 +270,11 @@ GET_CONFIGS = Operation.get(
     many=True,
     parameters=(BROKER_ID, ALL_CONFIGS, DOCUMENTATION),
     state=configs_state,
+    command=Command(
+        name="configs describe brokers",
+        examples=("1",),
+        columns=CONFIG_COLUMNS,
+    ),
 )
 GET_CLUSTER_CONFIGS = Operation.get(
     "/v1/brokers/configs",
@@ -277,6 +283,11 @@ GET_CLUSTER_CONFIGS = Operation.get(
     ConfigEntry,
     many=True,
     state=configs_state,
+    command=Command(
+        name="configs describe cluster",
+        examples=("",),
+        columns=CONFIG_COLUMNS,
+    ),
 )
 OPERATIONS = [
     Operation.get("/v1/me", "The caller's role", get_me, Me),
@@ -284,11 +295,29 @@ OPERATIONS = [
     Operation.get("/v1/health", "Health of the cluster", get_health, Health),
     GET_CONFIGS,
     GET_CONFIGS.patch(
-        "Change a broker's dynamic configs", alter_broker_configs, ConfigAlter, parameters=(VALIDATE_ONLY,)
+        "Change a broker's dynamic configs",
+        alter_broker_configs,
+        ConfigAlter,
+        parameters=(VALIDATE_ONLY,),
+        command=Command(
+            name="configs alter brokers",
+            examples=("1 --set log.cleaner.threads=2",),
+            options={"set": "-s --set"},
+            done="{broker} changed",
+        ),
     ),
     GET_CLUSTER_CONFIGS,
     GET_CLUSTER_CONFIGS.patch(
-        "Change the dynamic configs of all brokers", alter_cluster_configs, ConfigAlter, parameters=(VALIDATE_ONLY,)
+        "Change the dynamic configs of all brokers",
+        alter_cluster_configs,
+        ConfigAlter,
+        parameters=(VALIDATE_ONLY,),
+        command=Command(
+            name="configs alter cluster",
+            examples=("--set log.retention.ms=3600000",),
+            options={"set": "-s --set"},
+            done="changed",
+        ),
     ),
     Operation(
         method="POST",
@@ -301,6 +330,19 @@ OPERATIONS = [
         answer=ElectionResult,
         many=True,
         fields={ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "partitions", ErrorCode.INVALID_TOPIC_EXCEPTION: "partitions"},
+        command=Command(
+            name="partitions elect-leaders",
+            examples=("orders", "orders:0,1 --unclean", "--all"),
+            arguments=("partitions",),
+            harmless=(ErrorCode.ELECTION_NOT_NEEDED,),
+            columns=("topic", "partition", "error", "message?"),
+        ),
     ),
-    Operation.get("/v1/quorum", "Describe the metadata quorum", get_quorum, Quorum),
+    Operation.get(
+        "/v1/quorum",
+        "Describe the metadata quorum",
+        get_quorum,
+        Quorum,
+        command=Command(name="quorum status", examples=("", "-o json")),
+    ),
 ]

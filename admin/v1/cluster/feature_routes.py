@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
+from kvorum.admin.http.commands import Command
 from kvorum.admin.http.operations import Call, NoBody, Operation
 from kvorum.admin.http.parameters import VALIDATE_ONLY, optional_number
 from kvorum.admin.v1.models import INT32_MAX, Strict
@@ -86,6 +87,11 @@ GET_FEATURES = Operation.get(
     many=True,
     parameters=(BROKER,),
     state=features_state,
+    command=Command(
+        name="features describe",
+        examples=("", "--broker 1 -o json"),
+        columns=("name", "min_supported", "max_supported", "level", "epoch"),
+    ),
 )
 OPERATIONS = [
     GET_FEATURES,
@@ -99,5 +105,15 @@ OPERATIONS = [
             ErrorCode.FEATURE_UPDATE_FAILED: "levels",
             ErrorCode.INVALID_REQUEST: "levels",
         },
+        command=Command(
+            name="features alter",
+            examples=(
+                "transaction.version=2 --dry-run",
+                "transaction.version=1 --kind safe_downgrade",
+                "group.version=0 --kind safe_downgrade",
+            ),
+            arguments=("levels",),
+            done="features changed",
+        ),
     ),
 ]

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
+from kvorum.admin.http.commands import Command
 from kvorum.admin.http.operations import Call, NoBody, Operation, Role
 from kvorum.admin.http.parameters import BROKER_ID, VALIDATE_ONLY, BadInput
 from kvorum.admin.v1.cluster.cluster_routes import broker_id
@@ -68,6 +69,7 @@ GET_LOGGERS = Operation.get(
     many=True,
     state=loggers_state,
     parameters=(BROKER_ID,),
+    command=Command(name="configs describe broker-loggers", examples=("1",), columns=("name", "level")),
 )
 OPERATIONS = [
     GET_LOGGERS,
@@ -78,5 +80,11 @@ OPERATIONS = [
         parameters=(VALIDATE_ONLY,),
         role=Role.OPERATE,
         fields={ErrorCode.INVALID_REQUEST: "set"},
+        command=Command(
+            name="configs alter broker-loggers",
+            examples=("1 --set network=DEBUG",),
+            options={"set": "-s --set"},
+            done="{broker} changed",
+        ),
     ),
 ]

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel, Field
 
+from kvorum.admin.http.commands import Command
 from kvorum.admin.http.operations import Call, NoBody, Operation, Rows
 from kvorum.admin.http.paging import behind, following
 from kvorum.admin.http.parameters import ALL_CONFIGS, GROUP_ID, ROWS, VALIDATE_ONLY, optional_text, text
 from kvorum.admin.v1.models import ConfigAlter, ConfigEntry, Configs
-from kvorum.admin.v1.topics.topic_configs import changes_of, configs_state, entries
+from kvorum.admin.v1.topics.topic_configs import CONFIG_COLUMNS, changes_of, configs_state, entries
 from kvorum.client.config_sources import Source
 from kvorum.client.wire.cluster_client import ConfigChange, ConfigOperation, ResourceType, refuse
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -140,6 +141,11 @@ GET_GROUP_CONFIGS = Operation.get(
     many=True,
     parameters=(GROUP_ID, ALL_CONFIGS),
     state=configs_state,
+    command=Command(
+        name="configs describe groups",
+        examples=("payments",),
+        columns=CONFIG_COLUMNS,
+    ),
 )
 GET_CLIENT_METRICS = Operation.get(
     SUBSCRIPTION,
@@ -149,10 +155,26 @@ GET_CLIENT_METRICS = Operation.get(
     many=True,
     parameters=(SUBSCRIPTION_NAME, ALL_CONFIGS),
     state=configs_state,
+    command=Command(
+        name="configs describe client-metrics",
+        examples=("latency",),
+        columns=CONFIG_COLUMNS,
+    ),
 )
 OPERATIONS = [
     GET_GROUP_CONFIGS,
-    GET_GROUP_CONFIGS.patch("Change a group's configs", alter_group_configs, ConfigAlter, parameters=(VALIDATE_ONLY,)),
+    GET_GROUP_CONFIGS.patch(
+        "Change a group's configs",
+        alter_group_configs,
+        ConfigAlter,
+        parameters=(VALIDATE_ONLY,),
+        command=Command(
+            name="configs alter groups",
+            examples=("payments --set consumer.session.timeout.ms=50000",),
+            options={"set": "-s --set"},
+            done="{group} changed",
+        ),
+    ),
     Operation.get(
         "/v1/group-configs",
         "List groups with configs",
@@ -160,6 +182,7 @@ OPERATIONS = [
         ConfiguredResource,
         many=True,
         parameters=(*PAGING,),
+        command=Command(name="configs list groups", examples=("",), columns=("name", "configs")),
     ),
     Operation.get(
         CLIENT_METRICS,
@@ -168,6 +191,7 @@ OPERATIONS = [
         ConfiguredResource,
         many=True,
         parameters=(*PAGING,),
+        command=Command(name="configs list client-metrics", examples=("",), columns=("name", "configs")),
     ),
     GET_CLIENT_METRICS,
     GET_CLIENT_METRICS.patch(
@@ -175,6 +199,12 @@ OPERATIONS = [
         alter_client_metrics,
         ConfigAlter,
         parameters=(VALIDATE_ONLY,),
+        command=Command(
+            name="configs alter client-metrics",
+            examples=("latency --set interval.ms=10000",),
+            options={"set": "-s --set"},
+            done="{subscription} changed",
+        ),
     ),
     Operation(
         method="DELETE",
@@ -184,5 +214,6 @@ OPERATIONS = [
         status=204,
         guard=GET_CLIENT_METRICS,
         parameters=(SUBSCRIPTION_NAME,),
+        command=Command(name="configs delete client-metrics", examples=("latency",), done="{subscription} deleted"),
     ),
 ]

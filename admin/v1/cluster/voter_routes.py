@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
+from kvorum.admin.http.commands import Command
 from kvorum.admin.http.operations import Call, NoBody, Operation
 from kvorum.admin.http.parameters import BadInput, number, text
 from kvorum.admin.v1.models import INT32_MAX, Strict
@@ -87,5 +88,10 @@ OPERATIONS = [
         handle=remove_quorum_voter,
         status=204,
         parameters=(VOTER, DIRECTORY),
+        command=Command(
+            name="quorum remove-controller",
+            examples=("4 G7J-FlU9TnmJpUE6QGqYnw",),
+            done="controller {voter} with directory id {directory} removed",
+        ),
     ),
 ]

@@ -5,6 +5,7 @@ from fnmatch import fnmatchcase
 
 from pydantic import BaseModel
 
+from kvorum.admin.http.commands import Command
 from kvorum.admin.http.operations import Call, NoBody, Operation, Role
 from kvorum.admin.http.parameters import (
     GROUP_ID,
@@ -259,8 +260,28 @@ LISTING = (
 )
 GROUP = "/v1/groups/{group}"
 OPERATIONS = [
-    Operation.get("/v1/groups", "List groups", list_groups, GroupPage, parameters=(*LISTING,)),
-    Operation.get(GROUP, "Describe a group", get_group, Group, parameters=(GROUP_ID,)),
+    Operation.get(
+        "/v1/groups",
+        "List groups",
+        list_groups,
+        GroupPage,
+        parameters=(*LISTING,),
+        command=Command(
+            name="groups list",
+            examples=("", "--state Stable,Empty --type consumer -o json", "--lag"),
+            text="List groups of all protocols by id.",
+            rows="groups",
+            columns=("group_id", "type", "protocol_type", "state", "coordinator", "members?", "lag?", "topics?"),
+        ),
+    ),
+    Operation.get(
+        GROUP,
+        "Describe a group",
+        get_group,
+        Group,
+        parameters=(GROUP_ID,),
+        command=Command(name="groups describe", examples=("payments", "payments billing -o json"), each="group"),
+    ),
     Operation(
         method="DELETE",
         path=GROUP,
@@ -269,8 +290,22 @@ OPERATIONS = [
         status=204,
         guard=GET_OFFSETS,
         parameters=(GROUP_ID,),
+        command=Command(
+            name="groups delete",
+            examples=("payments billing",),
+            each="group",
+            tolerate={"if_exists": ErrorCode.GROUP_ID_NOT_FOUND},
+            done="{group} deleted",
+        ),
     ),
-    Operation.get(f"{GROUP}/lag", "Get a group's lag", get_lag, LagSummary, parameters=(GROUP_ID,)),
+    Operation.get(
+        f"{GROUP}/lag",
+        "Get a group's lag",
+        get_lag,
+        LagSummary,
+        parameters=(GROUP_ID,),
+        command=Command(name="groups lag", examples=("payments",)),
+    ),
     Operation(
         method="DELETE",
         path=f"{GROUP}/members",
@@ -280,6 +315,11 @@ OPERATIONS = [
         many=True,
         parameters=(GROUP_ID, INSTANCE, ALL, REASON),
         role=Role.OPERATE,
+        command=Command(
+            name="groups remove-members",
+            examples=("payments --instance pay-1", "payments --all --reason stuck"),
+            columns=("member_id", "instance_id", "error"),
+        ),
     ),
     Operation(
         method="DELETE",
@@ -289,6 +329,7 @@ OPERATIONS = [
         status=204,
         parameters=(GROUP_ID, MEMBER, REASON),
         role=Role.OPERATE,
+        command=Command(name="groups remove-member", examples=("payments pay-1-9f0c6d",), done="{member} removed"),
     ),
     Operation(
         method="DELETE",
@@ -300,5 +341,10 @@ OPERATIONS = [
         parameters=(GROUP_ID, TOPIC_NAME, PARTITIONS),
         role=Role.OPERATE,
         guard=GET_OFFSETS,
+        command=Command(
+            name="groups delete-offsets",
+            examples=("payments orders", "payments orders --partitions 0,1"),
+            columns=("topic", "partition", "error"),
+        ),
     ),
 ]

@@ -4,6 +4,7 @@ Kafka has no request to move it. A preferred election elects the first replica; 
 replica becomes the first, by a reassignment that changes only the order and completes at once.
 """
 
+from kvorum.admin.http.commands import Command
 from kvorum.admin.http.operations import Call, NoBody, Operation, Role
 from kvorum.admin.http.parameters import PAGE, PARTITION_INDEX, TOPIC_NAME, choice
 from kvorum.admin.v1.reassignments.reassignment_models import Leadership, Leaderships, Led, NewLeader
@@ -117,6 +118,12 @@ OPERATIONS = [
         list_leaders,
         Leaderships,
         parameters=(ONLY_THESE, PAGE),
+        command=Command(
+            name="partitions leaders",
+            examples=("", "--only leaderless"),
+            rows="rows",
+            columns=("topic", "partition", "leader", "preferred", "replicas", "isr"),
+        ),
     ),
     Operation(
         method="POST",
@@ -131,5 +138,8 @@ OPERATIONS = [
             ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE: "broker",
         },
         parameters=(TOPIC_NAME, PARTITION_INDEX),
+        command=Command(
+            name="partitions move-leader", examples=("orders 0 2",), arguments=("topic", "partition", "broker")
+        ),
     ),
 ]

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from pydantic import BaseModel
 
+from kvorum.admin.http.commands import Command
 from kvorum.admin.http.operations import Call, NoBody, Operation, Rows
 from kvorum.admin.http.paging import behind, following
 from kvorum.admin.http.parameters import ONLY_TOPIC, ROWS, BadInput, number_of, optional_text
@@ -166,6 +167,11 @@ OPERATIONS = [
         LogDirMove,
         many=True,
         parameters=(ONLY_TOPIC, AFTER, ROWS),
+        command=Command(
+            name="log-dirs moves",
+            examples=("", "--topic orders"),
+            columns=("topic", "partition", "broker", "current", "target", "size_bytes", "copied_bytes", "offset_lag"),
+        ),
     ),
     Operation(
         method="POST",
@@ -175,5 +181,11 @@ OPERATIONS = [
         body=StopMoves,
         answer=MovedReplica,
         many=True,
+        command=Command(
+            name="log-dirs cancel",
+            examples=("orders:0,1", "--all"),
+            arguments=("partitions",),
+            columns=("topic", "partition", "broker", "error"),
+        ),
     ),
 ]

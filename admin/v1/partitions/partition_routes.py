@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from pydantic import BaseModel
 
+from kvorum.admin.http.commands import Command
 from kvorum.admin.http.operations import Call, NoBody, NotInBody, Operation, Role, Rows
 from kvorum.admin.http.paging import behind, following
 from kvorum.admin.http.parameters import (
@@ -190,6 +191,11 @@ OPERATIONS = [
         Partition,
         many=True,
         parameters=(TOPIC_NAME, AFTER, ROWS),
+        command=Command(
+            name="partitions list",
+            examples=("orders",),
+            columns=("partition", "leader", "leader_epoch", "replicas", "isr", "earliest_offset", "latest_offset"),
+        ),
     ),
     Operation.get(
         "/v1/topics/{topic}/partitions/{partition}",
@@ -197,6 +203,7 @@ OPERATIONS = [
         get_partition,
         PartitionDetail,
         parameters=(TOPIC_NAME, PARTITION_INDEX),
+        command=Command(name="partitions describe", examples=("orders 0",)),
     ),
     Operation(
         method="POST",
@@ -208,6 +215,12 @@ OPERATIONS = [
         many=True,
         role=Role.ADMIN,
         parameters=(TOPIC_NAME,),
+        command=Command(
+            name="partitions delete-records",
+            examples=("orders 0=1200 1=-1",),
+            arguments=("topic", "partitions"),
+            columns=("partition", "low_watermark", "error"),
+        ),
     ),
     Operation.get(
         "/v1/brokers/{broker}/log-dirs",
@@ -216,5 +229,10 @@ OPERATIONS = [
         LogDir,
         many=True,
         parameters=(BROKER_ID, TOPIC, LOG_DIR, AFTER_REPLICA, ROWS),
+        command=Command(
+            name="log-dirs list",
+            examples=("1", "1 --topic orders -o json"),
+            text="List the log directories of a broker with their replicas, the largest first.",
+        ),
     ),
 ]

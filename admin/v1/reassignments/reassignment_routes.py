@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from pydantic import BaseModel
 
+from kvorum.admin.http.commands import Command
 from kvorum.admin.http.operations import Call, NoBody, Operation, Role, Rows
 from kvorum.admin.http.paging import AFTER_PARTITION, behind, following, place_text
 from kvorum.admin.http.parameters import ONLY_TOPIC, ROWS, check_named
@@ -246,6 +247,11 @@ OPERATIONS = [
         ReassignmentEntry,
         many=True,
         parameters=(ONLY_TOPIC, AFTER_PARTITION, ROWS),
+        command=Command(
+            name="reassign list",
+            examples=("", "--topic orders"),
+            columns=("topic", "partition", "replicas", "adding", "removing"),
+        ),
     ),
     Operation(
         method="POST",

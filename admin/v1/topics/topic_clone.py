@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from kvorum.admin.http.commands import Command
 from kvorum.admin.http.operations import Call, Operation
 from kvorum.admin.http.parameters import TOPIC_NAME, VALIDATE_ONLY
 from kvorum.admin.v1.models import TopicSpec, TopicSummary
@@ -57,5 +58,6 @@ OPERATIONS = [
             ErrorCode.INVALID_TOPIC_EXCEPTION: "name",
             ErrorCode.TOPIC_ALREADY_EXISTS: "name",
         },
+        command=Command(name="topics clone", examples=("orders orders-copy",), arguments=("topic", "name")),
     )
 ]

@@ -17,6 +17,9 @@ from kvorum.runtime.config_types import ConfigType
 Definitions = Mapping[str, ConfigDef]
 CONFIG_TYPES = frozenset(ConfigType)
 
+CONFIG_COLUMNS = ("name", "value", "source", "read_only", "type?", "documentation?")
+"""Columns of configs on the command line."""
+
 
 def entries(configs: list[DescribeConfigsResourceResult], everything: bool) -> list[BaseModel]:
     """Return configs for HTTP, by name: those that were set somewhere, or all."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from kvorum.admin.http.commands import Command
 from kvorum.admin.http.operations import Call, NoBody, Operation
 from kvorum.admin.http.parameters import PAGE, TOPIC_NAME, text
 from kvorum.admin.v1.topics.topic_models import TopicGroup, TopicGroupPage
@@ -75,5 +76,6 @@ OPERATIONS = [
         list_topic_groups,
         TopicGroupPage,
         parameters=(TOPIC_NAME, AFTER, PAGE),
+        command=Command(name="topics groups", examples=("orders",), rows="groups"),
     )
 ]

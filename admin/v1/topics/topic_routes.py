@@ -25,7 +25,7 @@ from kvorum.admin.v1.models import (
     TopicSpec,
     TopicSummary,
 )
-from kvorum.admin.v1.topics.topic_configs import changes_of, configs_state, listed_entries
+from kvorum.admin.v1.topics.topic_configs import CONFIG_COLUMNS, changes_of, configs_state, listed_entries
 from kvorum.client.config_sources import topic_overrides
 from kvorum.client.partitions.offsets import topic_offsets
 from kvorum.client.partitions.replication import NOTHING, Moving, is_under_replicated, moving_of, replication_factor
@@ -291,6 +291,11 @@ GET_CONFIGS = Operation.get(
     many=True,
     parameters=(TOPIC_NAME, ALL_CONFIGS, DOCUMENTATION),
     state=configs_state,
+    command=Command(
+        name="configs describe topics",
+        examples=("orders",),
+        columns=CONFIG_COLUMNS,
+    ),
 )
 OPERATIONS = [
     Operation(
@@ -349,9 +354,26 @@ OPERATIONS = [
         status=204,
         parameters=(TOPIC_NAME, VALIDATE_ONLY),
         fields={ErrorCode.INVALID_PARTITIONS: "count"},
+        command=Command(
+            name="partitions add",
+            examples=("orders 12",),
+            arguments=("topic", "count"),
+            done="{topic} has {count} partitions",
+        ),
     ),
     GET_CONFIGS,
-    GET_CONFIGS.patch("Change a topic's configs", alter_topic_configs, ConfigAlter, parameters=(VALIDATE_ONLY,)),
+    GET_CONFIGS.patch(
+        "Change a topic's configs",
+        alter_topic_configs,
+        ConfigAlter,
+        parameters=(VALIDATE_ONLY,),
+        command=Command(
+            name="configs alter topics",
+            examples=("orders --set retention.ms=3600000 --delete cleanup.policy",),
+            options={"set": "-s --set"},
+            done="{topic} changed",
+        ),
+    ),
     Operation(
         method="DELETE",
         path=f"{CONFIGS}/{{config}}",

@@ -4,6 +4,7 @@ import asyncio
 
 from pydantic import BaseModel
 
+from kvorum.admin.http.commands import Command
 from kvorum.admin.http.operations import Call, NoBody, Operation, Role
 from kvorum.admin.http.parameters import (
     INT64_MAX,
@@ -209,13 +210,27 @@ LISTING = (
 )
 TRANSACTIONS = "/v1/transactions"
 OPERATIONS = [
-    Operation.get(TRANSACTIONS, "List transactions", list_transactions, TransactionPage, parameters=(*LISTING,)),
+    Operation.get(
+        TRANSACTIONS,
+        "List transactions",
+        list_transactions,
+        TransactionPage,
+        parameters=(*LISTING,),
+        command=Command(
+            name="transactions list",
+            examples=("", "--state Ongoing --open-for-ms 60000", "--pattern 'orders-.*'"),
+            text="List transactional ids of all coordinators.",
+            rows="transactions",
+            columns=("transactional_id", "coordinator", "producer_id", "state"),
+        ),
+    ),
     Operation.get(
         f"{TRANSACTIONS}/{{transactional_id}}",
         "Describe a transaction",
         get_transaction,
         Transaction,
         parameters=(TRANSACTIONAL_ID,),
+        command=Command(name="transactions describe", examples=("orders-1",)),
     ),
     Operation.get(
         f"{TRANSACTIONS}/{{transactional_id}}/partitions",
@@ -224,6 +239,11 @@ OPERATIONS = [
         TransactionPartition,
         many=True,
         parameters=(TRANSACTIONAL_ID,),
+        command=Command(
+            name="transactions partitions",
+            examples=("orders-1",),
+            columns=("topic", "partition", "start_offset", "last_timestamp_ms", "producer_epoch", "error?"),
+        ),
     ),
     Operation(
         method="POST",
@@ -233,6 +253,9 @@ OPERATIONS = [
         status=204,
         role=Role.OPERATE,
         parameters=(TRANSACTIONAL_ID,),
+        command=Command(
+            name="transactions force-terminate", examples=("orders-1",), done="{transactional_id} terminated"
+        ),
     ),
     Operation.get(
         "/v1/topics/{topic}/partitions/{partition}/producers",
@@ -241,6 +264,18 @@ OPERATIONS = [
         Producer,
         many=True,
         parameters=(TOPIC_NAME, PARTITION_INDEX, BROKER),
+        command=Command(
+            name="transactions describe-producers",
+            examples=("orders 0", "orders 0 --broker 2"),
+            columns=(
+                "producer_id",
+                "producer_epoch",
+                "coordinator_epoch",
+                "last_sequence",
+                "last_timestamp_ms",
+                "transaction_start_offset",
+            ),
+        ),
     ),
     Operation.get(
         "/v1/hanging-transactions",
@@ -249,6 +284,20 @@ OPERATIONS = [
         Hanging,
         many=True,
         parameters=(TOPIC, BROKER_TO_CHECK, OPEN_FOR_MINUTES),
+        command=Command(
+            name="transactions find-hanging",
+            examples=("--topic orders", "--broker 1 --open-for-minutes 30"),
+            text="Find open transactions on partitions that no coordinator will end (KIP-664).",
+            columns=(
+                "topic",
+                "partition",
+                "producer_id",
+                "producer_epoch",
+                "coordinator_epoch",
+                "start_offset",
+                "last_timestamp_ms",
+            ),
+        ),
     ),
     Operation(
         method="POST",
@@ -258,5 +307,14 @@ OPERATIONS = [
         body=Abort,
         status=204,
         role=Role.OPERATE,
+        command=Command(
+            name="transactions abort",
+            examples=(
+                "orders 0 --start-offset 1200",
+                "orders 0 --producer-id 7 --producer-epoch 3 --coordinator-epoch 1",
+            ),
+            arguments=("topic", "partition"),
+            done="transaction on {topic}-{partition} aborted",
+        ),
     ),
 ]
