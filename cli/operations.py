@@ -471,7 +471,7 @@ def is_given(value: Any) -> bool:
 
 def used(name: str, rows: list[Values]) -> bool:
     """Return whether a row has a value in a column."""
-    return any(row.get(name) is not None for row in rows)
+    return any(row.get(name) not in (None, "") for row in rows)
 
 
 def show_model(found: Values) -> None:

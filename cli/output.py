@@ -96,7 +96,7 @@ def cell(value: object) -> str:
 
 def text_of(item: object) -> str:
     """Return an item of a list; of a mapping its values."""
-    return "=".join(map(cell, item.values())) if isinstance(item, dict) else str(item)
+    return ":".join(map(cell, item.values())) if isinstance(item, dict) else str(item)
 
 
 def harmless(text: str) -> str:

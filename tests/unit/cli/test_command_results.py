@@ -108,7 +108,7 @@ def test_quotas_are_set_listed_and_removed(cluster: FakeCluster) -> None:
         ([("user", "alice"), ("client_id", "app")], {"producer_byte_rate": 5.0}),
         ([("user", None)], {"request_percentage": 50.0}),
     ]
-    assert "user=alice,client_id=app  producer_byte_rate=5.0" in run(cluster, "quotas", "list").out
+    assert "user:alice,client_id:app  producer_byte_rate=5.0" in run(cluster, "quotas", "list").out
     assert len(reported(cluster, "quotas", "list", "--default", "user")) == 1
     gone = reported(cluster, "quotas", "alter", "--default", "user", "--delete", "request_percentage")
     assert gone == {"default": "user", "delete": ["request_percentage"], "changed": True}
