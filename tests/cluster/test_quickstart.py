@@ -80,8 +80,8 @@ def test_the_pages_commands_work(folder: Path) -> None:
         if language == "python":
             assert done.stdout == "1003 records\n"
         if "reset-offsets" in text:
-            before, would, did, after = re.split(r"^GROUP.*\n", done.stdout, flags=re.MULTILINE)[1:]
-            assert (lag_of(before), lag_of(after)) == (0, 1003) and would == did, done.stdout
+            before, would, did, after = re.split(r"^(?:GROUP|TOPIC) .*\n", done.stdout, flags=re.MULTILINE)[1:]
+            assert (lag_of(before), lag_of(after)) == (0, 1003) and did.startswith(would), done.stdout
         if "metrics" in text and "curl" in text:
             assert re.search(r"^kafka_server_replicamanager_underreplicatedpartitions \d", done.stdout, re.MULTILINE)
 
