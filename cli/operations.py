@@ -337,7 +337,7 @@ class OperationRun:
             target = path if source.in_path else fields if source.in_body else query
             target[name] = source.read(given, self._option(name))
         page = self._operation.query_parameters.get(LIMIT)
-        if page is not None and self._pages and LIMIT not in query:
+        if page is not None and LIMIT not in query:
             query[LIMIT] = str(page.schema["maximum"])
         nowhere: Any = None
         body = self._operation.body.model_validate(fields)
@@ -395,6 +395,8 @@ class OperationRun:
                 rows += found[self._spec.rows]
                 after = found.get("next")
                 following = None if after is None else {**query, AFTER: after}
+                if found.get("more"):
+                    warn(f"only the first {len(rows)} rows")
                 if found.get("unreachable"):
                     warn(f"no response from brokers {', '.join(map(str, found['unreachable']))}: rows are missing")
             if following is None or not self._pages:
