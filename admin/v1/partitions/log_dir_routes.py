@@ -10,13 +10,14 @@ from collections.abc import Iterable, Mapping
 from pydantic import BaseModel
 
 from kvorum.admin.http.commands import Command
-from kvorum.admin.http.operations import Call, NoBody, Operation, Rows
+from kvorum.admin.http.operations import Call, NoBody, NotInBody, Operation, Rows
 from kvorum.admin.http.paging import behind, following
 from kvorum.admin.http.parameters import ONLY_TOPIC, ROWS, BadInput, number_of, optional_text
 from kvorum.admin.v1.models import INT32_MAX
 from kvorum.admin.v1.reassignments.reassignment_models import (
     LogDirMove,
     MovedReplica,
+    MoveReplica,
     StartedMove,
     StopMoves,
     VerifiedMove,
@@ -138,6 +139,20 @@ def verified_moves(place: TopicPartition, states: Mapping[Replica, MoveState]) -
     ]
 
 
+async def move_replica(call: Call[MoveReplica]) -> None:
+    """Start the move of a replica to another log directory of its broker (KIP-113). It continues in the background."""
+    body = call.body
+    replica = Replica(body.topic, body.partition, body.broker)
+    started = await LogDirMoves(call.cluster).ask({replica: body.log_dir})
+    if started.absent:
+        message = f"broker {body.broker} has no replica of {body.topic}-{body.partition}"
+        raise NotInBody("broker", ErrorCode.REPLICA_NOT_AVAILABLE, message)
+    for refused, reason in started.refused.items():
+        code = ErrorCode.__members__.get(reason, ErrorCode.BROKER_ID_NOT_REGISTERED)
+        field = "broker" if code is ErrorCode.BROKER_ID_NOT_REGISTERED else "log_dir"
+        raise NotInBody(field, code, f"{refused} cannot be moved to {body.log_dir}: {reason}")
+
+
 async def stop_log_dir_moves(call: Call[StopMoves]) -> list[BaseModel]:
     """Stop moves between log directories: those of some partitions, or all. The replicas stay in their directories.
 
@@ -171,6 +186,21 @@ OPERATIONS = [
             name="log-dirs moves",
             examples=("", "--topic orders"),
             columns=("topic", "partition", "broker", "current", "target", "size_bytes", "copied_bytes", "offset_lag"),
+        ),
+    ),
+    Operation(
+        method="POST",
+        path=MOVES,
+        summary="Move a replica to another log directory",
+        handle=move_replica,
+        body=MoveReplica,
+        status=204,
+        command=Command(
+            name="log-dirs move",
+            examples=("orders 0 2 /disk2",),
+            arguments=("topic", "partition", "broker", "log_dir"),
+            complete={"topic": "topics", "broker": "brokers"},
+            done="{topic}-{partition} of broker {broker} moves to {log_dir}",
         ),
     ),
     Operation(

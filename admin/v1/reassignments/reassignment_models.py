@@ -219,6 +219,15 @@ class LogDirMove(BaseModel):
     offset_lag: int = Field(description="Records that the copy is behind")
 
 
+class MoveReplica(Strict):
+    """A replica to move to another log directory of its broker."""
+
+    topic: TopicName
+    partition: PartitionId
+    broker: BrokerId
+    log_dir: LogDirectory = Field(description="Path of the directory, as in `log.dirs` of the broker")
+
+
 class MovedReplica(BaseModel):
     """Result of the cancellation of a move between log directories."""
 
