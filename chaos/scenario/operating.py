@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 from kvorum.chaos.faults.observer import in_a_thread
 from kvorum.chaos.workload.recorder import split_partition
 from kvorum.client.features import UpgradeType, describe_features, update_features
-from kvorum.client.reassignments.reassignments import Reassignments
+from kvorum.client.namespaces.reassignments import Reassignments
 from kvorum.client.voters import add_voter, remove_voter
 from kvorum.client.wire.cluster_client import ClusterClient, Unreachable
 from kvorum.network.addresses import parse_bootstrap
@@ -49,10 +49,9 @@ def reassign(bootstrap: str, partition: str, replicas: Sequence[int] | None) -> 
 
     async def ask(cluster: ClusterClient) -> None:
         wanted = {place: None if replicas is None else list(replicas)}
-        refused = await Reassignments(cluster).alter(wanted, ASK_MS)
-        if place in refused:
-            name, _, message = refused[place].partition(": ")
-            raise KafkaError(ErrorCode[name], message)
+        errors = await Reassignments(cluster).alter(wanted, timeout_ms=ASK_MS)
+        if place in errors:
+            raise errors[place]
 
     _operate(bootstrap, ask)
 
@@ -61,7 +60,7 @@ def reassigned(bootstrap: str) -> set[str]:
     """Return the partitions that are being reassigned ("orders-0"). Raises Refused without an answer."""
 
     async def ask(cluster: ClusterClient) -> set[str]:
-        return {f"{place.topic}-{place.partition}" for place in await Reassignments(cluster).under_way()}
+        return {f"{place.topic}-{place.partition}" for place in await Reassignments(cluster).list()}
 
     return _operate(bootstrap, ask)
 
@@ -70,7 +69,7 @@ def set_levels(bootstrap: str, levels: Mapping[str, int]) -> None:
     """Put features to these levels, each up or down as it has to. Raises Refused."""
 
     async def ask(cluster: ClusterClient) -> None:
-        present = {row.feature: row.finalized for row in await describe_features(cluster)}
+        present = {row.name: row.finalized for row in await describe_features(cluster)}
         for kind, up in ((UpgradeType.UPGRADE, True), (UpgradeType.SAFE_DOWNGRADE, False)):
             wanted = {name: to for name, to in levels.items() if to != present.get(name, 0)}
             wanted = {name: to for name, to in wanted.items() if (to > present.get(name, 0)) is up}

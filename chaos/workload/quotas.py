@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from kvorum.chaos.faults.observer import in_a_thread
-from kvorum.client.quotas import alter_quotas
+from kvorum.client.namespaces.quotas import Quotas
 from kvorum.client.wire.cluster_client import ClusterClient, Unreachable
 from kvorum.network.addresses import parse_bootstrap
 from kvorum.protocol.errors import KafkaError
@@ -35,7 +35,7 @@ async def _alter(bootstrap: str, entity: Mapping[str, str], configs: Mapping[str
         # A new one each time: a retry uses connections without a throttle.
         client = ClusterClient(parse_bootstrap(bootstrap), "kvorum-chaos-quotas")
         try:
-            await alter_quotas(client, named, values, removed)
+            await Quotas(client).alter(named, values, remove=removed)
             return
         except (Unreachable, KafkaError) as error:
             why = error

@@ -1,5 +1,6 @@
 """`kafka-leader-election`. Source: Kafka's LeaderElectionCommand."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from kvorum.cli.output import fail, say
 
 if TYPE_CHECKING:
     from kvorum.client.wire.cluster_client import ClusterClient
-    from kvorum.protocol.messages.elect_leaders import ElectLeadersResponse, PartitionResult
+    from kvorum.protocol.errors import KafkaError
     from kvorum.protocol.topic_partition import TopicPartition
 
 
@@ -64,26 +65,22 @@ def leader_election(
     except PartitionFileError as error:
         raise click.UsageError(str(error)) from None
 
-    async def work(cluster: "ClusterClient") -> "ElectLeadersResponse":
+    async def work(cluster: "ClusterClient") -> "dict[TopicPartition, KafkaError | None]":
         return await cluster.elect_leaders(wanted, unclean=election_type.upper() == "UNCLEAN")
 
     show(connection.run(work), election_type.upper())
 
 
-def show(answer: "ElectLeadersResponse", kind: str) -> None:
+def show(results: "Mapping[TopicPartition, KafkaError | None]", kind: str) -> None:
     """Print the results of the partitions, in Kafka's words."""
-    from kvorum.client.wire.cluster_client import code_of
-    from kvorum.protocol.errors import ErrorCode
-
     elected, needless, failed = [], [], []
-    for place, row in results(answer).items():
-        match row.error_code:
-            case ErrorCode.NONE:
+    for place, error in sorted(results.items()):
+        match outcome_of(error):
+            case "elected":
                 elected.append(str(place))
-            case ErrorCode.ELECTION_NOT_NEEDED:
+            case "not needed":
                 needless.append(str(place))
-            case code:
-                reason = f"{code_of(code).name}: {row.error_message or 'refused'}"
+            case reason:
                 failed.append(f"Error completing leader election ({kind}) for partition: {place}: {reason}")
     if elected:
         say(f"Successfully completed leader election ({kind}) for partitions {', '.join(elected)}")
@@ -95,13 +92,12 @@ def show(answer: "ElectLeadersResponse", kind: str) -> None:
         fail(f"{len(failed)} replica(s) could not be elected")
 
 
-def results(answer: "ElectLeadersResponse") -> "dict[TopicPartition, PartitionResult]":
-    """Return the result of each partition, by name."""
-    from kvorum.protocol.topic_partition import TopicPartition
+def outcome_of(error: "KafkaError | None") -> str:
+    """Return the result of a partition."""
+    from kvorum.protocol.errors import ErrorCode
 
-    found = {
-        TopicPartition(topic.topic, row.partition_id): row
-        for topic in answer.replica_election_results
-        for row in topic.partition_result
-    }
-    return dict(sorted(found.items()))
+    if error is None:
+        return "elected"
+    if error.code is ErrorCode.ELECTION_NOT_NEEDED:
+        return "not needed"
+    return f"{error.code.name}: {error.message or 'refused'}"

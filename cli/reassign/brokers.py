@@ -11,7 +11,7 @@ from kvorum.cli.output import Exit, fail, output_option, show, tell
 from kvorum.cli.progress import bar
 
 if TYPE_CHECKING:
-    from kvorum.client.reassignments.broker_admin_state import BrokerStateProgress
+    from kvorum.client.values.broker import BrokerState
     from kvorum.client.wire.cluster_client import ClusterClient
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -21,12 +21,12 @@ LOOK_AGAIN_S = 0.5
 TIMEOUT_S = 3600.0
 
 
-def row_of(found: "BrokerStateProgress") -> dict[str, Any]:
+def row_of(found: "BrokerState") -> dict[str, Any]:
     """Return a broker as a row."""
     return {
         "broker": found.broker,
         "state": str(found.state),
-        "alive": not found.fenced,
+        "alive": not found.is_fenced,
         "rack": found.rack,
         "address": f"{found.host}:{found.port}" if found.host else None,
         "leaders": found.leaders,
@@ -138,7 +138,7 @@ def carry_out(
     """Send the request, and show the progress until it is done; returns the exit code."""
     import asyncio
 
-    async def work(cluster: "ClusterClient") -> "BrokerStateProgress":
+    async def work(cluster: "ClusterClient") -> "BrokerState":
         from kvorum.client.reassignments import broker_admin_state
 
         await ask(cluster)

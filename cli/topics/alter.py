@@ -42,7 +42,7 @@ def alter(
     kvorum topics alter orders --config retention.ms=3600000 --delete-config cleanup.policy
     """
     from kvorum.client.config_sources import topic_overrides
-    from kvorum.client.reassignments.replica_count import begin, planned
+    from kvorum.client.reassignments.replica_count import begin, plan_replication_factor
     from kvorum.client.wire.cluster_client import ConfigChange, ConfigOperation, ResourceType
 
     changes = [ConfigChange(name=key, value=value) for key, value in pairs(configs, "--config").items()]
@@ -59,7 +59,7 @@ def alter(
         there = topic_overrides(await cluster.describe_configs(ResourceType.TOPIC, name)) if deleted else {}
         resizing = None
         if replication_factor is not None:  # all of it is checked before any of it is done
-            resizing = await planned(cluster, await cluster.topic(name), replication_factor)
+            resizing = await plan_replication_factor(cluster, await cluster.topic(name), replication_factor)
         if partitions is not None:
             if changes:
                 await cluster.alter_configs(ResourceType.TOPIC, name, changes, validate_only=True)

@@ -10,8 +10,9 @@ from pydantic import BaseModel, Field
 
 from kvorum.admin.http.operations import Call, NoBody, Operation
 from kvorum.admin.http.parameters import INT64_MAX, PARTITION_INDEX, TOPIC_NAME, count, optional_number
-from kvorum.client.partitions.offsets import Spec, topic_offsets
+from kvorum.client.partitions.offsets import topic_offsets
 from kvorum.client.records.reading import request_of
+from kvorum.client.values.offset import OffsetSpec
 from kvorum.client.wire.cluster_client import refuse
 from kvorum.protocol.batch_header import BatchHeader
 from kvorum.protocol.control import CONTROL_KEY, MARKER_VALUE, ControlType
@@ -102,7 +103,7 @@ async def list_batches(call: Call[NoBody]) -> BatchPage:
 
 async def first_offset(call: Call[NoBody], topic: MetadataResponseTopic) -> int:
     """Return where the log of the one partition begins. Raises KafkaError LEADER_NOT_AVAILABLE."""
-    (offset,) = (await topic_offsets(call.cluster, topic, Spec.EARLIEST)).values()
+    (offset,) = (await topic_offsets(call.cluster, topic, OffsetSpec.EARLIEST)).values()
     if offset is None:
         raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"the leader of {place(topic)} does not respond")
     return offset

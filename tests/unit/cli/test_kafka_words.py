@@ -16,7 +16,7 @@ from kvorum.cli.kafka.entities import EntityError, parse_additions
 from kvorum.cli.main import main
 from kvorum.cli.output import Exit, cell, say
 from kvorum.cli.records.control_records import control_text
-from kvorum.client.groups.offset_reset import ResetError
+from kvorum.client.values.offset_reset import ResetError
 from kvorum.protocol.messages.update_features import UpdateFeaturesRequest
 from kvorum.protocol.records import Record
 from tests.unit.cli.fake_cluster import FakeCluster, Printed, run
