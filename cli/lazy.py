@@ -2,7 +2,7 @@
 
 import difflib
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import click
 
@@ -51,8 +51,14 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command, or raise an error with a suggestion."""
-        if args and args[0] not in self._table and not args[0].startswith("-"):
-            near = difflib.get_close_matches(args[0], self._table, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise click.UsageError(f"There is no command {args[0]!r}.{hint}", ctx)
-        return super().resolve_command(ctx, args)
+        return super().resolve_command(ctx, known_command(ctx, args, self._table))
+
+
+def known_command(ctx: click.Context, args: list[str], known: Iterable[str]) -> list[str]:
+    """Return the words, or raise a usage error with a suggestion if the first is no command."""
+    names = list(known)
+    if args and args[0] not in names and not args[0].startswith("-"):
+        near = difflib.get_close_matches(args[0], names, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise click.UsageError(f"There is no command {args[0]!r}.{hint}", ctx)
+    return args

@@ -87,11 +87,16 @@ def cell(value: object) -> str:
         case bool():
             return "yes" if value else "no"
         case list() | tuple():
-            return harmless(",".join(str(item) for item in value))
+            return harmless(",".join(text_of(item) for item in value))
         case dict():
             return harmless(",".join(f"{key}={item}" for key, item in value.items()))
         case _:
             return harmless(str(value))
+
+
+def text_of(item: object) -> str:
+    """Return an item of a list; of a mapping its values."""
+    return ":".join(map(cell, item.values())) if isinstance(item, dict) else str(item)
 
 
 def harmless(text: str) -> str:

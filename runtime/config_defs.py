@@ -70,8 +70,8 @@ REMOVED: Mapping[str, str] = MappingProxyType(
         "group.share.max.groups": "no longer limited; remove the key",
         "share.fetch.max.fetch.records": "now a client config: max.poll.records",
         "zookeeper.metadata.migration.enable": "migrate with Kafka 3.9 first; remove the key",
-        "quota.producer.default": "quotas are dynamic: kvorum quotas set --client-default producer_byte_rate=N",
-        "quota.consumer.default": "quotas are dynamic: kvorum quotas set --client-default consumer_byte_rate=N",
+        "quota.producer.default": "quotas are dynamic: see kvorum quotas alter --help",
+        "quota.consumer.default": "quotas are dynamic: see kvorum quotas alter --help",
         "auto.include.jmx.reporter": "there is no JMX; remove the key",
         "eligible.leader.replicas.enable": "now the feature eligible.leader.replicas.version",
     }

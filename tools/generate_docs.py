@@ -13,6 +13,7 @@ from pathlib import Path
 
 import click
 
+from kvorum.admin.v1.routes import operations
 from kvorum.cli.kafka.scripts import SCRIPTS
 from kvorum.cli.main import COMMANDS
 from kvorum.cli.main import main as main_command
@@ -27,6 +28,10 @@ CHANGES = {
     Mutability.PER_BROKER: "per broker",
     Mutability.CLUSTER_WIDE: "all brokers",
 }
+OPERATIONS_TEXT = (
+    "These commands are operations of the admin API ([Admin HTTP API](admin-api.md)): same names, values and fields. "
+    "The command uses Kafka's\nprotocol and needs no admin server."
+)
 OURS = ("kvorum.", "admin.", "metrics.listener")
 MODULE = ("names", "metric_names")
 """Names under which metric_names is imported."""
@@ -128,7 +133,18 @@ def commands() -> str:
         rows.append([f"`{name}`", ", ".join(f"`{each}`" for each in below), text])
     scripts = [[f"`{name}`", text] for name, (_, text) in SCRIPTS.items()]
     lines = ["## Commands", "", *table(["Command", "Subcommands", "Purpose"], rows)]
+    lines += ["", "## Operations", "", OPERATIONS_TEXT, "", *operation_table()]
     return "\n".join([*lines, "", "## Kafka's scripts", "", *table(["Script", "Purpose"], scripts)])
+
+
+def operation_table() -> list[str]:
+    """Return the table of the operations that are commands and HTTP requests."""
+    named = sorted((each.command.name, each) for each in operations() if each.command is not None)
+    rows = [
+        [f"`kvorum {name}`", f"`{each.method} {each.path}`", each.needs.name.lower(), f"{each.summary}."]
+        for name, each in named
+    ]
+    return table(["Command", "HTTP", "Role", "Purpose"], rows)
 
 
 PAGES = {"configs.md": configs, "monitoring.md": metrics, "command-line.md": commands}

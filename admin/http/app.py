@@ -7,6 +7,7 @@ be declared as JSON (a form can send text without a preflight request, but no JS
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from importlib.metadata import version
 from typing import NamedTuple
 
@@ -42,7 +43,7 @@ from kvorum.admin.http.operations import (
     Stream,
     Text,
 )
-from kvorum.admin.http.preconditions import NO_CONDITIONS, Conditions, Turns, check_conditions, etag, read_conditions
+from kvorum.admin.http.preconditions import NO_CONDITIONS, Turns, check_conditions, etag, read_conditions
 from kvorum.admin.http.problems import Refusal, problem
 from kvorum.admin.http.refusals import FORESEEN, refusal_of
 from kvorum.admin.http.streaming import Streams
@@ -133,75 +134,68 @@ class AdminApp:
         """Return how many streams run."""
         return len(self._streams)
 
-    def _handler(self, operation: Operation) -> Handler:
-        async def handle(request: web.Request) -> web.StreamResponse:
-            basic = is_v3(operation.path)  # as Confluent's clients send it; browsers are never prompted for it
-            role = self._access.check_role(request.headers.get("Authorization"), operation.needs, basic=basic)
-            if operation.method == "GET":
-                return await self._call(operation, request, role)
-            if not operation.noted:
-                return await self._changes.make(self._call(operation, request, role))
-            who = self._access.who(request.headers.get("Authorization"), basic=basic)
-            return await self._changes.make(self._noted(operation, request, role, self._trail.begin(who, request)))
-
-        return handle
-
-    async def _noted(self, operation: Operation, request: web.Request, role: Role, entry: Entry) -> web.StreamResponse:
-        """Make a change, and log its result."""
-        try:
-            answer = await self._call(operation, request, role, entry)
-        except Exception as error:
-            self._trail.end(entry, error)
-            raise
-        self._trail.end(entry, answer)
-        return answer
-
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Return errors in the format of the requested API: Confluent's below /v3, ours elsewhere."""
-        answer = await self._judged(request, handler)
+        """Reject cross-site requests; return errors in the format of the requested API."""
+        try:
+            headers = request.headers
+            self._access.check_page(
+                headers.get("Host", ""),
+                headers.get("Origin"),
+                headers.get("Sec-Fetch-Site"),
+                headers.get("Sec-Fetch-Dest"),
+            )
+            answer = await handler(request)
+        except Exception as error:
+            answer = self._refusal_of(error, request)
         if isinstance(answer, Refusal) and is_v3(request.path):
             answer = refused(answer)
         if not answer.prepared:
             answer.headers.setdefault("X-Content-Type-Options", "nosniff")
         return answer
 
-    async def _judged(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Reject cross-site requests; convert unexpected errors and aiohttp's own errors to problem details."""
-        try:
-            said = request.headers
-            self._access.check_page(
-                said.get("Host", ""), said.get("Origin"), said.get("Sec-Fetch-Site"), said.get("Sec-Fetch-Dest")
-            )
-            return await handler(request)
-        except Refused as error:
-            if error.status in (401, 403):
-                self._trail.refused(request, error)
-            headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else None
-            return problem(error.status, error.error, error.message, headers=headers)
-        except web.HTTPException as error:
-            headers = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else None
-            name = error.reason.upper().replace(" ", "_")
-            return problem(error.status, name, f"{request.method} {request.path}", headers=headers)
-        except Exception as error:  # every error is returned in our format, and the log has the details
-            log.unexpected("admin request", error, method=request.method, path=request.path)
-            return problem(500, ErrorCode.UNKNOWN_SERVER_ERROR.name, "see the log of the admin process")
+    def _refusal_of(self, error: Exception, request: web.Request) -> Refusal:
+        """Return the response of a rejected request, an error of aiohttp, or an unexpected one, which is logged."""
+        match error:
+            case Refused():
+                if error.status in (401, 403):
+                    self._trail.refused(request, error)
+                headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else None
+                return problem(error.status, error.error, error.message, headers=headers)
+            case web.HTTPException():
+                headers = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else None
+                name = error.reason.upper().replace(" ", "_")
+                return problem(error.status, name, f"{request.method} {request.path}", headers=headers)
+            case _:
+                log.unexpected("admin request", error, method=request.method, path=request.path)
+                return problem(500, ErrorCode.UNKNOWN_SERVER_ERROR.name, "see the log of the admin process")
 
-    async def _call(
+    def _handler(self, operation: Operation) -> Handler:
+        """Return aiohttp's handler of an operation. A change is completed even if the client disconnects."""
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            basic = is_v3(operation.path)  # as Confluent's clients send it; browsers are never prompted for it
+            token = request.headers.get("Authorization")
+            role = self._access.check_role(token, operation.needs, basic=basic)
+            if operation.method == "GET":
+                return await self._respond(operation, request, role)
+            entry = self._trail.begin(self._access.who(token, basic=basic), request) if operation.noted else None
+            return await asyncio.shield(self._changes.begin(self._respond(operation, request, role, entry)))
+
+        return handle
+
+    async def _respond(
         self, operation: Operation, request: web.Request, role: Role, entry: Entry | None = None
     ) -> web.StreamResponse:
+        """Read a request, run the operation, and write the audit log. Changes of one resource run one at a time."""
         body: BaseModel = NoBody()
-        conditions = NO_CONDITIONS
-        if operation.method != "GET":
-            conditions = read_conditions(tuple(request.headers.items()), operation.guard)
+        answer: web.StreamResponse
         try:
-            check_query(operation, request)
+            conditions = NO_CONDITIONS
+            if operation.method != "GET":
+                conditions = read_conditions(tuple(request.headers.items()), operation.guard)
             piecemeal = operation.streamed and not comes_whole(request)
-            data = await read_json(operation, request, piecemeal, self._bodies)
-            if operation.streamed:
-                body = Text(text=data)
-            elif operation.body is not NoBody:
-                body = await read_body(operation, request.content_type, needed(data))
+            body = await self._body_of(operation, request, piecemeal)
             if entry is not None:
                 entry.body_text = body_text_of(body, request.match_info)
             if operation.admins is not None and operation.admins(body):
@@ -220,24 +214,37 @@ class AdminApp:
                 authorization=request.headers.get("Authorization"),
                 only_create=conditions.only_create,
             )
-            result = await self._result(operation, call, conditions)
-        except FORESEEN as error:
-            return refusal_of(error, operation, body)
-        if isinstance(result, Stream):
-            return await self._streams.serve(result, request)
-        return answer_of(operation, result)
-
-    async def _result(self, operation: Operation, call: Call[BaseModel], conditions: Conditions) -> Result:
-        """Run the operation; changes of one resource one at a time. Raises the operation's errors; Refused."""
-        if operation.guard is not None:
-            async with self._turns.of(call):
-                if conditions != NO_CONDITIONS:
+            async with self._turn_of(operation, call):
+                if operation.guard is not None and conditions != NO_CONDITIONS:
                     await check_conditions(operation.guard, call, conditions)
-                return await operation.handle(call)
-        if operation.large:
-            async with self._large:
-                return await operation.handle(call)
-        return await operation.handle(call)
+                result = await operation.handle(call)
+            if isinstance(result, Stream):
+                answer = await self._streams.serve(result, request)
+            else:
+                answer = answer_of(operation, result)
+        except FORESEEN as error:
+            answer = refusal_of(error, operation, body)
+        except Exception as error:
+            if entry is not None:
+                self._trail.end(entry, error)
+            raise
+        if entry is not None:
+            self._trail.end(entry, answer)
+        return answer
+
+    async def _body_of(self, operation: Operation, request: web.Request, piecemeal: bool) -> BaseModel:
+        """Return the body; an empty text if it is read later. Raises FORESEEN."""
+        check_query(operation, request)
+        data = await read_json(operation, request, piecemeal, self._bodies)
+        if operation.streamed:
+            return Text(text=data)
+        return NoBody() if operation.body is NoBody else await read_body(operation, request.content_type, needed(data))
+
+    def _turn_of(self, operation: Operation, call: Call[BaseModel]) -> AbstractAsyncContextManager[object]:
+        """Return the lock of a resource that is changed, or the limit of large responses."""
+        if operation.guard is not None:
+            return self._turns.of(call)
+        return self._large if operation.large else nullcontext()
 
     async def _openapi(self, request: web.Request) -> web.Response:
         return web.Response(body=(await self._descriptions()).document, content_type=JSON)

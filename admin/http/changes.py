@@ -5,8 +5,8 @@ separate task.
 """
 
 import asyncio
-from collections.abc import Awaitable
-from typing import Final
+from collections.abc import Coroutine
+from typing import Any, Final
 
 from aiohttp import web
 
@@ -19,21 +19,21 @@ class Changes:
 
     def __init__(self) -> None:
         """Start without tasks."""
-        self._running: set[asyncio.Future[web.StreamResponse]] = set()
+        self._running: set[asyncio.Task[web.StreamResponse]] = set()
 
-    async def make(self, change: Awaitable[web.StreamResponse]) -> web.StreamResponse:
-        """Make a change; it continues when this is cancelled. Raises its exceptions."""
-        task = asyncio.ensure_future(change)
+    def begin(self, change: Coroutine[Any, Any, web.StreamResponse]) -> asyncio.Task[web.StreamResponse]:
+        """Run a change in its own task, which is not cancelled with the request."""
+        task = asyncio.create_task(change)
         self._running.add(task)
         task.add_done_callback(self._ended)
-        return await asyncio.shield(task)
+        return task
 
     async def settle(self, app: web.Application) -> None:
         """Wait a while for the changes in progress."""
         if self._running:
             await asyncio.wait(tuple(self._running), timeout=SETTLE_SECONDS)
 
-    def _ended(self, task: asyncio.Future[web.StreamResponse]) -> None:
+    def _ended(self, task: asyncio.Task[web.StreamResponse]) -> None:
         self._running.discard(task)
         if not task.cancelled():
             task.exception()  # retrieved: the caller has the result, or has disconnected

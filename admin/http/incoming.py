@@ -5,7 +5,8 @@ import asyncio
 from aiohttp import web
 from pydantic import BaseModel
 
-from kvorum.admin.http.operations import JSON, BadInput, NoBody, Operation
+from kvorum.admin.http.operations import JSON, NoBody, Operation
+from kvorum.admin.http.parameters import BadInput
 from kvorum.admin.v3.links import PREFIX, is_v3
 from kvorum.runtime import blocking
 from kvorum.runtime.process import trim_heap
@@ -43,7 +44,7 @@ class NotJson(Exception):
 
 def check_query(operation: Operation, request: web.Request) -> None:
     """Reject unknown parameters: a misspelt validate_only must not change anything. Raises BadInput."""
-    known = operation.query or {}
+    known = operation.query_parameters
     if is_v3(operation.path):
         return  # nothing there depends on the query alone, and clients bring parameters that only Confluent's cloud has
     for name in request.query:

@@ -7,57 +7,15 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from kvorum.admin.http.operations import EVENT_STREAM, INT64_MAX, JSON, Broken, Ended, NoBody, Operation
+from kvorum.admin.http.operations import EVENT_STREAM, JSON, Broken, Ended, NoBody, Operation
 from kvorum.admin.http.problems import PROBLEM
-from kvorum.admin.v1.cluster.node_routes import LEVELS
-from kvorum.admin.v1.jobs.job_routes import SCOPES
-from kvorum.admin.v1.models import INT32_MAX, Problem
-from kvorum.admin.v1.topics.topic_list import ORDERS
+from kvorum.admin.v1.models import Problem
 from kvorum.admin.v3.links import is_v3
 from kvorum.admin.v3.models import ErrorResponse
-from kvorum.client.records.record_filter import ANY, PARTITIONERS
-from kvorum.client.records.record_views import FORMATS
 
 ENDINGS: Mapping[str, type[BaseModel]] = {"end": Ended, "error": Broken}
 """Events of every stream."""
 REFERENCE = "#/components/schemas/{model}"
-TEXT: dict[str, Any] = {"type": "string"}
-FLAG: dict[str, Any] = {"type": "boolean"}
-COUNT: dict[str, Any] = {"type": "integer", "minimum": 1}
-NUMBER: dict[str, Any] = {"type": "integer", "minimum": 0}
-INT32: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": INT32_MAX}
-INT64: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": INT64_MAX}
-NUMBERS: dict[str, Any] = {"type": "string", "pattern": r"^[0-9]{1,10}(,[0-9]{1,10})*$"}
-PLACES: dict[str, Any] = {"type": "string", "pattern": r"^[0-9]{1,10}:[0-9]{1,19}(,[0-9]{1,10}:[0-9]{1,19})*$"}
-QUOTA_TYPES: dict[str, Any] = {"type": "string", "pattern": r"^(user|client_id|ip)(,(user|client_id|ip))*$"}
-PARAMETERS: Mapping[str, dict[str, Any]] = {
-    **dict.fromkeys(("broker", "partition", "broker_id", "partition_id", "controller", "task"), INT32),
-    **dict.fromkeys(
-        ("validate_only", "dry_run", "internal", "all", "containing", "include_authorized_operations"), FLAG
-    ),
-    **dict.fromkeys(("under_replicated", "sizes", "lag", "csv", "with_group"), FLAG),
-    **dict.fromkeys(("includeTasks", "onlyFailed", "connectorsOnly"), FLAG),
-    "scope": {"type": "string", "enum": list(SCOPES)},
-    "order": {"type": "string", "enum": list(ORDERS)},
-    **dict.fromkeys(("limit", "scanned", "bytes", "time_ms", "tail", "seconds", "lines"), COUNT),
-    **dict.fromkeys(("offset", "at", "since", "timestamp_ms", "open_for_ms"), INT64),
-    **dict.fromkeys(("partitions", "producer_ids"), NUMBERS),
-    "open_for_minutes": NUMBER,
-    "before": {"type": "integer", "minimum": 1, "maximum": INT64_MAX},
-    **dict.fromkeys(("default", "any"), QUOTA_TYPES),
-    "of": {"type": "string", "examples": ["broker:1,broker:1:static"]},
-    **dict.fromkeys(("offsets", "before"), PLACES),
-    "only": {"type": "string", "enum": ["unpreferred", "leaderless"]},
-    "level": {"type": "string", "enum": list(LEVELS)},
-    "from": {"type": "string", "enum": ["earliest", "latest"]},
-    "offset_type": {"type": "string", "enum": ["earliest_and_latest"]},
-    "isolation": {"type": "string", "enum": ["read_uncommitted", "read_committed"]},
-    "format": {"type": "string", "enum": ["ndjson", "csv"]},
-    "partitioner": {"type": "string", "enum": [ANY, *PARTITIONERS]},
-    "key_format": {"type": "string", "enum": list(FORMATS)},
-    "value_format": {"type": "string", "enum": list(FORMATS)},
-}
-"""Schemas of parameters that are not plain strings, by name: a name has the same meaning in all operations."""
 
 CONDITIONS = {
     "If-Match": "ETags, one of which the resource must have, or * if it must exist; otherwise 412",
@@ -92,13 +50,13 @@ def document(operations: Sequence[Operation], version: str) -> dict[str, Any]:
 
 def described(operation: Operation) -> dict[str, Any]:
     """Return one operation's entry."""
-    parameters = [
-        {"name": name, "in": "path", "required": True, "schema": PARAMETERS.get(name, TEXT)}
-        for name in operation.parameters
+    parameters: list[dict[str, Any]] = [
+        {"name": each.name, "in": "path", "description": each.doc, "required": True, "schema": each.schema}
+        for each in operation.path_parameters
     ]
     parameters += [
-        {"name": name, "in": "query", "description": text, "schema": PARAMETERS.get(name, TEXT)}
-        for name, text in (operation.query or {}).items()
+        {"name": each.name, "in": "query", "description": each.doc, "schema": each.schema}
+        for each in operation.query_parameters.values()
     ]
     if operation.guard is not None:
         for name, text in CONDITIONS.items():
@@ -148,7 +106,7 @@ def answered(operation: Operation) -> dict[str, Any]:
         return answer
     model: dict[str, Any] = {"$ref": REFERENCE.format(model=operation.answer.__name__)}
     whole = {"type": "array", "items": model} if operation.many else model
-    if operation.many and "after" in (operation.query or {}):
+    if operation.many and "after" in operation.query_parameters:
         text = "Where the next page is, while there is one"
         answer.setdefault("headers", {})["Link"] = {"description": text, "schema": {"type": "string"}}
     streamed = {"type": "string", "contentMediaType": JSON, "contentSchema": model}
@@ -179,7 +137,7 @@ def refusals(operation: Operation) -> list[tuple[int, str]]:
     """Return the error statuses of an operation with their meanings, independent of the cluster."""
     found = [(400, "A parameter or the body is invalid; `field` is its name"), (401, "No token, or an unknown token")]
     found.append((403, "Cross-origin request, insufficient role, or rejected by the cluster"))
-    if operation.parameters:
+    if operation.path_parameters:
         found.append((404, "The resource does not exist"))
     if operation.guard is not None:
         found.append((412, "If-Match or If-None-Match is false or malformed, or another condition was sent"))
@@ -219,9 +177,9 @@ def page(operations: Sequence[Operation], title: str) -> str:
         parts.append(f'<h2 id="{anchor}"><b>{operation.method}</b> <a href="#{anchor}">{path}</a></h2>')
         text = " ".join((operation.handle.__doc__ or operation.summary).split())
         parts.append(f"<p>{html.escape(text)} (Role: {operation.needs.name.lower()}.)</p>")
-        if operation.query:
+        if operation.parameters:
             rows = "".join(
-                f"<li><code>{name}</code> {html.escape(what)}</li>" for name, what in operation.query.items()
+                f"<li><code>{each.name}</code> {html.escape(each.doc)}</li>" for each in operation.parameters
             )
             parts.append(f"<ul>{rows}</ul>")
         for label, model in (("body", operation.body), ("answer", operation.answer)):

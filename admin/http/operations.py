@@ -6,6 +6,8 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from pydantic import BaseModel, Field
 
+from kvorum.admin.http.commands import Command
+from kvorum.admin.http.parameters import Parameter
 from kvorum.client.roles import Role as Role
 from kvorum.client.wire.cluster_client import ClusterClient
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -13,24 +15,8 @@ from kvorum.runtime.clock import Clock, SystemClock
 
 JSON = "application/json"
 EVENT_STREAM = "text/event-stream"
-YES, NO = ("true", "1", "yes"), ("false", "0", "no")
-NUMBER_DIGITS_MAX = 10
-"""Shown length of an invalid number; most valid numbers are not longer."""
-WORD_CHARS_SHOWN = 40
-INT64_MAX = 2**63 - 1
-"""The last offset, or time in ms, that a request of Kafka's can carry."""
 
 B = TypeVar("B", bound=BaseModel)
-
-
-class BadInput(Exception):
-    """An invalid request, independent of the cluster: field and reason. Returned as 400."""
-
-    def __init__(self, field: str, message: str) -> None:
-        """Hold both; the field is a dotted path in the body, or the name of a parameter."""
-        super().__init__(message)
-        self.field = field
-        self.message = message
 
 
 class NotInBody(KafkaError):
@@ -96,55 +82,6 @@ class Call(Generic[B]):
     only_create: bool = False
     """The caller sent `If-None-Match: *`: a resource that appears meanwhile is not changed, but answered 412."""
 
-    def flag(self, name: str) -> bool:
-        """Return a query parameter that is true or false: false if left out. Raises BadInput, also if it is empty."""
-        text = self.query.get(name, "false").lower()
-        if text not in YES + NO:
-            raise BadInput(name, f"{text!r} is neither true nor false")
-        return text in YES
-
-    def number(self, name: str, default: int, least: int, most: int) -> int:
-        """Return a query parameter that is a number. Raises BadInput."""
-        return number_of(name, self.query.get(name, str(default)), least, most)
-
-    def optional_number(self, name: str, least: int, most: int) -> int | None:
-        """Return the same, None without the parameter. Raises BadInput."""
-        return self.number(name, least, least, most) if name in self.query else None
-
-    def choice(self, name: str, default: str, known: Sequence[str]) -> str:
-        """Return a query parameter that is one of some words. Raises BadInput."""
-        text = self.query.get(name, default)
-        if text not in known:
-            raise BadInput(name, f"{text[:WORD_CHARS_SHOWN]!r} is not one of {', '.join(known)}")
-        return text
-
-    def words(self, name: str, known: Sequence[str] | None = None) -> list[str]:
-        """Return the words of a query parameter, comma-separated, each one of `known` if given; none if it is left out.
-
-        Raises BadInput, also for a parameter without words: it must not mean the same as one that is left out.
-        """
-        found = [word for part in self.query.get(name, "").split(",") if (word := part.strip())]
-        if not found and name in self.query:
-            raise BadInput(name, f"{name} is empty: give a value or leave it out")
-        for word in found:
-            if known is not None and word not in known:
-                raise BadInput(name, f"{word[:WORD_CHARS_SHOWN]!r} is not one of {', '.join(known)}")
-        return found
-
-    def numbers(self, name: str, most: int) -> list[int] | None:
-        """Return a query parameter that is a list of numbers (1,2,3), None without it. Raises BadInput."""
-        text = self.query.get(name)
-        return None if text is None else sorted({number_of(name, part, 0, most) for part in text.split(",")})
-
-
-def number_of(name: str, text: str, least: int, most: int) -> int:
-    """Read a number of a path or query. Raises BadInput."""
-    plain = text.isascii() and text.isdecimal() and len(text) <= max(NUMBER_DIGITS_MAX, len(str(most)))
-    if not plain or not least <= int(text) <= most:
-        shown = text if len(text) <= NUMBER_DIGITS_MAX else f"{text[:NUMBER_DIGITS_MAX]}..."
-        raise BadInput(name, f"{shown!r} is not a number from {least} to {most}")
-    return int(text)
-
 
 class NoBody(BaseModel):
     """Body of requests without one."""
@@ -203,10 +140,10 @@ class Operation:
     many: bool = False
     """The answer is a list of `answer`."""
     status: int = 200
-    query: Mapping[str, str] | None = None
-    """Query parameters with their meanings; any other is rejected, like an unknown field of a body."""
+    parameters: Sequence[Parameter[Any]] = ()
+    """Those of the path and of the query. Any other is rejected, like an unknown field of a body."""
     repeated: Sequence[str] = ()
-    """Those of them that may be there several times: the call has them as one, with commas."""
+    """Parameters that may be there several times: the call has them as one, with commas."""
     fields: Mapping[ErrorCode, str] = field(default_factory=dict)
     """Body field that an error of the cluster refers to; a config's name is found separately (admin/http/fields.py)."""
     also: Mapping[int, type[BaseModel] | None] = field(default_factory=dict)
@@ -231,6 +168,8 @@ class Operation:
     """Of a GET: the part of its response that a change may overwrite. The ETag is computed from it."""
     guard: "Operation | None" = None
     """Of a change: the GET whose ETag is compared with its If-Match and If-None-Match."""
+    command: Command | None = None
+    """The same on the command line."""
 
     @classmethod
     def get(
@@ -241,12 +180,13 @@ class Operation:
         answer: type[BaseModel],
         *,
         many: bool = False,
-        query: Mapping[str, str] | None = None,
+        parameters: Sequence[Parameter[Any]] = (),
         media: Sequence[str] = (JSON,),
         role: Role | None = None,
         state: Callable[[Any], object] | None = None,
         large: bool = False,
         events: Mapping[str, type[BaseModel]] | None = None,
+        command: Command | None = None,
     ) -> "Operation":
         """Return a GET."""
         return cls(
@@ -256,12 +196,13 @@ class Operation:
             handle=handle,
             answer=answer,
             many=many,
-            query=query,
+            parameters=parameters,
             media=media,
             role=role,
             state=state,
             large=large,
             events=events or {},
+            command=command,
         )
 
     @property
@@ -276,10 +217,25 @@ class Operation:
             return self.role
         return Role.READ if self.method == "GET" else Role.ADMIN
 
+    def __post_init__(self) -> None:
+        """Check that each parameter of the path is declared."""
+        missing = set(self.names_in_path) - {each.name for each in self.parameters}
+        assert not missing, f"{self.method} {self.path}: {missing} not declared"
+
     @property
-    def parameters(self) -> list[str]:
-        """The names in the path."""
+    def names_in_path(self) -> list[str]:
+        """Return the names in the path."""
         return [part[1:-1] for part in self.path.split("/") if part.startswith("{")]
+
+    @property
+    def path_parameters(self) -> list[Parameter[Any]]:
+        """Return the parameters of the path."""
+        return [each for each in self.parameters if each.name in self.names_in_path]
+
+    @property
+    def query_parameters(self) -> dict[str, Parameter[Any]]:
+        """Return the parameters of the query, by name."""
+        return {each.name: each for each in self.parameters if each.name not in self.names_in_path}
 
     def patch(
         self,
@@ -287,9 +243,10 @@ class Operation:
         handle: Handle,
         body: type[BaseModel],
         *,
-        query: Mapping[str, str] | None = None,
+        parameters: Sequence[Parameter[Any]] = (),
         fields: Mapping[ErrorCode, str] | None = None,
         role: Role | None = None,
+        command: Command | None = None,
     ) -> "Operation":
         """Return the PATCH of this GET's resource: at its path, guarded by its ETag, without a response body."""
         return Operation(
@@ -299,8 +256,9 @@ class Operation:
             handle=handle,
             body=body,
             status=204,
-            query=query,
+            parameters=(*self.path_parameters, *parameters),
             fields=fields or {},
             role=role,
             guard=self,
+            command=command,
         )

@@ -9,13 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
-from kvorum.admin.http.operations import BadInput, Call, number_of
-from kvorum.admin.http.parameters import Count
+from kvorum.admin.http.operations import Call
+from kvorum.admin.http.parameters import INT32_MAX, BadInput, Parameter, number_of
 from kvorum.protocol.topic_partition import TopicPartition
-
-ROWS = Count(what="rows per page", default=10_000, most=10_000)
-
-INT32_MAX = 2**31 - 1
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Any)
@@ -32,17 +28,23 @@ def following(call: Call[Any], after: str) -> str:
     return urlencode({**call.query, "after": after})
 
 
-def place_after(call: Call[Any]) -> TopicPartition | None:
-    """Return the partition that the page begins behind, None from the first on. Raises BadInput."""
-    text = call.query.get("after")
-    if text is None:
-        return None
+def parse_place(name: str, text: str) -> TopicPartition:
+    """Read TOPIC:PARTITION. Raises BadInput."""
     topic, colon, number = text.rpartition(":")
     if not colon:
-        raise BadInput("after", "expected TOPIC:PARTITION")
-    return TopicPartition(topic, number_of("after", number, 0, INT32_MAX))
+        raise BadInput(name, "expected TOPIC:PARTITION")
+    return TopicPartition(topic, number_of(name, number, 0, INT32_MAX))
 
 
 def place_text(place: TopicPartition) -> str:
-    """Return what `place_after` reads: a topic's name may have a dash, and no colon."""
+    """Return what `parse_place` reads: a topic's name may have a dash, and no colon."""
     return f"{place.topic}:{place.partition}"
+
+
+AFTER_PARTITION: Parameter[TopicPartition | None] = Parameter(
+    name="after",
+    doc="start after this partition, as orders:3",
+    schema={"type": "string"},
+    parse=parse_place,
+    default=None,
+)

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from kvorum.admin.http.access import condition_headers, precondition_failed, refuse_conditions
 from kvorum.admin.http.operations import Call, NoBody, Operation, Result, Rows
-from kvorum.admin.http.problems import status_of
+from kvorum.admin.http.statuses import status_of
 from kvorum.protocol.errors import KafkaError
 
 ANY: Final = "*"
@@ -102,7 +102,7 @@ async def check_conditions(guard: Operation, call: Call[BaseModel], conditions: 
 
 async def current_etag(guard: Operation, call: Call[BaseModel]) -> str | None:
     """Return the ETag of the resource that a change is about; None: it does not exist."""
-    query = {name: value for name, value in call.query.items() if name in (guard.query or {})}
+    query = {name: value for name, value in call.query.items() if name in guard.query_parameters}
     cluster = await call.cluster.up_to_date()  # earlier changes were answered before brokers applied them
     read = Call(cluster=cluster, path=call.path, query=query, body=NoBody(), clock=call.clock)
     try:

@@ -4,8 +4,10 @@ from pydantic import BaseModel, ValidationError
 
 from kvorum.admin.http.fields import field_of
 from kvorum.admin.http.incoming import GivenUp, NotJson, TooSlow, Unreadable
-from kvorum.admin.http.operations import BadInput, NotInBody, Operation
-from kvorum.admin.http.problems import Refusal, problem, status_of
+from kvorum.admin.http.operations import NotInBody, Operation
+from kvorum.admin.http.parameters import BadInput
+from kvorum.admin.http.problems import Refusal, problem
+from kvorum.admin.http.statuses import status_of
 from kvorum.client.wire.cluster_client import Unreachable
 from kvorum.protocol.errors import ErrorCode, KafkaError
 
@@ -41,7 +43,7 @@ def of_cluster(error: KafkaError, operation: Operation, body: BaseModel) -> Refu
     """Return the error of the cluster; for names in the body it is never 404, nor temporary."""
     field = error.field if isinstance(error, NotInBody) else field_of(error, operation, body)
     status = status_of(error.code)
-    if status in (404, 503) and field is not None and field not in operation.parameters:
+    if status in (404, 503) and field is not None and field not in operation.names_in_path:
         status = 422
     return problem(status, error.code.name, error.message or error.code.name, field)
 

@@ -93,6 +93,10 @@ class Partition(BaseModel):
     elr: list[int] | None = Field(None, description="Eligible leader replicas (KIP-966); null: not available")
     last_known_elr: list[int] | None = Field(None, description="Last leader of a partition whose ISR is empty")
     offline_replicas: list[int]
+    adding_replicas: list[int] | None = Field(
+        default=None, description="Of a reassignment; null: none in progress, or not known"
+    )
+    removing_replicas: list[int] | None = Field(default=None, description="Of a reassignment; null: as above")
     earliest_offset: int | None = None
     latest_offset: int | None = None
 
@@ -118,9 +122,16 @@ class Topic(TopicSummary):
 class TopicSpec(Strict):
     """Desired state of a topic. Omitted fields have the cluster's defaults."""
 
-    partitions: int | None = Field(None, ge=1, le=PARTITIONS_MAX)
-    replication_factor: int | None = Field(None, ge=1, le=REPLICAS_MAX)
-    configs: Configs = Field(default_factory=dict)
+    partitions: int | None = Field(
+        None, ge=1, le=PARTITIONS_MAX, description="Number of partitions (default: num.partitions)"
+    )
+    replication_factor: int | None = Field(
+        None,
+        ge=1,
+        le=REPLICAS_MAX,
+        description="Number of replicas (default: default.replication.factor of the cluster)",
+    )
+    configs: Configs = Field(default_factory=dict, description="Configs that differ from the defaults")
 
 
 class TopicCreate(TopicSpec):
@@ -190,8 +201,8 @@ class ConfigEntry(BaseModel):
 class ConfigAlter(Strict):
     """Changes of configs; configs that are not listed are unchanged."""
 
-    set: Configs = Field(default_factory=dict)
-    delete: list[str] = Field(default_factory=list)
+    set: Configs = Field(default_factory=dict, description="New values")
+    delete: list[str] = Field(default_factory=list, description="Configs to reset to their defaults")
     append: Configs = Field(default_factory=dict, description="Values to add to list configs")
     subtract: Configs = Field(default_factory=dict, description="Values to remove from list configs")
 

@@ -3,20 +3,22 @@
 from typing import Any
 
 from kvorum.admin.http.operations import Call, NoBody, Operation
+from kvorum.admin.http.parameters import text
 from kvorum.admin.v3.links import CLUSTER, cluster_of
+from kvorum.admin.v3.path_parameters import CLUSTER_ID
 from kvorum.admin.v3.requests import CreateAclRequestData, CreateAclRequestDataList
 from kvorum.protocol.errors import ErrorCode, KafkaError
 
 PATH = f"{CLUSTER}/acls"
-FILTER = {
-    "resource_type": "TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID, DELEGATION_TOKEN or ANY",
-    "resource_name": "its name",
-    "pattern_type": "LITERAL, PREFIXED, MATCH or ANY",
-    "principal": "User:NAME",
-    "host": "an address, or *",
-    "operation": "READ, WRITE, ... or ANY",
-    "permission": "ALLOW, DENY or ANY",
-}
+FILTER = (
+    text("resource_type", "TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID, DELEGATION_TOKEN or ANY"),
+    text("resource_name", "its name"),
+    text("pattern_type", "LITERAL, PREFIXED, MATCH or ANY"),
+    text("principal", "User:NAME"),
+    text("host", "an address, or *"),
+    text("operation", "READ, WRITE, ... or ANY"),
+    text("permission", "ALLOW, DENY or ANY"),
+)
 
 
 async def refuse_acls(call: Call[Any]) -> None:
@@ -46,7 +48,7 @@ async def delete_kafka_acls(call: Call[NoBody]) -> None:
 
 
 OPERATIONS = [
-    Operation(method="GET", path=PATH, summary="List ACLs", handle=get_kafka_acls, query=FILTER),
+    Operation(method="GET", path=PATH, summary="List ACLs", handle=get_kafka_acls, parameters=(CLUSTER_ID, *FILTER)),
     Operation(
         method="POST",
         path=PATH,
@@ -54,8 +56,11 @@ OPERATIONS = [
         handle=create_kafka_acls,
         body=CreateAclRequestData,
         status=201,
+        parameters=(CLUSTER_ID,),
     ),
-    Operation(method="DELETE", path=PATH, summary="Delete ACLs", handle=delete_kafka_acls, query=FILTER),
+    Operation(
+        method="DELETE", path=PATH, summary="Delete ACLs", handle=delete_kafka_acls, parameters=(CLUSTER_ID, *FILTER)
+    ),
     Operation(
         method="POST",
         path=f"{PATH}:batch",
@@ -63,5 +68,6 @@ OPERATIONS = [
         handle=batch_create_kafka_acls,
         body=CreateAclRequestDataList,
         status=201,
+        parameters=(CLUSTER_ID,),
     ),
 ]

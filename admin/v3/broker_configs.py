@@ -3,8 +3,7 @@
 import asyncio
 from typing import Any
 
-from kvorum.admin.http.operations import Call, NoBody, Operation, number_of
-from kvorum.admin.v1.models import INT32_MAX
+from kvorum.admin.http.operations import Call, NoBody, Operation
 from kvorum.admin.v3.config_kit import (
     Rows,
     alter,
@@ -22,6 +21,7 @@ from kvorum.admin.v3.models import (
     ClusterConfigData,
     ClusterConfigDataList,
 )
+from kvorum.admin.v3.path_parameters import BROKER_ID, CLUSTER_ID, CONFIG_NAME
 from kvorum.admin.v3.requests import (
     AlterConfigBatchRequestData,
     UpdateConfigRequestData,
@@ -48,7 +48,7 @@ def cluster_rows(links: Links, rows: Rows) -> list[ClusterConfigData]:
 
 def broker_id(call: Call[Any]) -> int:
     """Read the broker's id in the path. Raises BadInput."""
-    return number_of("broker_id", call.path["broker_id"], 0, INT32_MAX)
+    return BROKER_ID.of(call)
 
 
 async def list_kafka_broker_configs(call: Call[NoBody]) -> BrokerConfigDataList:
@@ -78,7 +78,7 @@ async def get_kafka_broker_config(call: Call[NoBody]) -> BrokerConfigData:
     """Return one config of a broker."""
     links, broker = await links_of(call), broker_id(call)
     rows = await call.cluster.describe_configs(ResourceType.BROKER, str(broker))
-    return broker_rows(links, broker, one(rows, call.path["name"]))[0]
+    return broker_rows(links, broker, one(rows, CONFIG_NAME.of(call)))[0]
 
 
 async def update_kafka_broker_config(call: Call[UpdateConfigRequestData]) -> None:
@@ -111,7 +111,7 @@ async def get_kafka_cluster_config(call: Call[NoBody]) -> ClusterConfigData:
     """Return one dynamic config of all brokers."""
     links = await links_of(call)
     rows = await call.cluster.describe_configs(ResourceType.BROKER, ALL_BROKERS)
-    return cluster_rows(links, one(rows, call.path["name"]))[0]
+    return cluster_rows(links, one(rows, CONFIG_NAME.of(call)))[0]
 
 
 async def update_kafka_cluster_config(call: Call[UpdateConfigRequestData]) -> None:
@@ -139,6 +139,7 @@ OPERATIONS = [
         "List configs of every broker",
         list_kafka_all_broker_configs,
         BrokerConfigDataList,
+        parameters=(CLUSTER_ID,),
     ),
     *paths(
         f"{BROKER}/configs",

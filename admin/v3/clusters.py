@@ -1,7 +1,6 @@
 """The cluster and its brokers."""
 
-from kvorum.admin.http.operations import Call, NoBody, Operation, number_of
-from kvorum.admin.v1.models import INT32_MAX
+from kvorum.admin.http.operations import Call, NoBody, Operation
 from kvorum.admin.v3.links import BROKER, CLUSTER, Links, cluster_of, not_found
 from kvorum.admin.v3.models import (
     BrokerData,
@@ -12,6 +11,7 @@ from kvorum.admin.v3.models import (
     ReplicaDataList,
 )
 from kvorum.admin.v3.partitions import replica_data
+from kvorum.admin.v3.path_parameters import BROKER_ID, CLUSTER_ID
 from kvorum.protocol.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
 
 NOBODY = -1
@@ -78,7 +78,7 @@ async def get_kafka_broker(call: Call[NoBody]) -> BrokerData:
 
 def broker_of(call: Call[NoBody], found: DescribeClusterResponse) -> DescribeClusterBroker:
     """Return the broker that the path names. Raises BadInput, Refused."""
-    wanted = number_of("broker_id", call.path["broker_id"], 0, INT32_MAX)
+    wanted = BROKER_ID.of(call)
     for broker in found.brokers:
         if broker.broker_id == wanted:
             return broker
@@ -101,10 +101,14 @@ async def list_kafka_broker_replicas(call: Call[NoBody]) -> ReplicaDataList:
 
 OPERATIONS = [
     Operation.get("/v3/clusters", "List clusters", list_kafka_clusters, ClusterDataList),
-    Operation.get(CLUSTER, "Get a cluster", get_kafka_cluster, ClusterData),
-    Operation.get(f"{CLUSTER}/brokers", "List brokers", list_kafka_brokers, BrokerDataList),
-    Operation.get(BROKER, "Get a broker", get_kafka_broker, BrokerData),
+    Operation.get(CLUSTER, "Get a cluster", get_kafka_cluster, ClusterData, parameters=(CLUSTER_ID,)),
+    Operation.get(f"{CLUSTER}/brokers", "List brokers", list_kafka_brokers, BrokerDataList, parameters=(CLUSTER_ID,)),
+    Operation.get(BROKER, "Get a broker", get_kafka_broker, BrokerData, parameters=(CLUSTER_ID, BROKER_ID)),
     Operation.get(
-        f"{BROKER}/partition-replicas", "List a broker's replicas", list_kafka_broker_replicas, ReplicaDataList
+        f"{BROKER}/partition-replicas",
+        "List a broker's replicas",
+        list_kafka_broker_replicas,
+        ReplicaDataList,
+        parameters=(CLUSTER_ID, BROKER_ID),
     ),
 ]

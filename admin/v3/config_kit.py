@@ -6,6 +6,7 @@ from typing import Any
 from kvorum.admin.http.operations import Call, NoBody, Operation
 from kvorum.admin.v3.links import Links, not_found
 from kvorum.admin.v3.models import ConfigSynonymData
+from kvorum.admin.v3.path_parameters import CLUSTER_ID, CONFIG_NAME, parameters_in
 from kvorum.admin.v3.requests import AlterConfigBatchRequestData, AlterEntry, UpdateConfigRequestData
 from kvorum.client.config_sources import Source, source_name
 from kvorum.client.wire.cluster_client import ConfigChange, ConfigOperation, ResourceType
@@ -49,7 +50,7 @@ async def check_known(call: Call[Any], kind: ResourceType, resource: str, names:
     known = {row.name for row in await call.cluster.describe_configs(kind, resource)}
     for name in names:
         if name not in known:
-            cluster = call.path["cluster_id"]
+            cluster = CLUSTER_ID.of(call)
             raise not_found(f"Config {name} cannot be found for {kind.name} {resource} in cluster {cluster}.")
 
 
@@ -73,12 +74,12 @@ async def alter(
 
 def removal(call: Call[NoBody]) -> list[ConfigChange]:
     """Return the change that sets the config of the path back."""
-    return [ConfigChange(name=call.path["name"], operation=ConfigOperation.DELETE)]
+    return [ConfigChange(name=CONFIG_NAME.of(call), operation=ConfigOperation.DELETE)]
 
 
 def new_value(call: Call[UpdateConfigRequestData]) -> list[ConfigChange]:
     """Return the change that sets the config of the path."""
-    return [ConfigChange(name=call.path["name"], value=call.body.value)]
+    return [ConfigChange(name=CONFIG_NAME.of(call), value=call.body.value)]
 
 
 def paths(path: str, listed: type, single: type, handles: Sequence[Any], whose: str) -> list[Operation]:
@@ -87,7 +88,7 @@ def paths(path: str, listed: type, single: type, handles: Sequence[Any], whose: 
     config = f"{path}/{{name}}"
     body = UpdateConfigRequestData
     return [
-        Operation.get(path, f"List configs of {whose}", get_all, listed),
+        Operation.get(path, f"List configs of {whose}", get_all, listed, parameters=parameters_in(path)),
         Operation(
             method="POST",
             path=f"{path}:alter",
@@ -95,8 +96,24 @@ def paths(path: str, listed: type, single: type, handles: Sequence[Any], whose: 
             handle=batch,
             body=AlterConfigBatchRequestData,
             status=204,
+            parameters=parameters_in(path),
         ),
-        Operation.get(config, f"Get a config of {whose}", get, single),
-        Operation(method="PUT", path=config, summary=f"Set a config of {whose}", handle=update, body=body, status=204),
-        Operation(method="DELETE", path=config, summary=f"Reset a config of {whose}", handle=delete, status=204),
+        Operation.get(config, f"Get a config of {whose}", get, single, parameters=parameters_in(config)),
+        Operation(
+            method="PUT",
+            path=config,
+            summary=f"Set a config of {whose}",
+            handle=update,
+            body=body,
+            status=204,
+            parameters=parameters_in(config),
+        ),
+        Operation(
+            method="DELETE",
+            path=config,
+            summary=f"Reset a config of {whose}",
+            handle=delete,
+            status=204,
+            parameters=parameters_in(config),
+        ),
     ]

@@ -5,8 +5,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from kvorum.admin.http.operations import Call, NoBody, Operation, number_of
-from kvorum.admin.v1.models import INT32_MAX
+from kvorum.admin.http.operations import Call, NoBody, Operation
 from kvorum.admin.v3.links import CLUSTER, Links, links_of, not_found
 from kvorum.admin.v3.models import (
     ConsumerAssignmentData,
@@ -19,6 +18,7 @@ from kvorum.admin.v3.models import (
     ConsumerLagData,
     ConsumerLagDataList,
 )
+from kvorum.admin.v3.path_parameters import CLUSTER_ID, CONSUMER_ID, GROUP_ID, PARTITION_ID, TOPIC_NAME
 from kvorum.client.namespaces.groups import Groups
 from kvorum.client.partitions.offsets import list_offsets
 from kvorum.client.values.group import CLASSIC, CONSUMER, Group, Member
@@ -58,7 +58,7 @@ def group_data(links: Links, group: Group) -> ConsumerGroupData:
 
 async def group_of(call: Call[NoBody]) -> Group:
     """Return the group that the path names. Raises KafkaError, Refused."""
-    group_id = call.path["consumer_group_id"]
+    group_id = GROUP_ID.of(call)
     try:
         return await Groups(call.cluster).describe(group_id)
     except KafkaError as error:
@@ -115,7 +115,7 @@ def consumer_data(links: Links, group_id: str, member: Member) -> ConsumerData:
 def member_of(call: Call[NoBody], group: Group) -> Member:
     """Return the member that the path names. Raises Refused."""
     for member in group.members:
-        if member.member_id == call.path["consumer_id"]:
+        if member.member_id == CONSUMER_ID.of(call):
             return member
     raise not_found()
 
@@ -171,7 +171,7 @@ async def list_kafka_consumer_assignment(call: Call[NoBody]) -> ConsumerAssignme
 
 def place_of(call: Call[NoBody]) -> TopicPartition:
     """Return the partition that the path names. Raises BadInput."""
-    return TopicPartition(call.path["topic_name"], number_of("partition_id", call.path["partition_id"], 0, INT32_MAX))
+    return TopicPartition(TOPIC_NAME.of(call), PARTITION_ID.of(call))
 
 
 async def get_kafka_consumer_assignment(call: Call[NoBody]) -> ConsumerAssignmentData:
@@ -295,30 +295,51 @@ def summary(links: Links, group_id: str, rows: Sequence[Lag]) -> ConsumerGroupLa
 
 
 OPERATIONS = [
-    Operation.get(GROUPS, "List consumer groups", list_kafka_consumer_groups, ConsumerGroupDataList),
-    Operation.get(GROUP, "Get a consumer group", get_kafka_consumer_group, ConsumerGroupData),
-    Operation.get(CONSUMERS, "List a group's consumers", list_kafka_consumers, ConsumerDataList),
-    Operation.get(CONSUMER_PATH, "Get a consumer", get_kafka_consumer, ConsumerData),
     Operation.get(
-        ASSIGNMENTS, "List a consumer's partitions", list_kafka_consumer_assignment, ConsumerAssignmentDataList
+        GROUPS, "List consumer groups", list_kafka_consumer_groups, ConsumerGroupDataList, parameters=(CLUSTER_ID,)
+    ),
+    Operation.get(
+        GROUP, "Get a consumer group", get_kafka_consumer_group, ConsumerGroupData, parameters=(CLUSTER_ID, GROUP_ID)
+    ),
+    Operation.get(
+        CONSUMERS, "List a group's consumers", list_kafka_consumers, ConsumerDataList, parameters=(CLUSTER_ID, GROUP_ID)
+    ),
+    Operation.get(
+        CONSUMER_PATH,
+        "Get a consumer",
+        get_kafka_consumer,
+        ConsumerData,
+        parameters=(CLUSTER_ID, GROUP_ID, CONSUMER_ID),
+    ),
+    Operation.get(
+        ASSIGNMENTS,
+        "List a consumer's partitions",
+        list_kafka_consumer_assignment,
+        ConsumerAssignmentDataList,
+        parameters=(CLUSTER_ID, GROUP_ID, CONSUMER_ID),
     ),
     Operation.get(
         f"{ASSIGNMENTS}/{{topic_name}}/partitions/{{partition_id}}",
         "Get one of a consumer's partitions",
         get_kafka_consumer_assignment,
         ConsumerAssignmentData,
+        parameters=(CLUSTER_ID, GROUP_ID, CONSUMER_ID, TOPIC_NAME, PARTITION_ID),
     ),
     Operation.get(
         f"{GROUP}/lag-summary",
         "Get a group's lag summary",
         get_kafka_consumer_group_lag_summary,
         ConsumerGroupLagSummaryData,
+        parameters=(CLUSTER_ID, GROUP_ID),
     ),
-    Operation.get(LAGS, "List a group's lags", list_kafka_consumer_lags, ConsumerLagDataList),
+    Operation.get(
+        LAGS, "List a group's lags", list_kafka_consumer_lags, ConsumerLagDataList, parameters=(CLUSTER_ID, GROUP_ID)
+    ),
     Operation.get(
         f"{LAGS}/{{topic_name}}/partitions/{{partition_id}}",
         "Get a group's lag in a partition",
         get_kafka_consumer_lag,
         ConsumerLagData,
+        parameters=(CLUSTER_ID, GROUP_ID, TOPIC_NAME, PARTITION_ID),
     ),
 ]

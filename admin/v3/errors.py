@@ -11,7 +11,8 @@ from typing import NamedTuple
 from aiohttp import web
 
 from kvorum.admin.http.operations import JSON
-from kvorum.admin.http.problems import FORBIDDEN, RETRY_AFTER, Refusal
+from kvorum.admin.http.problems import RETRY_AFTER, Refusal
+from kvorum.admin.http.statuses import FORBIDDEN
 from kvorum.admin.v3.models import ErrorResponse
 from kvorum.protocol.errors import RETRIABLE, ErrorCode
 

@@ -8,6 +8,7 @@ from urllib.parse import quote
 from kvorum.admin.http.access import Refused
 from kvorum.admin.http.operations import Call
 from kvorum.admin.v3.models import CollectionMetadata, Relationship, ResourceMetadata
+from kvorum.admin.v3.path_parameters import CLUSTER_ID
 from kvorum.protocol.messages.describe_cluster import DescribeClusterResponse
 
 PREFIX = "/kafka"
@@ -61,7 +62,7 @@ def not_found(message: str = "HTTP 404 Not Found") -> Refused:
 async def cluster_of(call: Call[Any]) -> DescribeClusterResponse:
     """Return the cluster that the path names. Raises Refused where it is another one."""
     found = await call.cluster.describe_cluster(fenced=False)
-    wanted = call.path["cluster_id"]
+    wanted = CLUSTER_ID.of(call)
     if wanted != found.cluster_id:
         raise not_found(f"Cluster {wanted} cannot be found.")
     return found

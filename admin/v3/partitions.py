@@ -1,7 +1,7 @@
 """Partitions, their offsets, replicas and reassignments."""
 
-from kvorum.admin.http.operations import BadInput, Call, NoBody, Operation, number_of
-from kvorum.admin.v1.models import INT32_MAX
+from kvorum.admin.http.operations import Call, NoBody, Operation
+from kvorum.admin.http.parameters import BadInput, text
 from kvorum.admin.v3.links import CLUSTER, PARTITION, TOPIC, Links, links_of, not_found
 from kvorum.admin.v3.models import (
     PartitionData,
@@ -12,6 +12,7 @@ from kvorum.admin.v3.models import (
     ReplicaData,
     ReplicaDataList,
 )
+from kvorum.admin.v3.path_parameters import BROKER_ID, CLUSTER_ID, PARTITION_ID, TOPIC_NAME
 from kvorum.client.namespaces.reassignments import Reassignments
 from kvorum.client.partitions.offsets import known_offsets
 from kvorum.client.values.offset import OffsetSpec
@@ -20,6 +21,9 @@ from kvorum.protocol.messages.metadata import MetadataResponsePartition
 from kvorum.protocol.topic_partition import TopicPartition
 
 BOTH = "earliest_and_latest"
+
+
+OFFSET_TYPE = text("offset_type", f"{BOTH} (the only value)", BOTH, enum=[BOTH])
 
 
 def partition_data(links: Links, topic: str, row: MetadataResponsePartition) -> PartitionData:
@@ -53,8 +57,8 @@ def replica_data(links: Links, topic: str, row: MetadataResponsePartition, broke
 
 async def partition_of(call: Call[NoBody]) -> tuple[str, MetadataResponsePartition]:
     """Return the topic's name and the partition that the path names. Raises KafkaError, BadInput, Refused."""
-    index = number_of("partition_id", call.path["partition_id"], 0, INT32_MAX)
-    topic = await call.cluster.topic(call.path["topic_name"])
+    index = PARTITION_ID.of(call)
+    topic = await call.cluster.topic(TOPIC_NAME.of(call))
     for row in topic.partitions:
         if row.partition_index == index:
             return topic.name or "", row
@@ -64,7 +68,7 @@ async def partition_of(call: Call[NoBody]) -> tuple[str, MetadataResponsePartiti
 async def list_kafka_partitions(call: Call[NoBody]) -> PartitionDataList:
     """List a topic's partitions."""
     links = await links_of(call)
-    topic = await call.cluster.topic(call.path["topic_name"])
+    topic = await call.cluster.topic(TOPIC_NAME.of(call))
     name, rows = topic.name or "", sorted(topic.partitions, key=lambda row: row.partition_index)
     return PartitionDataList(
         metadata=links.collection("topics", name, "partitions"),
@@ -81,7 +85,7 @@ async def get_kafka_partition(call: Call[NoBody]) -> PartitionData:
 async def list_kafka_partition_offsets(call: Call[NoBody]) -> PartitionWithOffsetsData:
     """Return the first and last offset of a partition."""
     links = await links_of(call)
-    wanted = call.query.get("offset_type", BOTH)
+    wanted = OFFSET_TYPE.of(call)
     if wanted != BOTH:
         raise BadInput("offset_type", f"{wanted} is invalid")
     topic, row = await partition_of(call)
@@ -112,7 +116,7 @@ async def list_kafka_replicas(call: Call[NoBody]) -> ReplicaDataList:
 async def get_kafka_replica(call: Call[NoBody]) -> ReplicaData:
     """Return a partition's replica on one broker."""
     links = await links_of(call)
-    broker = number_of("broker_id", call.path["broker_id"], 0, INT32_MAX)
+    broker = BROKER_ID.of(call)
     topic, row = await partition_of(call)
     if broker not in row.replica_nodes:
         raise not_found()
@@ -150,15 +154,15 @@ async def list_kafka_reassignments(call: Call[NoBody]) -> ReassignmentDataList:
 
 async def list_kafka_topic_reassignments(call: Call[NoBody]) -> ReassignmentDataList:
     """List current reassignments of a topic."""
-    links, topic = await links_of(call), call.path["topic_name"]
+    links, topic = await links_of(call), TOPIC_NAME.of(call)
     parts = ("topics", topic, "partitions", "-", "reassignment")
     return ReassignmentDataList(metadata=links.collection(*parts), data=await reassignments(call, links, topic))
 
 
 async def get_kafka_reassignment(call: Call[NoBody]) -> ReassignmentData:
     """Return a partition's reassignment; 404 if there is none."""
-    links, topic = await links_of(call), call.path["topic_name"]
-    partition = number_of("partition_id", call.path["partition_id"], 0, INT32_MAX)
+    links, topic = await links_of(call), TOPIC_NAME.of(call)
+    partition = PARTITION_ID.of(call)
     for row in await reassignments(call, links, topic):
         if row.partition_id == partition:
             return row
@@ -171,25 +175,55 @@ OPERATIONS = [
         "List reassignments",
         list_kafka_reassignments,
         ReassignmentDataList,
+        parameters=(CLUSTER_ID,),
     ),
     Operation.get(
         f"{TOPIC}/partitions/-/reassignment",
         "List a topic's reassignments",
         list_kafka_topic_reassignments,
         ReassignmentDataList,
+        parameters=(CLUSTER_ID, TOPIC_NAME),
     ),
     Operation.get(
-        f"{PARTITION}/reassignment", "Get a partition's reassignment", get_kafka_reassignment, ReassignmentData
+        f"{PARTITION}/reassignment",
+        "Get a partition's reassignment",
+        get_kafka_reassignment,
+        ReassignmentData,
+        parameters=(CLUSTER_ID, TOPIC_NAME, PARTITION_ID),
     ),
-    Operation.get(f"{TOPIC}/partitions", "List a topic's partitions", list_kafka_partitions, PartitionDataList),
-    Operation.get(PARTITION, "Get a partition", get_kafka_partition, PartitionData),
+    Operation.get(
+        f"{TOPIC}/partitions",
+        "List a topic's partitions",
+        list_kafka_partitions,
+        PartitionDataList,
+        parameters=(CLUSTER_ID, TOPIC_NAME),
+    ),
+    Operation.get(
+        PARTITION,
+        "Get a partition",
+        get_kafka_partition,
+        PartitionData,
+        parameters=(CLUSTER_ID, TOPIC_NAME, PARTITION_ID),
+    ),
     Operation.get(
         f"{PARTITION}/offset",
         "Get a partition's first and last offset",
         list_kafka_partition_offsets,
         PartitionWithOffsetsData,
-        query={"offset_type": f"{BOTH} (the only value)"},
+        parameters=(CLUSTER_ID, TOPIC_NAME, PARTITION_ID, OFFSET_TYPE),
     ),
-    Operation.get(f"{PARTITION}/replicas", "List a partition's replicas", list_kafka_replicas, ReplicaDataList),
-    Operation.get(f"{PARTITION}/replicas/{{broker_id}}", "Get a replica", get_kafka_replica, ReplicaData),
+    Operation.get(
+        f"{PARTITION}/replicas",
+        "List a partition's replicas",
+        list_kafka_replicas,
+        ReplicaDataList,
+        parameters=(CLUSTER_ID, TOPIC_NAME, PARTITION_ID),
+    ),
+    Operation.get(
+        f"{PARTITION}/replicas/{{broker_id}}",
+        "Get a replica",
+        get_kafka_replica,
+        ReplicaData,
+        parameters=(CLUSTER_ID, TOPIC_NAME, PARTITION_ID, BROKER_ID),
+    ),
 ]

@@ -16,12 +16,14 @@ from aiohttp.http_exceptions import PayloadEncodingError
 from pydantic import ValidationError
 
 from kvorum.admin.http.access import Refused
-from kvorum.admin.http.operations import JSON, BadInput, Call, Content, Operation, Reply, Role, Stream, Text
+from kvorum.admin.http.operations import JSON, Call, Content, Operation, Reply, Role, Stream, Text
+from kvorum.admin.http.parameters import BadInput
 from kvorum.admin.v1.records.message_models import Written
 from kvorum.admin.v1.records.producing import as_json, produce
 from kvorum.admin.v3.errors import BATCH, CODES, PARTITION, PAYLOAD, code_of
 from kvorum.admin.v3.json_stream import Broken, Splitter
 from kvorum.admin.v3.links import TOPIC, cluster_of
+from kvorum.admin.v3.path_parameters import CLUSTER_ID, TOPIC_NAME
 from kvorum.admin.v3.record_models import (
     ENTRIES_MAX,
     PLAIN,
@@ -306,7 +308,7 @@ async def produce_record(call: Call[Text]) -> Reply | Stream:
 
     The body may be chunked; the response of a record is sent when it is written, while others arrive.
     """
-    cluster_id, topic = (await cluster_of(call)).cluster_id, call.path["topic_name"]
+    cluster_id, topic = (await cluster_of(call)).cluster_id, TOPIC_NAME.of(call)
     writer = Writer(call.cluster, cluster_id, topic, call.clock)
     if call.content is not None:
         return Stream(media=JSON, chunks=answers(writer, pieces(call.content)))
@@ -327,7 +329,7 @@ async def produce_batch(call: Call[ProduceBatchRequest]) -> Reply:
         raise Refused(422, BATCH, "Too many entries in batch.")
     if len({entry.id for entry in entries}) < len(entries):
         raise Refused(422, BATCH, "Batch entry IDs are not distinct.")
-    writer = Writer(call.cluster, cluster_id, call.path["topic_name"], call.clock)
+    writer = Writer(call.cluster, cluster_id, TOPIC_NAME.of(call), call.clock)
     for entry in entries:
         writer.add_request(entry)
     body = ProduceBatchResponse(successes=[], failures=[])
@@ -351,6 +353,7 @@ OPERATIONS = [
         streamed=True,
         answer=ProduceResponse,
         role=Role.OPERATE,
+        parameters=(CLUSTER_ID, TOPIC_NAME),
     ),
     Operation(
         method="POST",
@@ -362,5 +365,6 @@ OPERATIONS = [
         answer=ProduceBatchResponse,
         status=207,
         role=Role.OPERATE,
+        parameters=(CLUSTER_ID, TOPIC_NAME),
     ),
 ]

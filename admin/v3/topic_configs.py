@@ -21,6 +21,7 @@ from kvorum.admin.v3.models import (
     TopicConfigData,
     TopicConfigDataList,
 )
+from kvorum.admin.v3.path_parameters import CLUSTER_ID, CONFIG_NAME, TOPIC_NAME
 from kvorum.admin.v3.requests import (
     AlterConfigBatchRequestData,
     AlterMultipleTopicsConfigsBatchRequestData,
@@ -55,7 +56,7 @@ def topic_rows(links: Links, topic: str, rows: Rows) -> list[TopicConfigData]:
 
 async def list_kafka_topic_configs(call: Call[NoBody]) -> TopicConfigDataList:
     """List a topic's configs, including defaults."""
-    links, topic = await links_of(call), call.path["topic_name"]
+    links, topic = await links_of(call), TOPIC_NAME.of(call)
     rows = await call.cluster.describe_configs(ResourceType.TOPIC, topic)
     return TopicConfigDataList(
         metadata=links.collection("topics", topic, "configs"), data=topic_rows(links, topic, rows)
@@ -95,7 +96,7 @@ async def described(cluster: ClusterClient, names: Sequence[str]) -> list[tuple[
 
 async def list_kafka_default_topic_configs(call: Call[NoBody]) -> TopicConfigDataList:
     """List the configs that a topic would have by default, whether it exists or not."""
-    links, topic = await links_of(call), call.path["topic_name"]
+    links, topic = await links_of(call), TOPIC_NAME.of(call)
     rows = await of_new_topic(call.cluster)
     return TopicConfigDataList(
         metadata=links.collection("topics", topic, "default-configs"), data=topic_rows(links, topic, rows)
@@ -128,28 +129,28 @@ async def of_new_topic(cluster: ClusterClient) -> list[DescribeConfigsResourceRe
 
 async def get_kafka_topic_config(call: Call[NoBody]) -> TopicConfigData:
     """Return one config of a topic."""
-    links, topic = await links_of(call), call.path["topic_name"]
+    links, topic = await links_of(call), TOPIC_NAME.of(call)
     rows = await call.cluster.describe_configs(ResourceType.TOPIC, topic)
-    return topic_rows(links, topic, one(rows, call.path["name"]))[0]
+    return topic_rows(links, topic, one(rows, CONFIG_NAME.of(call)))[0]
 
 
 async def update_kafka_topic_config(call: Call[UpdateConfigRequestData]) -> None:
     """Set one config of a topic."""
     await cluster_of(call)
-    await alter(call, ResourceType.TOPIC, call.path["topic_name"], new_value(call))
+    await alter(call, ResourceType.TOPIC, TOPIC_NAME.of(call), new_value(call))
 
 
 async def delete_kafka_topic_config(call: Call[NoBody]) -> None:
     """Reset one config of a topic to its default."""
     await cluster_of(call)
-    await alter(call, ResourceType.TOPIC, call.path["topic_name"], removal(call))
+    await alter(call, ResourceType.TOPIC, TOPIC_NAME.of(call), removal(call))
 
 
 async def update_kafka_topic_config_batch(call: Call[AlterConfigBatchRequestData]) -> None:
     """Change several configs of a topic."""
     await cluster_of(call)
     only = bool(call.body.validate_only)
-    await alter(call, ResourceType.TOPIC, call.path["topic_name"], changes_of(call.body.data), only=only)
+    await alter(call, ResourceType.TOPIC, TOPIC_NAME.of(call), changes_of(call.body.data), only=only)
 
 
 async def update_kafka_topics_config_batch(call: Call[AlterMultipleTopicsConfigsBatchRequestData]) -> Reply | None:
@@ -174,7 +175,11 @@ async def update_kafka_topics_config_batch(call: Call[AlterMultipleTopicsConfigs
 
 OPERATIONS = [
     Operation.get(
-        f"{CLUSTER}/topics/-/configs", "List configs of all topics", list_kafka_all_topic_configs, TopicConfigDataList
+        f"{CLUSTER}/topics/-/configs",
+        "List configs of all topics",
+        list_kafka_all_topic_configs,
+        TopicConfigDataList,
+        parameters=(CLUSTER_ID,),
     ),
     Operation(
         method="POST",
@@ -184,12 +189,14 @@ OPERATIONS = [
         body=AlterMultipleTopicsConfigsBatchRequestData,
         status=204,
         also={207: AlterMultipleTopicsConfigsBatchResponse},
+        parameters=(CLUSTER_ID,),
     ),
     Operation.get(
         f"{TOPIC}/default-configs",
         "List a topic's default configs",
         list_kafka_default_topic_configs,
         TopicConfigDataList,
+        parameters=(CLUSTER_ID, TOPIC_NAME),
     ),
     *paths(
         f"{TOPIC}/configs",

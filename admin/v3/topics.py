@@ -4,9 +4,11 @@ import re
 
 from kvorum.admin.http.access import Refused
 from kvorum.admin.http.operations import Call, NoBody, Operation, Reply
+from kvorum.admin.http.parameters import flag
 from kvorum.admin.v3.errors import PAYLOAD
 from kvorum.admin.v3.links import CLUSTER, TOPIC, Links, cluster_of, links_of
 from kvorum.admin.v3.models import TopicData, TopicDataList
+from kvorum.admin.v3.path_parameters import CLUSTER_ID, TOPIC_NAME
 from kvorum.admin.v3.requests import CreateTopicRequestData, UpdatePartitionCountRequestData
 from kvorum.client.wire.cluster_client import ClusterClient, refuse
 from kvorum.network.authorizer import Operation as AclOperation
@@ -25,7 +27,7 @@ from kvorum.protocol.messages.metadata import (
 UNSET = -1
 """Partitions or replication factor left to the cluster's defaults (KIP-464)."""
 NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-AUTHORIZED = "include_authorized_operations"
+AUTHORIZED = flag("include_authorized_operations", "true: include the caller's permissions")
 
 
 def topic_data(
@@ -66,16 +68,16 @@ async def topics_of(cluster: ClusterClient, names: list[str] | None, authorized:
 
 async def list_kafka_topics(call: Call[NoBody]) -> TopicDataList:
     """List all topics by name, including internal ones."""
-    links, authorized = await links_of(call), call.flag(AUTHORIZED)
+    links, authorized = await links_of(call), AUTHORIZED.of(call)
     rows = sorted(await topics_of(call.cluster, None, authorized), key=lambda topic: topic.name or "")
     return TopicDataList(metadata=links.collection("topics"), data=[found_data(links, row, authorized) for row in rows])
 
 
 async def get_kafka_topic(call: Call[NoBody]) -> TopicData:
     """Return one topic."""
-    links, authorized = await links_of(call), call.flag(AUTHORIZED)
-    (found,) = await topics_of(call.cluster, [call.path["topic_name"]], authorized)
-    refuse(found.error_code, call.path["topic_name"])
+    links, authorized = await links_of(call), AUTHORIZED.of(call)
+    (found,) = await topics_of(call.cluster, [TOPIC_NAME.of(call)], authorized)
+    refuse(found.error_code, TOPIC_NAME.of(call))
     return found_data(links, found, authorized)
 
 
@@ -106,7 +108,7 @@ def creatable(body: CreateTopicRequestData) -> CreatableTopic:
 
 async def update_partition_count_kafka_topic(call: Call[UpdatePartitionCountRequestData]) -> TopicData:
     """Increase the number of partitions."""
-    links, name, count = await links_of(call), call.path["topic_name"], call.body.partitions_count
+    links, name, count = await links_of(call), TOPIC_NAME.of(call), call.body.partitions_count
     await call.cluster.create_partitions(name, count)
     return found_data(links, await call.cluster.topic(name))
 
@@ -114,12 +116,12 @@ async def update_partition_count_kafka_topic(call: Call[UpdatePartitionCountRequ
 async def delete_kafka_topic(call: Call[NoBody]) -> None:
     """Delete a topic with its records."""
     await cluster_of(call)
-    await call.cluster.delete_topic(call.path["topic_name"])
+    await call.cluster.delete_topic(TOPIC_NAME.of(call))
 
 
-FLAG = {AUTHORIZED: "true: include the caller's permissions"}
+FLAG = (AUTHORIZED,)
 OPERATIONS = [
-    Operation.get(f"{CLUSTER}/topics", "List topics", list_kafka_topics, TopicDataList, query=FLAG),
+    Operation.get(f"{CLUSTER}/topics", "List topics", list_kafka_topics, TopicDataList, parameters=(CLUSTER_ID, *FLAG)),
     Operation(
         method="POST",
         path=f"{CLUSTER}/topics",
@@ -129,8 +131,9 @@ OPERATIONS = [
         answer=TopicData,
         status=201,
         also={200: TopicData},
+        parameters=(CLUSTER_ID,),
     ),
-    Operation.get(TOPIC, "Get a topic", get_kafka_topic, TopicData, query=FLAG),
+    Operation.get(TOPIC, "Get a topic", get_kafka_topic, TopicData, parameters=(CLUSTER_ID, TOPIC_NAME, *FLAG)),
     Operation(
         method="PATCH",
         path=TOPIC,
@@ -138,6 +141,14 @@ OPERATIONS = [
         handle=update_partition_count_kafka_topic,
         body=UpdatePartitionCountRequestData,
         answer=TopicData,
+        parameters=(CLUSTER_ID, TOPIC_NAME),
     ),
-    Operation(method="DELETE", path=TOPIC, summary="Delete a topic", handle=delete_kafka_topic, status=204),
+    Operation(
+        method="DELETE",
+        path=TOPIC,
+        summary="Delete a topic",
+        handle=delete_kafka_topic,
+        status=204,
+        parameters=(CLUSTER_ID, TOPIC_NAME),
+    ),
 ]

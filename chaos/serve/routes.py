@@ -20,17 +20,8 @@ import msgspec
 from pydantic import BaseModel, ValidationError
 
 from kvorum.admin.http.access import Refused
-from kvorum.admin.http.operations import (
-    EVENT_STREAM,
-    INT64_MAX,
-    BadInput,
-    Call,
-    NoBody,
-    Operation,
-    Reply,
-    Stream,
-    number_of,
-)
+from kvorum.admin.http.operations import EVENT_STREAM, Call, NoBody, Operation, Reply, Stream
+from kvorum.admin.http.parameters import INT64_MAX, BadInput, flag, number, number_of, text
 from kvorum.chaos.faults.events import Injected
 from kvorum.chaos.faults.lab import LabError
 from kvorum.chaos.faults.processes import NotStarted
@@ -77,6 +68,9 @@ SEED_BITS: Final = 32
 PREFIX: Final = "/v1/chaos"
 
 T = TypeVar("T")
+HEALTH = flag("health", "true: also query the health of all nodes (takes seconds)")
+FAULT_ID = number("id", "id of the fault", 0, INT64_MAX)
+AFTER = text("after", "id of the last event received, as Last-Event-ID", "0")
 
 
 class Workers:
@@ -125,7 +119,7 @@ class FaultRoutes:
 
     async def get_chaos_state(self, call: Call[NoBody]) -> Lab:
         """Return the cluster's nodes, running processes and faults; `health`: also its problems."""
-        served, health = self._served, call.flag("health")
+        served, health = self._served, HEALTH.of(call)
         nodes = await self._workers.do(served.described)
         inside = await self._workers.do(served.inside.state, silent_of(nodes))
         return Lab(
@@ -188,7 +182,7 @@ class FaultRoutes:
 
     async def end_fault(self, call: Call[NoBody]) -> Begun:
         """End a fault: its effect is reverted, and a node that it stopped is started."""
-        fault_id = number_of("id", call.path["id"], 0, INT64_MAX)
+        fault_id = FAULT_ID.of(call)
         for fault in self._served.register.in_force():
             if fault.id == fault_id:
                 with refusing():
@@ -208,7 +202,7 @@ class FaultRoutes:
 
         The stream starts with stored events, after Last-Event-ID or `after`. Output lines of scenarios are not stored.
         """
-        text = call.last_event_id or call.query.get("after") or "0"
+        text = call.last_event_id or AFTER.of(call)
         after = number_of("after", text, 0, INT64_MAX)
         if self._events.is_full:
             raise Refused(503, "UNAVAILABLE", "too many event streams are open")
@@ -249,12 +243,11 @@ class FaultRoutes:
 
     def operations(self) -> Sequence[Operation]:
         """Return the paths."""
-        faults, query = (
-            f"{PREFIX}/faults",
-            {"health": "true: also query the health of all nodes (takes seconds)"},
-        )
+        faults = f"{PREFIX}/faults"
         return [
-            Operation.get(f"{PREFIX}/state", "Get the state of the cluster", self.get_chaos_state, Lab, query=query),
+            Operation.get(
+                f"{PREFIX}/state", "Get the state of the cluster", self.get_chaos_state, Lab, parameters=(HEALTH,)
+            ),
             Operation.get(f"{PREFIX}/kinds", "List the kinds of faults", self.list_fault_kinds, FaultKind, many=True),
             Operation.get(faults, "List the faults in force", self.list_faults, Fault, many=True),
             Operation(
@@ -268,7 +261,12 @@ class FaultRoutes:
                 also={200: Begun},
             ),
             Operation(
-                method="DELETE", path=f"{faults}/{{id}}", summary="End a fault", handle=self.end_fault, answer=Begun
+                method="DELETE",
+                path=f"{faults}/{{id}}",
+                summary="End a fault",
+                handle=self.end_fault,
+                answer=Begun,
+                parameters=(FAULT_ID,),
             ),
             Operation(
                 method="POST",
@@ -284,7 +282,7 @@ class FaultRoutes:
                 self.follow_chaos,
                 Happened,
                 media=(EVENT_STREAM,),
-                query={"after": "id of the last event received, as Last-Event-ID"},
+                parameters=(AFTER,),
                 events={"failure": NotEnded, "scenario": ScenarioChanged, "output": Printed},
             ),
         ]

@@ -16,7 +16,8 @@ from typing import Final
 from pydantic import BaseModel
 
 from kvorum.admin.http.access import Refused
-from kvorum.admin.http.operations import INT64_MAX, B, BadInput, Call, NoBody, Operation, Stream, number_of
+from kvorum.admin.http.operations import B, Call, NoBody, Operation, Stream
+from kvorum.admin.http.parameters import INT64_MAX, BadInput, number, text
 from kvorum.chaos.scenario import files
 from kvorum.chaos.serve.events import Events
 from kvorum.chaos.serve.faults import CannotDo
@@ -27,6 +28,8 @@ from kvorum.runtime.clock import SystemClock
 
 HTML: Final = "text/html"
 CHUNK_BYTES: Final = 256 * 1024
+RUN_ID = number("id", "id of the run", 0, INT64_MAX)
+CELL = text("cell", "cell, if the run has several")
 
 
 class ScenarioRoutes:
@@ -77,7 +80,7 @@ class ScenarioRoutes:
         """Return a run's report: one self-contained HTML page; 409 while it runs."""
         run = self._run_of(call)
         cells = await self._workers.do(self.scenarios.cells, run)
-        cell = call.query.get("cell") or (cells[0] if len(cells) == 1 else "")
+        cell = CELL.of(call) or (cells[0] if len(cells) == 1 else "")
         with refusing():
             if not cells and run.state == "running":
                 raise Busy("the run is not finished: there is no report yet")
@@ -97,7 +100,7 @@ class ScenarioRoutes:
 
     def _run_of(self, call: Call[B]) -> ScenarioRun:
         """Return the run in the path. Raises BadInput, Refused."""
-        run_id = number_of("id", call.path["id"], 0, INT64_MAX)
+        run_id = RUN_ID.of(call)
         run = self.scenarios.run(run_id)
         if run is None:
             raise Refused(404, "NOT_FOUND", f"run {run_id} does not exist")
@@ -118,9 +121,16 @@ class ScenarioRoutes:
                 answer=ScenarioState,
                 status=202,
             ),
-            Operation.get(run, "Get a run with its verdicts", self.get_scenario_run, ScenarioDetail),
+            Operation.get(
+                run, "Get a run with its verdicts", self.get_scenario_run, ScenarioDetail, parameters=(RUN_ID,)
+            ),
             Operation(
-                method="DELETE", path=run, summary="End a run", handle=self.stop_scenario_run, answer=ScenarioDetail
+                method="DELETE",
+                path=run,
+                summary="End a run",
+                handle=self.stop_scenario_run,
+                answer=ScenarioDetail,
+                parameters=(RUN_ID,),
             ),
             Operation(
                 method="GET",
@@ -128,7 +138,7 @@ class ScenarioRoutes:
                 summary="Get the report of a run",
                 handle=self.get_scenario_report,
                 media=(HTML,),
-                query={"cell": "cell, if the run has several"},
+                parameters=(RUN_ID, CELL),
             ),
         ]
 

@@ -16,6 +16,7 @@ from kvorum.cli.text_values import UNSET_HINT, environment_value, is_utf8
 
 if TYPE_CHECKING:
     from kvorum.client.wire.cluster_client import ClusterClient
+    from kvorum.protocol.errors import ErrorCode
 
 C = TypeVar("C")
 T = TypeVar("T")
@@ -75,7 +76,7 @@ def with_cluster(
     from kvorum.cli.connection.missing_topics import explained
     from kvorum.client.wire.cluster_client import TIMEOUT_MS, ClusterClient, Unreachable
     from kvorum.network.addresses import parse_bootstrap
-    from kvorum.protocol.errors import ErrorCode, KafkaError
+    from kvorum.protocol.errors import KafkaError
     from kvorum.runtime.chance import new_random
 
     check_security(profile_properties(bootstrap))
@@ -106,12 +107,14 @@ def with_cluster(
     except (StructError, OverflowError, UnicodeEncodeError) as error:  # of encoding: what answers hold is ProtocolError
         fail(f"a value does not fit into a request: {error}", Exit.USAGE)
     except KafkaError as error:
-        missing = error.code in (
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            ErrorCode.UNKNOWN_TOPIC_ID,
-            ErrorCode.GROUP_ID_NOT_FOUND,
-        )
-        fail(refusals[0] if refusals else str(error), Exit.NOT_FOUND if missing else Exit.FAILED)
+        fail(refusals[0] if refusals else str(error), Exit.NOT_FOUND if is_missing(error.code) else Exit.FAILED)
+
+
+def is_missing(code: "ErrorCode") -> bool:
+    """Return whether an error is about a topic or group that does not exist."""
+    from kvorum.protocol.errors import ErrorCode
+
+    return code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.GROUP_ID_NOT_FOUND)
 
 
 def check_security(properties: Mapping[str, str]) -> None:

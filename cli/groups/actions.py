@@ -69,12 +69,6 @@ async def reset(
     return found
 
 
-async def without_members(cluster: ClusterClient) -> list[str]:
-    """Return the consumer groups that have no members, and may be deleted. Raises KafkaError, Unreachable."""
-    groups = await Groups(cluster).list()
-    return [each.group_id for each in groups if each.has_consumers and each.state in WITHOUT_MEMBERS]
-
-
 async def delete(cluster: ClusterClient, group_ids: Sequence[str]) -> dict[str, KafkaError | None]:
     """Delete groups; return the errors, by group. Raises Unreachable."""
     groups = Groups(cluster)

@@ -118,7 +118,7 @@ def reset_offsets(
     kvorum groups reset-offsets payments --from-file plan.csv --execute
     """
     from kvorum.cli.groups.actions import GroupReset, Scope, reset
-    from kvorum.cli.groups.rows import group_ids
+    from kvorum.cli.kafka.group_rows import group_ids
     from kvorum.client.groups.offset_csv import format_plan
     from kvorum.client.values.offset_reset import ResetError
 

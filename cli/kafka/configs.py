@@ -20,7 +20,7 @@ from kvorum.cli.output import say, warn
 from kvorum.cli.text_values import UNSET_HINT
 
 if TYPE_CHECKING:
-    from kvorum.cli.configs.entities import Changes, ConfigRow
+    from kvorum.cli.kafka.entities import Changes, ConfigRow
     from kvorum.client.values.quota import Quota
     from kvorum.client.wire.cluster_client import ClusterClient
 
@@ -87,7 +87,7 @@ def configs(
     kvorum kafka-configs --bootstrap-server localhost:9092 --describe --entity-type topics --entity-name orders
     kvorum kafka-configs --bootstrap-server localhost:9092 --alter --topic orders --add-config retention.ms=3600000
     """
-    from kvorum.cli.configs.entities import Changes, EntityError, check_entity, check_keys, parse_additions
+    from kvorum.cli.kafka.entities import Changes, EntityError, check_entity, check_keys, parse_additions
 
     action = one_action({"describe": describe, "alter": alter})
     entity = entity_of(types, names, defaults, named)
@@ -166,7 +166,7 @@ def ordered_as_given(
 
 def describe_entity(connection: Connection, entity: dict[str, str | None], everything: bool) -> None:
     """Print the configs of an entity, or of each of a type."""
-    from kvorum.cli.configs.entities import QUOTA_ENTITIES, entity_names, resource_configs
+    from kvorum.cli.kafka.entities import QUOTA_ENTITIES, entity_names, resource_configs
     from kvorum.client.namespaces.quotas import Quotas
 
     ((kind, name),) = list(entity.items())[:1]
@@ -203,7 +203,7 @@ def describe_entity(connection: Connection, entity: dict[str, str | None], every
 
 async def is_listed(cluster: "ClusterClient", kind: str, name: str) -> bool:
     """Return whether an entity of this name exists, if listed: controllers list none of these."""
-    from kvorum.cli.configs.entities import entity_names
+    from kvorum.cli.kafka.entities import entity_names
     from kvorum.protocol.errors import ErrorCode, KafkaError
 
     if kind == "brokers" and not name:
@@ -228,7 +228,7 @@ def quota_line(quotas: "Quota") -> str:
 
 def alter_entity(connection: Connection, entity: dict[str, str], changes: "Changes") -> None:
     """Change the configs of an entity."""
-    from kvorum.cli.configs.entities import alter_entity_quotas, alter_resource
+    from kvorum.cli.kafka.entities import alter_entity_quotas, alter_resource
 
     kind, name = next(iter(entity.items()))
 

@@ -13,7 +13,7 @@ from kvorum.cli.output import say
 
 if TYPE_CHECKING:
     from kvorum.cli.groups.actions import GroupReset
-    from kvorum.cli.groups.rows import GroupRows
+    from kvorum.cli.kafka.group_rows import GroupRows
     from kvorum.client.wire.cluster_client import ClusterClient
     from kvorum.protocol.errors import ErrorCode, KafkaError
     from kvorum.protocol.topic_partition import TopicPartition
@@ -119,7 +119,7 @@ def check(action: str, options: dict[str, Any]) -> None:
 
 def list_groups(connection: Connection, options: dict[str, Any]) -> None:
     """Print the ids, or a table with types and states."""
-    from kvorum.cli.groups.rows import STATES, TYPES_OF_CONSUMERS, checked_words, list_row
+    from kvorum.cli.kafka.group_rows import STATES, TYPES_OF_CONSUMERS, checked_words, list_row
     from kvorum.client.namespaces.groups import Groups
     from kvorum.client.values.group import GroupListing
 
@@ -163,7 +163,7 @@ def describe_groups(connection: Connection, options: dict[str, Any]) -> None:
     """Print each group for itself, an empty line above."""
 
     async def work(cluster: "ClusterClient") -> list["GroupRows"]:
-        from kvorum.cli.groups.rows import group_ids, group_rows
+        from kvorum.cli.kafka.group_rows import group_ids, group_rows
         from kvorum.client.namespaces.groups import Groups
 
         wanted = await group_ids(Groups(cluster), options["group"], options["all_groups"])
@@ -171,7 +171,7 @@ def describe_groups(connection: Connection, options: dict[str, Any]) -> None:
 
     verbose = options["verbose"]
     for each in connection.run(work, timeout_ms=options["timeout_ms"]):
-        from kvorum.cli.groups.rows import state_notice
+        from kvorum.cli.kafka.group_rows import state_notice
 
         notice = state_notice(each.group)
         if notice is not None:
@@ -201,7 +201,7 @@ def offset_lines(found: "GroupRows", verbose: bool) -> list[str]:
 
 def member_lines(found: "GroupRows", verbose: bool) -> list[str]:
     """Return the table of members; of a group without any its heading, as Kafka does."""
-    from kvorum.cli.groups.rows import member_rows
+    from kvorum.cli.kafka.group_rows import member_rows
 
     members = member_rows(found.group)
     columns: list[tuple[str, int, list[str]]] = [
@@ -232,7 +232,7 @@ def member_lines(found: "GroupRows", verbose: bool) -> list[str]:
 
 def state_lines(found: "GroupRows", verbose: bool) -> list[str]:
     """Return the table of the group itself."""
-    from kvorum.cli.groups.rows import state_row
+    from kvorum.cli.kafka.group_rows import state_row
 
     row = state_row(found.group)
     head = ["GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "GROUP-EPOCH", "TARGET-ASSIGNMENT-EPOCH"]
@@ -249,7 +249,7 @@ def delete_groups(connection: Connection, options: dict[str, Any]) -> None:
 
     async def work(cluster: "ClusterClient") -> dict[str, Any]:
         from kvorum.cli.groups import actions as group_actions
-        from kvorum.cli.groups.rows import group_ids
+        from kvorum.cli.kafka.group_rows import group_ids
         from kvorum.client.namespaces.groups import Groups
 
         wanted = await group_ids(Groups(cluster), options["group"], options["all_groups"])
@@ -320,7 +320,7 @@ def reset_group_offsets(connection: Connection, options: dict[str, Any]) -> None
     only = options["group"][0] if len(options["group"]) == 1 else None
 
     async def work(cluster: "ClusterClient") -> list["GroupReset"]:
-        from kvorum.cli.groups.rows import group_ids
+        from kvorum.cli.kafka.group_rows import group_ids
         from kvorum.client.namespaces.groups import Groups
 
         wanted = await group_ids(Groups(cluster), options["group"], options["all_groups"])

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kvorum.cli.configs.features import outcome_lines
 from kvorum.cli.kafka.common import Connection, connected
 from kvorum.cli.output import fail, say
 
@@ -200,3 +199,17 @@ def change(connection: Connection, verb: str, levels: dict[str, int], kind: "Upg
     failed = sum(error is not None for error in outcome.values())
     if failed:
         fail(f"{failed} out of {len(outcome)} operation(s) failed.")
+
+
+def outcome_lines(
+    verb: str, levels: dict[str, int], outcome: "dict[str, KafkaError | None]", dry_run: bool
+) -> list[str]:
+    """Return the result of each feature, in Kafka's words (FeatureCommand)."""
+    lines = []
+    for feature, error in sorted(outcome.items()):
+        to = "" if verb == "disable" else f" to {levels[feature]}"
+        if error is None:
+            lines.append(f"{feature} {'can be' if dry_run else 'was'} {verb}d{to}.")
+        else:
+            lines.append(f"{'Can not' if dry_run else 'Could not'} {verb} {feature}{to}. {error.message or error}")
+    return lines

@@ -39,7 +39,7 @@ def groups(
     \b
     kvorum kafka-groups --bootstrap-server localhost:9092 --list
     """
-    from kvorum.cli.groups.rows import list_row
+    from kvorum.cli.kafka.group_rows import list_row
 
     one_action({"list": listing})
     if sum((consumer, share, streams, group_type is not None or protocol is not None)) > 1:

@@ -9,7 +9,6 @@ import click
 from kvorum.cli.completion import topic_names
 from kvorum.cli.kafka.common import Connection, Files, connected, one_of_two, read_properties
 from kvorum.cli.output import fail, say
-from kvorum.cli.topics.leader_election import outcome_of
 
 if TYPE_CHECKING:
     from kvorum.client.wire.cluster_client import ClusterClient
@@ -39,7 +38,7 @@ def leader_election(
     \b
     kvorum kafka-leader-election --bootstrap-server localhost:9092 --election-type preferred --all-topic-partitions
     """
-    from kvorum.cli.topics.partition_files import PartitionFileError, partition_rows
+    from kvorum.cli.kafka.partition_files import PartitionFileError, partition_rows
     from kvorum.protocol.topic_partition import by_topic
 
     if (topic is not None) + (path_to_json_file is not None) + all_topic_partitions != 1:
@@ -91,3 +90,14 @@ def show(results: "Mapping[TopicPartition, KafkaError | None]", kind: str) -> No
         say(line)
     if failed:
         fail(f"{len(failed)} replica(s) could not be elected")
+
+
+def outcome_of(error: "KafkaError | None") -> str:
+    """Return the result of a partition."""
+    from kvorum.protocol.errors import ErrorCode
+
+    if error is None:
+        return "elected"
+    if error.code is ErrorCode.ELECTION_NOT_NEEDED:
+        return "not needed"
+    return f"{error.code.name}: {error.message or 'refused'}"

@@ -6,7 +6,6 @@ import click
 
 from kvorum.cli.kafka.common import Connection, connected
 from kvorum.cli.output import say
-from kvorum.cli.topics.log_dirs import numbers
 
 if TYPE_CHECKING:
     from kvorum.client.values.log_dir import LogDir
@@ -62,3 +61,11 @@ def shown(broker: int, directories: "list[LogDir]", topics: set[str]) -> dict[st
             for each in directories
         ],
     }
+
+
+def numbers(text: str | None, option: str) -> list[int]:
+    """Read 1,2,3."""
+    try:
+        return [int(part) for part in (text or "").split(",") if part.strip()]
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not a list of numbers", param_hint=option) from None

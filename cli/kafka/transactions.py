@@ -7,7 +7,6 @@ import click
 
 from kvorum.cli.kafka.common import Connection, connected, pretty_table
 from kvorum.cli.kafka.scripts import KAFKA_VERSION
-from kvorum.cli.transactions.commands import MINUTE_MS, partition_options, wall_ms
 
 if TYPE_CHECKING:
     from kvorum.client.namespaces.transactions import Transactions
@@ -15,6 +14,8 @@ if TYPE_CHECKING:
     from kvorum.client.wire.cluster_client import ClusterClient
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., object])
+MINUTE_MS = 60_000
 NONE = "None"
 LIST_HEADERS = ("TransactionalId", "Coordinator", "ProducerId", "TransactionState")
 DESCRIBE_HEADERS = (
@@ -40,6 +41,12 @@ def run(connection: Connection, work: Callable[["Transactions"], Awaitable[T]]) 
         return await work(Transactions(cluster))
 
     return connection.run(with_client)
+
+
+def partition_options(command: F) -> F:
+    """Add --topic and --partition, both required."""
+    command = click.option("--partition", type=click.IntRange(0), required=True)(command)
+    return click.option("--topic", required=True)(command)
 
 
 @click.group("kafka-transactions")
@@ -218,3 +225,10 @@ def force_terminate(connection: Connection, transactional_id: str) -> None:
         await found.force_terminate(transactional_id)
 
     run(connection, work)
+
+
+def wall_ms() -> int:
+    """Return the wall clock's time."""
+    from kvorum.runtime.clock import SystemClock
+
+    return SystemClock().wall_ms()

@@ -1,15 +1,12 @@
-"""`kvorum quorum`: the metadata quorum."""
+"""`kvorum quorum readmit`: recovery of a quorum that lost its majority of directories."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from kvorum.cli.connection.client import bootstrap_option, with_cluster
-from kvorum.cli.metadata.quorum_voters import add_controller, remove_controller
-from kvorum.cli.output import Exit, fail, output_option, show
+from kvorum.cli.output import Exit, fail
 
 if TYPE_CHECKING:
-    from kvorum.client.wire.cluster_client import ClusterClient
     from kvorum.cluster.local.unsafe_recovery import Survivor
 
 EXPLANATION = """\
@@ -31,65 +28,7 @@ longer a majority. Metadata can be lost permanently:
 """
 
 
-@click.group()
-def quorum() -> None:
-    """Inspect and repair the metadata quorum.
-
-    \b
-    kvorum quorum status -b 127.0.0.1:9092
-    kvorum quorum add-controller --help         change the voters of a dynamic quorum
-    kvorum quorum readmit --help                recovery after lost controller directories
-    """
-
-
-quorum.add_command(add_controller)
-quorum.add_command(remove_controller)
-
-
-@quorum.command()
-@bootstrap_option
-@output_option
-def status(bootstrap: str, output: str) -> None:
-    """Show leader, epoch, high watermark, voters and observers.
-
-    \b
-    kvorum quorum status -o json
-    """
-
-    async def work(cluster: "ClusterClient") -> dict[str, Any]:
-        from kvorum.client.namespaces.quorum import MetadataQuorum
-
-        found = await MetadataQuorum(cluster).describe()
-        members = [
-            {
-                "node": each.node_id,
-                "role": role,
-                "log_end_offset": each.log_end_offset,
-                "lag": each.lag,
-                "last_caught_up_ms": -1 if each.last_caught_up_ms is None else each.last_caught_up_ms,
-                "directory_id": str(each.directory_id),
-            }
-            for replicas, role in ((found.voters, "voter"), (found.observers, "observer"))
-            for each in replicas
-        ]
-        return {
-            "leader_id": found.leader_id,
-            "leader_epoch": found.leader_epoch,
-            "high_watermark": found.high_watermark,
-            "members": members,
-        }
-
-    found = with_cluster(bootstrap, work)
-    if output == "table":
-        members = found.pop("members")
-        show(found, output)
-        click.echo()
-        show(members, output)
-    else:
-        show(found, output)
-
-
-@quorum.command()
+@click.command()
 @click.argument("node", type=int, metavar="NODE_ID")
 @click.argument("directory", metavar="DIRECTORY_ID")
 @click.option(

@@ -1,4 +1,4 @@
-"""`kvorum quorum add-controller` and `remove-controller`, and what Kafka's script shares with them."""
+"""`kvorum quorum add-controller`, and what Kafka's script shares with them."""
 
 import os
 from typing import TYPE_CHECKING, NamedTuple
@@ -102,35 +102,3 @@ def add_controller(bootstrap: str, config: str, override: tuple[str, ...], dry_r
     places = [{"name": name, "host": host, "port": port} for name, host, port in found.endpoints]
     row = {"node": found.node_id, "directory_id": str(found.directory_id), "endpoints": places, "added": not dry_run}
     tell(row, output, f"{'DRY RUN of adding' if dry_run else 'Added'} {found.description()}")
-
-
-@click.command("remove-controller")
-@bootstrap_option
-@click.argument("node", type=click.IntRange(min=0), metavar="NODE_ID")
-@click.argument("directory", metavar="DIRECTORY_ID")
-@click.option("--dry-run", is_flag=True, help="Only print what would be done.")
-@output_option
-def remove_controller(bootstrap: str, node: int, directory: str, dry_run: bool, output: str) -> None:
-    """Remove a controller from the voters. It continues as an observer until it is stopped.
-
-    `kvorum quorum status` shows the directory ids. A majority of the remaining voters must run.
-
-    \b
-    kvorum quorum remove-controller 4 G7J-FlU9TnmJpUE6QGqYnw
-    """
-    from kvorum.protocol.uuids import Uuid
-
-    try:
-        directory_id = Uuid.parse(directory)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="DIRECTORY_ID") from None
-
-    async def work(cluster: "ClusterClient") -> None:
-        from kvorum.client.voters import remove_voter
-
-        await remove_voter(cluster, node, directory_id)
-
-    if not dry_run:
-        with_cluster(bootstrap, work)
-    text = f"{'DRY RUN of removing' if dry_run else 'Removed'} controller {node} with directory id {directory_id}"
-    tell({"node": node, "directory_id": str(directory_id), "removed": not dry_run}, output, text)

@@ -1,4 +1,4 @@
-"""`kvorum brokers`: list, maintenance, decommission."""
+"""`kvorum brokers list`, and `maintenance` and `decommission`, which wait until the broker is in the state."""
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,20 +19,6 @@ COLUMNS = ("broker", "state", "alive", "rack", "address", "leaders", "replicas",
 LOOK_AGAIN_S = 0.5
 """Polling interval, because Kafka's protocol has no notification."""
 TIMEOUT_S = 3600.0
-
-
-@click.group()
-def brokers() -> None:
-    """List brokers; put a broker in maintenance; decommission and unregister a broker.
-
-    \b
-    kvorum brokers list
-    kvorum brokers maintenance 3                 moves leadership away, so that it can be stopped
-    kvorum brokers maintenance 3 --end           leadership returns
-    kvorum brokers decommission 3 --throttle 50000000
-    kvorum brokers recommission 3                cancels the decommission
-    kvorum brokers unregister 3                  once it has no replicas and is stopped
-    """
 
 
 def row_of(found: "BrokerState") -> dict[str, Any]:
@@ -70,7 +56,7 @@ def broker_argument(command: F) -> F:
     return click.argument("broker", type=click.IntRange(0), metavar="BROKER_ID", shell_complete=broker_ids)(command)
 
 
-@brokers.command("list")
+@click.command("list")
 @bootstrap_option
 @output_option
 def list_(bootstrap: str, output: str) -> None:
@@ -88,34 +74,7 @@ def list_(bootstrap: str, output: str) -> None:
     show(with_cluster(bootstrap, work), output, COLUMNS)
 
 
-@brokers.command()
-@broker_argument
-@bootstrap_option
-@output_option
-def describe(broker: int, bootstrap: str, output: str) -> None:
-    """Describe one broker, with remaining work and partitions that block it.
-
-    \b
-    kvorum brokers describe 3
-    """
-
-    async def work(cluster: "ClusterClient") -> dict[str, Any]:
-        from kvorum.client.reassignments import broker_admin_state
-
-        found = await broker_admin_state.broker_state(cluster, broker)
-        kept = [str(place) for place in found.kept]
-        more = {
-            "requested": str(found.requested),
-            "done": found.done,
-            "kept": kept,
-            "throttle": found.throttle_bytes_per_second,
-        }
-        return {**row_of(found), **more, "message": found.message}
-
-    show(with_cluster(bootstrap, work), output)
-
-
-@brokers.command()
+@click.command()
 @broker_argument
 @click.option("--end", is_flag=True, help="End maintenance; leadership returns.")
 @wait_options
@@ -137,7 +96,7 @@ def maintenance(broker: int, end: bool, no_wait: bool, timeout_s: float, bootstr
     carry_out(bootstrap, broker, ask, no_wait, timeout_s, output)
 
 
-@brokers.command()
+@click.command()
 @broker_argument
 @click.option("--throttle", type=click.IntRange(1), help="Maximum bytes per second that each broker moves.")
 @click.option("--dry-run", is_flag=True, help="Only check whether it is possible.")
@@ -166,47 +125,6 @@ def decommission(
         tell({"broker": broker, "possible": True}, output, f"broker {broker} can be decommissioned")
         return
     carry_out(bootstrap, broker, ask, no_wait, timeout_s, output)
-
-
-@brokers.command()
-@broker_argument
-@bootstrap_option
-@output_option
-def recommission(broker: int, bootstrap: str, output: str) -> None:
-    """Cancel a decommission. Completed moves are kept.
-
-    \b
-    kvorum brokers recommission 3
-    """
-
-    async def ask(cluster: "ClusterClient") -> "BrokerState":
-        from kvorum.client.reassignments import broker_admin_state
-
-        await broker_admin_state.recommission(cluster, broker)
-        return await broker_admin_state.broker_state(cluster, broker)
-
-    found = with_cluster(bootstrap, ask)
-    tell(row_of(found), output, f"broker {broker} stays; it has {found.replicas} replica(s)")
-
-
-@brokers.command()
-@broker_argument
-@bootstrap_option
-@output_option
-def unregister(broker: int, bootstrap: str, output: str) -> None:
-    """Unregister a broker that is decommissioned and stopped.
-
-    \b
-    kvorum brokers unregister 3
-    """
-
-    async def ask(cluster: "ClusterClient") -> None:
-        from kvorum.client.reassignments import broker_admin_state
-
-        await broker_admin_state.unregister(cluster, broker)
-
-    with_cluster(bootstrap, ask)
-    tell({"broker": broker, "registered": False}, output, f"broker {broker} is not registered any more")
 
 
 def carry_out(

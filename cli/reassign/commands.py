@@ -22,7 +22,6 @@ from kvorum.cli.reassign.plans import (
     timeout_option,
     with_reassignments,
 )
-from kvorum.cli.reassign.verify import verify
 
 if TYPE_CHECKING:
     from kvorum.client.namespaces.reassignments import Reassignments
@@ -35,19 +34,7 @@ if TYPE_CHECKING:
 LIST_COLUMNS = ("topic", "partition", "replicas", "adding", "removing")
 
 
-@click.group()
-def reassign() -> None:
-    """Reassign partitions to other brokers.
-
-    \b
-    kvorum reassign generate --topics-to-move-json-file topics.json --broker-list 2,3,4 -o json > plan.json
-    kvorum reassign execute --reassignment-json-file plan.json --throttle 50000000
-    kvorum reassign verify --reassignment-json-file plan.json     repeat until completed; removes the throttle
-    kvorum reassign list
-    """
-
-
-@reassign.command()
+@click.command()
 @click.option(
     "--topics-to-move-json-file",
     "path",
@@ -118,7 +105,7 @@ def placed(current: "Assignment", racks: dict[int, str | None]) -> "Assignment":
         fail(error.message or error.code.name)
 
 
-@reassign.command()
+@click.command()
 @file_option
 @click.option("--throttle", type=click.IntRange(1), help="Maximum bytes per second that each broker moves.")
 @click.option(
@@ -212,10 +199,7 @@ def begin_moves(
     return [{**each._asdict(), "log_dir": moves[each]} for each in started.begun]
 
 
-reassign.add_command(verify)
-
-
-@reassign.command()
+@click.command()
 @file_option
 @preserve_option
 @timeout_option
@@ -251,33 +235,3 @@ def cancel(path: Path, preserve_throttles: bool, timeout_ms: int, bootstrap: str
     gone = {"cancelled": list(map(str, active)), "log_dir_moves": list(map(str, stopped.begun))}
     tell(gone, output, *lines)
     fail_if_refused(stopped.reasons, "Failed to alter dir")
-
-
-@reassign.command("list")
-@bootstrap_option
-@output_option
-def list_(bootstrap: str, output: str) -> None:
-    """List current reassignments.
-
-    \b
-    kvorum reassign list
-    kvorum reassign list -o json
-    """
-
-    async def work(found: "Reassignments") -> list[dict[str, Any]]:
-        return [
-            {
-                "topic": place.topic,
-                "partition": place.partition,
-                "replicas": [*each.replicas],
-                "adding": [*each.adding],
-                "removing": [*each.removing],
-            }
-            for place, each in (await found.list()).items()
-        ]
-
-    rows = with_reassignments(bootstrap, work)
-    if not rows and output == "table":
-        click.echo("No partition reassignments found.")
-        return
-    show(rows, output, LIST_COLUMNS)

@@ -224,8 +224,8 @@ def test_records_go_in_and_out_by_the_habits_of_kcat_and_rpk(start_cluster: Star
     assert len(kvorum("consume", *everything)) == 6 and kvorum("consume", *everything) == []
     assert {row[2] for row in typed.described("readers").values()} <= {"0", "-"}
 
-    kvorum("quotas", "set", "--client", "app", "producer_byte_rate=1000000")
-    assert kvorum("quotas", "list")[1].split() == ["-", "app", "-", "producer_byte_rate", "1000000.0"]
+    kvorum("quotas", "alter", "--client-id", "app", "--set", "producer_byte_rate=1000000")
+    assert kvorum("quotas", "list")[1].split() == ["client_id:app", "producer_byte_rate=1000000.0"]
     shell = kvorum("metadata", "shell", given="cd image/topics/byName/in\npwd\ncat 0/isr\n")
     assert shell == ["/image/topics/byName/in", "[1]"]
     words = ("--topic", "e2e", "--num-records", "20", "--producer-acks", "all", "--record-size", "10")

@@ -50,10 +50,8 @@ def typing_environment(folder: Path) -> dict[str, str]:
 
 
 def lag_of(table: str) -> int:
-    """Sum up what `kvorum groups describe` says in its sixth column."""
-    return sum(
-        int(row[5]) for row in (line.split() for line in table.splitlines()) if len(row) > 5 and row[5].isdigit()
-    )
+    """Sum up what `kvorum groups describe` says in its last column."""
+    return sum(int(row[-1]) for row in map(str.split, table.splitlines()) if row[:1] == ["orders"])
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the page uses curl")
@@ -80,8 +78,8 @@ def test_the_pages_commands_work(folder: Path) -> None:
         if language == "python":
             assert done.stdout == "1003 records\n"
         if "reset-offsets" in text:
-            before, would, did, after = re.split(r"^GROUP.*\n", done.stdout, flags=re.MULTILINE)[1:]
-            assert (lag_of(before), lag_of(after)) == (0, 1003) and would == did, done.stdout
+            before, would, did, after = re.split(r"^(?:GROUP|TOPIC) .*\n", done.stdout, flags=re.MULTILINE)[1:]
+            assert (lag_of(before), lag_of(after)) == (0, 1003) and did.startswith(would), done.stdout
         if "metrics" in text and "curl" in text:
             assert re.search(r"^kafka_server_replicamanager_underreplicatedpartitions \d", done.stdout, re.MULTILINE)
 

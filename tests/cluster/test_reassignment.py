@@ -118,7 +118,7 @@ def test_a_partition_moves_while_it_is_written_to_and_nothing_is_lost(start_clus
     wait_for_equal_logs(cluster, f"{TOPIC}-0", *(name_of(cluster, node_id) for node_id in first))
     assert_all_there_once_in_order(read_all(bootstrap, TOPIC, 1), sender.sent.acked)
     listed = kvorum_tool(bootstrap, "list")
-    assert (listed.returncode, listed.stdout) == (0, "No partition reassignments found.\n")
+    assert (listed.returncode, listed.stdout.splitlines()[1:]) == (0, []), "nothing is under way"
     configs = [sys.executable, "-m", "kvorum.cli.main", "topics", "describe", TOPIC, "-b", bootstrap, "-o", "json"]
     described = subprocess.run(configs, capture_output=True, text=True, timeout=60, check=True).stdout
     assert "throttled" not in json.dumps(json.loads(described)["configs"]), "verify took the throttles off"

@@ -228,18 +228,17 @@ def test_a_hanging_transaction_is_found_and_aborted(cluster: LocalCluster, asker
     producer.commit()
     assert values(bootstrap, topic, PARTITIONS) == [], "nothing behind it can be read"
     assert run("list", "--state", "Ongoing", bootstrap=bootstrap) == []
-    time_is_past = ("--max-transaction-timeout", "0", "--topic", topic)
+    time_is_past = ("--open-for-minutes", "0", "--topic", topic)
     found = eventually(lambda: run("find-hanging", *time_is_past, bootstrap=bootstrap), "the hanging transaction")
     assert [(each["partition"], each["start_offset"]) for each in found] == [(0, 0)]
-    shown = run("describe-producers", "--topic", topic, "--partition", "0", bootstrap=bootstrap)
-    assert sorted(each["current_transaction_start_offset"] is None for each in shown) == [False, True]
-    where = ("--topic", topic, "--partition", "0")
-    command("abort", *where, "--start-offset", "0", bootstrap=bootstrap)
+    shown = run("describe-producers", topic, "0", bootstrap=bootstrap)
+    assert sorted(each["transaction_start_offset"] is None for each in shown) == [False, True]
+    command("abort", topic, "0", "--start-offset", "0", bootstrap=bootstrap)
     assert run("find-hanging", *time_is_past, bootstrap=bootstrap) == []
     assert values(bootstrap, topic, PARTITIONS) == [b"behind"]
-    described = run("describe", "--transactional-id", topic, bootstrap=bootstrap)
+    described = run("describe", topic, bootstrap=bootstrap)
     assert described["state"] == "CompleteCommit"
-    listed = run("list", "--transactional-id-pattern", f"{topic[:10]}.*", bootstrap=bootstrap)
+    listed = run("list", "--pattern", f"{topic[:10]}.*", bootstrap=bootstrap)
     assert [(each["transactional_id"], each["state"]) for each in listed] == [(topic, "CompleteCommit")]
 
 
@@ -253,9 +252,9 @@ def test_an_ongoing_transaction_does_not_hang_and_can_be_terminated(
     producer.flush()
     sent_ms = time.time_ns() // 1_000_000
     eventually(lambda: time.time_ns() // 1_000_000 > sent_ms + 1, "the transaction is older than 0 ms")
-    assert run("find-hanging", "--max-transaction-timeout", "0", "--topic", topic, bootstrap=bootstrap) == []
-    assert run("describe", "--transactional-id", topic, bootstrap=bootstrap)["partitions"] == [f"{topic}-1"]
-    command("force-terminate", "--transactional-id", topic, bootstrap=bootstrap)
+    assert run("find-hanging", "--open-for-minutes", "0", "--topic", topic, bootstrap=bootstrap) == []
+    assert run("describe", topic, bootstrap=bootstrap)["partitions"] == {topic: [1]}
+    command("force-terminate", topic, bootstrap=bootstrap)
     asker.wait_for_state(topic, "Empty")
     with pytest.raises(KafkaException, match=r"(?i)fenced|epoch"):
         producer.commit()

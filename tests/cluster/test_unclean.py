@@ -103,7 +103,7 @@ def described(address: str, topic: str) -> tuple[int, list[int], list[int] | Non
     """Return leader, ISR, ELR and last known ELR of partition 0, as `kvorum topics describe` prints them."""
     done = CliRunner().invoke(main, ["topics", "describe", topic, "-b", address, "-o", "json"])
     assert done.exit_code == 0, done.output
-    (row,) = json.loads(done.output)["partitions"]
+    (row,) = json.loads(done.output)["details"]
     return row["leader"], row["isr"], row["elr"], row["last_known_elr"]
 
 

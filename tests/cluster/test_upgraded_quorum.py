@@ -88,7 +88,7 @@ def features(cluster: LocalCluster, *words: str) -> tuple[bool, str]:
 def level(cluster: LocalCluster) -> int:
     done, output = run("features", "describe", "-b", cluster.plan.bootstrap, "-o", "json")
     assert done, output
-    rows = {row["feature"]: row["finalized"] for row in json.loads(output)}
+    rows = {row["name"]: row["level"] for row in json.loads(output)}
     return int(rows["kraft.version"])
 
 

@@ -3,6 +3,7 @@
 from pydantic import BaseModel, Field
 
 from kvorum.admin.http.operations import Call, NoBody, Operation
+from kvorum.admin.http.parameters import BROKER_ID
 from kvorum.admin.v1.cluster.cluster_routes import broker_id
 from kvorum.client.features import ask_versions, features_in
 from kvorum.client.wire.cluster_client import refuse
@@ -72,5 +73,11 @@ def api_name(key: int) -> str:
 
 
 OPERATIONS = [
-    Operation.get("/v1/brokers/{broker}/api-versions", "Get a broker's API versions", get_api_versions, ApiVersions),
+    Operation.get(
+        "/v1/brokers/{broker}/api-versions",
+        "Get a broker's API versions",
+        get_api_versions,
+        ApiVersions,
+        parameters=(BROKER_ID,),
+    ),
 ]

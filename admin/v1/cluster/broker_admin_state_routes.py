@@ -1,8 +1,9 @@
 """HTTP operations for maintenance and decommission of brokers."""
 
-from kvorum.admin.http.operations import Call, NoBody, Operation, Role, number_of
+from kvorum.admin.http.commands import Command
+from kvorum.admin.http.operations import Call, NoBody, Operation, Role
+from kvorum.admin.http.parameters import BROKER_ID
 from kvorum.admin.v1.cluster.broker_admin_state_models import BrokerAdminState, Decommission
-from kvorum.admin.v1.models import INT32_MAX
 from kvorum.client.reassignments import broker_admin_state
 
 
@@ -49,7 +50,7 @@ async def unregister_broker(call: Call[NoBody]) -> None:
 
 def broker_of(call: Call[NoBody] | Call[Decommission]) -> int:
     """Read the broker's id in the path. Raises BadInput."""
-    return number_of("broker", call.path["broker"], 0, INT32_MAX)
+    return BROKER_ID.of(call)
 
 
 async def response_of(call: Call[NoBody] | Call[Decommission]) -> BrokerAdminState:
@@ -78,10 +79,25 @@ def requested_state(found: BrokerAdminState) -> object:
 MAINTENANCE = "/v1/brokers/{broker}/maintenance"
 DECOMMISSION = "/v1/brokers/{broker}/decommission"
 GET_MAINTENANCE = Operation.get(
-    MAINTENANCE, "Get the progress of maintenance", get_maintenance, BrokerAdminState, state=requested_state
+    MAINTENANCE,
+    "Get the progress of maintenance",
+    get_maintenance,
+    BrokerAdminState,
+    state=requested_state,
+    parameters=(BROKER_ID,),
+    command=Command(
+        name="brokers describe",
+        examples=("3",),
+        text="Describe the administrative state of a broker, with remaining work and partitions that block it.",
+    ),
 )
 GET_DECOMMISSION = Operation.get(
-    DECOMMISSION, "Get the progress of a decommission", get_decommission, BrokerAdminState, state=requested_state
+    DECOMMISSION,
+    "Get the progress of a decommission",
+    get_decommission,
+    BrokerAdminState,
+    state=requested_state,
+    parameters=(BROKER_ID,),
 )
 OPERATIONS = [
     GET_MAINTENANCE,
@@ -93,6 +109,7 @@ OPERATIONS = [
         answer=BrokerAdminState,
         role=Role.OPERATE,
         guard=GET_MAINTENANCE,
+        parameters=(BROKER_ID,),
     ),
     Operation(
         method="DELETE",
@@ -102,6 +119,7 @@ OPERATIONS = [
         answer=BrokerAdminState,
         role=Role.OPERATE,
         guard=GET_MAINTENANCE,
+        parameters=(BROKER_ID,),
     ),
     GET_DECOMMISSION,
     Operation(
@@ -112,6 +130,7 @@ OPERATIONS = [
         body=Decommission,
         answer=BrokerAdminState,
         guard=GET_DECOMMISSION,
+        parameters=(BROKER_ID,),
     ),
     Operation(
         method="DELETE",
@@ -120,6 +139,8 @@ OPERATIONS = [
         handle=cancel_decommission,
         answer=BrokerAdminState,
         guard=GET_DECOMMISSION,
+        parameters=(BROKER_ID,),
+        command=Command(name="brokers recommission", examples=("3",)),
     ),
     Operation(
         method="DELETE",
@@ -128,5 +149,7 @@ OPERATIONS = [
         handle=unregister_broker,
         status=204,
         guard=GET_DECOMMISSION,
+        parameters=(BROKER_ID,),
+        command=Command(name="brokers unregister", examples=("3",), done="broker {broker} is not registered any more"),
     ),
 ]

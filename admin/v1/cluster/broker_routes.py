@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from kvorum.admin.http.access import Refused
 from kvorum.admin.http.operations import Call, NoBody, Operation
+from kvorum.admin.http.parameters import BROKER_ID
 from kvorum.admin.v1.cluster.broker_models import Broker, RegisteredLogDir
 from kvorum.admin.v1.cluster.cluster_routes import broker_id
 from kvorum.admin.v1.cluster.node_models import NodeProcess
@@ -121,7 +122,7 @@ class BrokerRoutes:
         """Return the paths."""
         return [
             Operation.get("/v1/brokers", "List brokers", self.list_brokers, Broker, many=True),
-            Operation.get("/v1/brokers/{broker}", "Get a broker", self.get_broker, Broker),
+            Operation.get("/v1/brokers/{broker}", "Get a broker", self.get_broker, Broker, parameters=(BROKER_ID,)),
         ]
 
 

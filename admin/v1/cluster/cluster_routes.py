@@ -4,12 +4,18 @@ import asyncio
 
 from pydantic import BaseModel
 
-from kvorum.admin.http.operations import B, Call, NoBody, Operation, Role, number_of
-from kvorum.admin.http.parameters import LISTED_CONFIGS, VALIDATE_ONLY, check_named
-from kvorum.admin.http.problems import status_of
+from kvorum.admin.http.commands import Command
+from kvorum.admin.http.operations import B, Call, NoBody, Operation, Role
+from kvorum.admin.http.parameters import (
+    ALL_CONFIGS,
+    BROKER_ID,
+    DOCUMENTATION,
+    VALIDATE_ONLY,
+    check_named,
+)
+from kvorum.admin.http.statuses import status_of
 from kvorum.admin.v1.cluster.left_out_configs import left_out_configs
 from kvorum.admin.v1.models import (
-    INT32_MAX,
     Cluster,
     ConfigAlter,
     ConfigEntry,
@@ -22,7 +28,7 @@ from kvorum.admin.v1.models import (
     Voter,
 )
 from kvorum.admin.v1.partitions.elections import partitions_of
-from kvorum.admin.v1.topics.topic_configs import changes_of, configs_state, entries, listed_entries
+from kvorum.admin.v1.topics.topic_configs import CONFIG_COLUMNS, changes_of, configs_state, entries, listed_entries
 from kvorum.client.metadata_log.metadata_fetch import offset_of_log
 from kvorum.client.namespaces.configs import Configs
 from kvorum.client.partitions.min_isr import in_sync
@@ -122,7 +128,7 @@ async def active_controller(cluster: ClusterClient) -> tuple[int, str | None]:
 
 def broker_id(call: Call[B]) -> int:
     """Read the broker's id in the path. Raises BadInput."""
-    return number_of("broker", call.path["broker"], 0, INT32_MAX)
+    return BROKER_ID.of(call)
 
 
 async def get_broker_configs(call: Call[NoBody]) -> list[BaseModel]:
@@ -132,7 +138,7 @@ async def get_broker_configs(call: Call[NoBody]) -> list[BaseModel]:
 
 async def alter_broker_configs(call: Call[ConfigAlter]) -> None:
     """Change a broker's dynamic configs."""
-    name, only = str(broker_id(call)), call.flag("validate_only")
+    name, only = str(broker_id(call)), VALIDATE_ONLY.of(call)
     await call.cluster.alter_configs(ResourceType.BROKER, name, changes_of(call.body), validate_only=only)
 
 
@@ -143,7 +149,7 @@ async def get_cluster_configs(call: Call[NoBody]) -> list[BaseModel]:
 
 async def alter_cluster_configs(call: Call[ConfigAlter]) -> None:
     """Change the dynamic configs of all brokers. Configs that only one broker can have (listeners) are rejected."""
-    only = call.flag("validate_only")
+    only = VALIDATE_ONLY.of(call)
     await call.cluster.alter_configs(ResourceType.BROKER, ALL_BROKERS, changes_of(call.body), validate_only=only)
 
 
@@ -255,8 +261,13 @@ GET_CONFIGS = Operation.get(
     get_broker_configs,
     ConfigEntry,
     many=True,
-    query=LISTED_CONFIGS,
+    parameters=(BROKER_ID, ALL_CONFIGS, DOCUMENTATION),
     state=configs_state,
+    command=Command(
+        name="configs describe brokers",
+        examples=("1",),
+        columns=CONFIG_COLUMNS,
+    ),
 )
 GET_CLUSTER_CONFIGS = Operation.get(
     "/v1/brokers/configs",
@@ -265,16 +276,41 @@ GET_CLUSTER_CONFIGS = Operation.get(
     ConfigEntry,
     many=True,
     state=configs_state,
+    command=Command(
+        name="configs describe cluster",
+        examples=("",),
+        columns=CONFIG_COLUMNS,
+    ),
 )
 OPERATIONS = [
     Operation.get("/v1/me", "The caller's role", get_me, Me),
     Operation.get("/v1/cluster", "Describe the cluster", get_cluster, Cluster),
     Operation.get("/v1/health", "Health of the cluster", get_health, Health),
     GET_CONFIGS,
-    GET_CONFIGS.patch("Change a broker's dynamic configs", alter_broker_configs, ConfigAlter, query=VALIDATE_ONLY),
+    GET_CONFIGS.patch(
+        "Change a broker's dynamic configs",
+        alter_broker_configs,
+        ConfigAlter,
+        parameters=(VALIDATE_ONLY,),
+        command=Command(
+            name="configs alter brokers",
+            examples=("1 --set log.cleaner.threads=2",),
+            options={"set": "-s --set"},
+            done="{broker} changed",
+        ),
+    ),
     GET_CLUSTER_CONFIGS,
     GET_CLUSTER_CONFIGS.patch(
-        "Change the dynamic configs of all brokers", alter_cluster_configs, ConfigAlter, query=VALIDATE_ONLY
+        "Change the dynamic configs of all brokers",
+        alter_cluster_configs,
+        ConfigAlter,
+        parameters=(VALIDATE_ONLY,),
+        command=Command(
+            name="configs alter cluster",
+            examples=("--set log.retention.ms=3600000",),
+            options={"set": "-s --set"},
+            done="changed",
+        ),
     ),
     Operation(
         method="POST",
@@ -287,6 +323,19 @@ OPERATIONS = [
         answer=ElectionResult,
         many=True,
         fields={ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "partitions", ErrorCode.INVALID_TOPIC_EXCEPTION: "partitions"},
+        command=Command(
+            name="partitions elect-leaders",
+            examples=("orders", "orders:0,1 --unclean", "--all"),
+            arguments=("partitions",),
+            harmless=(ErrorCode.ELECTION_NOT_NEEDED,),
+            columns=("topic", "partition", "error", "message?"),
+        ),
     ),
-    Operation.get("/v1/quorum", "Describe the metadata quorum", get_quorum, Quorum),
+    Operation.get(
+        "/v1/quorum",
+        "Describe the metadata quorum",
+        get_quorum,
+        Quorum,
+        command=Command(name="quorum status", examples=("", "-o json")),
+    ),
 ]

@@ -4,7 +4,8 @@ import asyncio
 
 from pydantic import BaseModel, Field
 
-from kvorum.admin.http.operations import BadInput, Call, NoBody, Operation
+from kvorum.admin.http.operations import Call, NoBody, Operation
+from kvorum.admin.http.parameters import BadInput, flag, words
 from kvorum.client.metadata_log.config_diff import BadColumn, Column, Layer, parse_column, rows_of
 from kvorum.client.wire.cluster_client import ResourceType, Unreachable
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -13,6 +14,14 @@ from kvorum.protocol.messages.describe_configs import DescribeConfigsResourceRes
 COLUMNS_MAX = 20
 """Limit of columns that are readable next to each other."""
 ALL_BROKERS = "brokers"
+
+
+OF = words(
+    "of",
+    f"2 to {COLUMNS_MAX} columns: broker:1,broker:2:static or topic:a,topic:b; or brokers",
+    examples=["broker:1,broker:1:static"],
+)
+ALL = flag("all", "true: include equal configs")
 
 
 class DiffCell(BaseModel):
@@ -45,7 +54,7 @@ class ConfigDiff(BaseModel):
 
 async def columns_of(call: Call[NoBody]) -> list[Column]:
     """Return the requested columns. Raises BadInput."""
-    words = call.words("of")
+    words = OF.of(call)
     if words == [ALL_BROKERS]:
         brokers = (await call.cluster.describe_cluster(fenced=False)).brokers
         words = [f"broker:{each}" for each in sorted(broker.broker_id for broker in brokers)]
@@ -81,10 +90,10 @@ async def diff_configs(call: Call[NoBody]) -> ConfigDiff:
     without dynamic configs, topic:orders:broker the topic without its own configs, :default the defaults. `brokers`
     alone means all brokers.
     """
-    everything, columns = call.flag("all"), await columns_of(call)
+    everything, columns = ALL.of(call), await columns_of(call)
 
     wanted: list[tuple[ResourceType, str]] = list(dict.fromkeys((each.kind, each.name) for each in columns))
-    may_lack = call.words("of") == [ALL_BROKERS]
+    may_lack = OF.of(call) == [ALL_BROKERS]
     results = dict(
         zip(wanted, await asyncio.gather(*(configs_of(call, *each, may_lack) for each in wanted)), strict=True)
     )
@@ -130,9 +139,6 @@ OPERATIONS = [
         "Compare configs",
         diff_configs,
         ConfigDiff,
-        query={
-            "of": f"2 to {COLUMNS_MAX} columns: broker:1,broker:2:static or topic:a,topic:b; or brokers",
-            "all": "true: include equal configs",
-        },
+        parameters=(OF, ALL),
     )
 ]

@@ -26,7 +26,7 @@ from pydantic import BaseModel
 
 from kvorum.admin.http.access import Refused
 from kvorum.admin.http.operations import Call, NoBody
-from kvorum.admin.http.parameters import PAGE
+from kvorum.admin.http.parameters import PAGE_MAX
 from kvorum.admin.v1.cluster import cluster_routes, feature_routes
 from kvorum.admin.v1.cluster.broker_routes import BrokerRoutes, silence_of
 from kvorum.admin.v1.cluster.node_models import RecentLog
@@ -226,7 +226,7 @@ class _Parts:
     def _of_cluster(self) -> dict[str, Ask]:
         """Return the requests to the cluster as a whole."""
         call = self._call
-        page = replace(call, query={"limit": str(PAGE.most)})
+        page = replace(call, query={"limit": str(PAGE_MAX)})
         topics = replace(call, query={**page.query, "internal": "true"})
         return {
             "cluster.json": as_json_of(partial(cluster_routes.get_cluster, call)),
@@ -264,7 +264,7 @@ class _Parts:
 
 def of_process(pages: NodePages) -> dict[str, Ask]:
     """Return the requests to a process."""
-    lines = {"lines": str(LINES.most), "level": "debug"}
+    lines = {"lines": str(LINES.schema["maximum"]), "level": "debug"}
 
     async def node() -> bytes:
         assert pages.process is not None, "it has said who it is"

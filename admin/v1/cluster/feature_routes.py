@@ -4,8 +4,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
+from kvorum.admin.http.commands import Command
 from kvorum.admin.http.operations import Call, NoBody, Operation
-from kvorum.admin.http.parameters import VALIDATE_ONLY
+from kvorum.admin.http.parameters import VALIDATE_ONLY, optional_number
 from kvorum.admin.v1.models import INT32_MAX, Strict
 from kvorum.client.features import UpgradeType
 from kvorum.client.namespaces.features import Features
@@ -20,6 +21,9 @@ KINDS = {
 }
 Name = Annotated[str, Field(min_length=1, max_length=249)]
 Level = Annotated[int, Field(ge=0, le=INT16_MAX)]
+
+
+BROKER = optional_number("broker", "the broker that is queried", 0, INT32_MAX)
 
 
 class FeatureEntry(BaseModel):
@@ -56,7 +60,7 @@ async def list_features(call: Call[NoBody]) -> list[BaseModel]:
             level=row.finalized,
             epoch=row.epoch,
         )
-        for row in await Features(call.cluster).list(call.optional_number("broker", 0, INT32_MAX))
+        for row in await Features(call.cluster).list(BROKER.of(call))
     ]
 
 
@@ -64,7 +68,7 @@ async def change_features(call: Call[FeatureUpdate]) -> None:
     """Change feature levels: all of the named ones, or none."""
     body = call.body
     await Features(call.cluster).update(
-        body.levels, upgrade_type=KINDS[body.kind], validate_only=call.flag("validate_only")
+        body.levels, upgrade_type=KINDS[body.kind], validate_only=VALIDATE_ONLY.of(call)
     )
 
 
@@ -79,8 +83,13 @@ GET_FEATURES = Operation.get(
     list_features,
     FeatureEntry,
     many=True,
-    query={"broker": "the broker that is queried"},
+    parameters=(BROKER,),
     state=features_state,
+    command=Command(
+        name="features describe",
+        examples=("", "--broker 1 -o json"),
+        columns=("name", "min_supported", "max_supported", "level", "epoch"),
+    ),
 )
 OPERATIONS = [
     GET_FEATURES,
@@ -88,11 +97,21 @@ OPERATIONS = [
         "Change feature levels",
         change_features,
         FeatureUpdate,
-        query=VALIDATE_ONLY,
+        parameters=(VALIDATE_ONLY,),
         fields={
             ErrorCode.INVALID_UPDATE_VERSION: "levels",
             ErrorCode.FEATURE_UPDATE_FAILED: "levels",
             ErrorCode.INVALID_REQUEST: "levels",
         },
+        command=Command(
+            name="features alter",
+            examples=(
+                "transaction.version=2 --dry-run",
+                "transaction.version=1 --kind safe_downgrade",
+                "group.version=0 --kind safe_downgrade",
+            ),
+            arguments=("levels",),
+            done="features changed",
+        ),
     ),
 ]

@@ -4,8 +4,9 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from kvorum.admin.http.operations import BadInput, Call, NoBody, Operation, Role
-from kvorum.admin.http.parameters import VALIDATE_ONLY
+from kvorum.admin.http.commands import Command
+from kvorum.admin.http.operations import Call, NoBody, Operation, Role
+from kvorum.admin.http.parameters import BROKER_ID, VALIDATE_ONLY, BadInput
 from kvorum.admin.v1.cluster.cluster_routes import broker_id
 from kvorum.admin.v1.models import Strict
 from kvorum.client.wire.cluster_client import ConfigChange, ConfigOperation, ResourceType
@@ -51,7 +52,7 @@ async def alter_loggers(call: Call[LoggerAlter]) -> None:
     if not changes:
         raise BadInput("set", "nothing to change: give set or delete")
     await call.cluster.alter_configs(
-        ResourceType.BROKER_LOGGER, str(broker_id(call)), changes, validate_only=call.flag("validate_only")
+        ResourceType.BROKER_LOGGER, str(broker_id(call)), changes, validate_only=VALIDATE_ONLY.of(call)
     )
 
 
@@ -61,7 +62,14 @@ def loggers_state(rows: list[Logger]) -> object:
 
 
 GET_LOGGERS = Operation.get(
-    "/v1/brokers/{broker}/loggers", "List a broker's log levels", list_loggers, Logger, many=True, state=loggers_state
+    "/v1/brokers/{broker}/loggers",
+    "List a broker's log levels",
+    list_loggers,
+    Logger,
+    many=True,
+    state=loggers_state,
+    parameters=(BROKER_ID,),
+    command=Command(name="configs describe broker-loggers", examples=("1",), columns=("name", "level")),
 )
 OPERATIONS = [
     GET_LOGGERS,
@@ -69,8 +77,14 @@ OPERATIONS = [
         "Change a broker's log levels",
         alter_loggers,
         LoggerAlter,
-        query=VALIDATE_ONLY,
+        parameters=(VALIDATE_ONLY,),
         role=Role.OPERATE,
         fields={ErrorCode.INVALID_REQUEST: "set"},
+        command=Command(
+            name="configs alter broker-loggers",
+            examples=("1 --set network=DEBUG",),
+            options={"set": "-s --set"},
+            done="{broker} changed",
+        ),
     ),
 ]

@@ -5,8 +5,8 @@ Each process exposes itself on its own pages (admin/v1/cluster/node_pages); auth
 
 from typing import Final
 
-from kvorum.admin.http.operations import Call, NoBody, Operation, Role, number_of
-from kvorum.admin.http.parameters import Count
+from kvorum.admin.http.operations import Call, NoBody, Operation, Role
+from kvorum.admin.http.parameters import BROKER_ID, choice, count, number, optional_number
 from kvorum.admin.v1.cluster.cluster_routes import broker_id
 from kvorum.admin.v1.cluster.node_models import (
     ClientConnections,
@@ -16,16 +16,16 @@ from kvorum.admin.v1.cluster.node_models import (
     Stopping,
 )
 from kvorum.admin.v1.cluster.node_pages import BROKER, CONTROLLER, NODE, SNAPSHOT_SECONDS, Who, pages_of
-from kvorum.admin.v1.models import INT32_MAX
 from kvorum.protocol.errors import ErrorCode, KafkaError
 
-CONNECTIONS: Final = Count(what="connections", default=100, most=1_000)
-LINES: Final = Count(name="lines", what="number of last lines", default=200, most=1_000)
+CONNECTIONS: Final = count("connections", default=100, most=1_000)
+LINES: Final = count("number of last lines", name="lines", default=200, most=1_000)
 LEVELS: Final = ("debug", "info", "warning", "error")
-LOG_QUERY: Final = {
-    **LINES.documentation,
-    "level": f"minimum level: {', '.join(LEVELS)} (default info)",
-}
+LEVEL: Final = choice("level", f"minimum level: {', '.join(LEVELS)} (default info)", LEVELS, "info")
+CONTROLLER_ID: Final = number("controller", "id of the controller")
+SNAPSHOT_CONTROLLER: Final = optional_number(
+    "controller", "controller that writes the snapshot (default: the active one)"
+)
 
 
 async def list_connections(call: Call[NoBody]) -> ClientConnections:
@@ -42,12 +42,12 @@ async def get_broker_log(call: Call[NoBody]) -> RecentLog:
 
 async def get_controller_log(call: Call[NoBody]) -> RecentLog:
     """Return the last lines of a controller's log, newest last, from the process's memory."""
-    return await log_of(call, Who(CONTROLLER, number_of("controller", call.path["controller"], 0, INT32_MAX)))
+    return await log_of(call, Who(CONTROLLER, CONTROLLER_ID.of(call)))
 
 
 async def log_of(call: Call[NoBody], who: Who) -> RecentLog:
     """Return the log parameters of a process request. Raises BadInput, and as `pages_of`."""
-    params = {"lines": str(LINES.of(call)), "level": call.choice("level", "info", LEVELS)}
+    params = {"lines": str(LINES.of(call)), "level": LEVEL.of(call)}
     async with pages_of(call.cluster, who, call.authorization) as pages:
         return await pages.get(f"{NODE}/log", RecentLog, params)
 
@@ -63,7 +63,7 @@ async def shut_broker_down(call: Call[NoBody]) -> Stopping:
 
 async def write_snapshot(call: Call[NoBody]) -> ControllerSnapshot:
     """Write a metadata snapshot on a controller and respond when it is written."""
-    wanted = call.optional_number("controller", 0, INT32_MAX)
+    wanted = SNAPSHOT_CONTROLLER.of(call)
     if wanted is None:
         wanted = (await call.cluster.describe_quorum()).topics[0].partitions[0].leader_id
         if wanted < 0:
@@ -79,9 +79,15 @@ OPERATIONS = [
         "List a broker's connections",
         list_connections,
         ClientConnections,
-        query=CONNECTIONS.documentation,
+        parameters=(BROKER_ID, CONNECTIONS),
     ),
-    Operation.get("/v1/brokers/{broker}/log", "Get a broker's recent log", get_broker_log, RecentLog, query=LOG_QUERY),
+    Operation.get(
+        "/v1/brokers/{broker}/log",
+        "Get a broker's recent log",
+        get_broker_log,
+        RecentLog,
+        parameters=(BROKER_ID, LINES, LEVEL),
+    ),
     Operation(
         method="POST",
         path="/v1/brokers/{broker}/controlled-shutdown",
@@ -89,13 +95,14 @@ OPERATIONS = [
         handle=shut_broker_down,
         answer=Stopping,
         status=202,
+        parameters=(BROKER_ID,),
     ),
     Operation.get(
         "/v1/quorum/controllers/{controller}/log",
         "Get a controller's recent log",
         get_controller_log,
         RecentLog,
-        query=LOG_QUERY,
+        parameters=(CONTROLLER_ID, LINES, LEVEL),
     ),
     Operation(
         method="POST",
@@ -103,7 +110,7 @@ OPERATIONS = [
         summary="Write a metadata snapshot",
         handle=write_snapshot,
         answer=ControllerSnapshot,
-        query={"controller": "controller that writes the snapshot (default: the active one)"},
+        parameters=(SNAPSHOT_CONTROLLER,),
         role=Role.OPERATE,
     ),
 ]

@@ -9,9 +9,10 @@ from urllib.parse import parse_qsl, urlencode
 
 from pydantic import BaseModel, Field
 
-from kvorum.admin.http.operations import BadInput, Call, NoBody, Operation, Rows
-from kvorum.admin.http.paging import ROWS, behind, following
-from kvorum.admin.http.parameters import VALIDATE_ONLY
+from kvorum.admin.http.commands import Command
+from kvorum.admin.http.operations import Call, NoBody, Operation, Rows
+from kvorum.admin.http.paging import behind, following
+from kvorum.admin.http.parameters import ROWS, VALIDATE_ONLY, BadInput, flag, optional_text, words
 from kvorum.admin.v1.models import Strict
 from kvorum.client.namespaces.quotas import Quotas
 from kvorum.client.values.quota import CLIENT_ID, IP, USER, Quota
@@ -27,6 +28,18 @@ KEYS_MAX = 100
 """The five kinds of quotas; the cluster rejects others."""
 Key = Annotated[str, Field(min_length=1, max_length=249)]
 Rate = Annotated[float, Field(allow_inf_nan=False)]
+
+
+NAMES = (
+    optional_text("user", "user name"),
+    optional_text("client_id", "client id"),
+    optional_text("ip", "IP address"),
+)
+DEFAULTS = words("default", "types whose default entity is meant, comma-separated: user, client_id, ip", list(KINDS))
+ENTITY = (*NAMES, DEFAULTS)
+ANY_NAME = words("any", "types with any name, comma-separated: user, client_id, ip", list(KINDS))
+CONTAINING = flag("containing", "true: include entities with further types")
+AFTER = optional_text("after", "position from the Link header of the previous page")
 
 
 class QuotaPart(BaseModel):
@@ -47,18 +60,22 @@ class QuotaAlter(Strict):
     """Changes of an entity's quotas; other quotas are unchanged."""
 
     set: dict[Key, Rate] = Field(
-        default_factory=dict, max_length=KEYS_MAX, examples=[{"producer_byte_rate": 1048576, "request_percentage": 50}]
+        default_factory=dict,
+        max_length=KEYS_MAX,
+        examples=[{"producer_byte_rate": 1048576, "request_percentage": 50}],
+        description="producer_byte_rate, consumer_byte_rate, request_percentage or controller_mutation_rate; "
+        "of an IP address connection_creation_rate",
     )
-    delete: list[Key] = Field(default_factory=list, max_length=KEYS_MAX)
+    delete: list[Key] = Field(default_factory=list, max_length=KEYS_MAX, description="Quotas to remove")
 
 
 def entity_of(call: Call[NoBody] | Call[QuotaAlter]) -> dict[str, str | None]:
     """Return {type on the wire: name, DEFAULT or ANY} of the query. Raises BadInput."""
     entity: dict[str, str | None] = {}
     named: list[tuple[str, str, str | None]] = [
-        *((kind, kind, call.query[kind]) for kind in KINDS if kind in call.query),
-        *(("default", kind, DEFAULT) for kind in call.words("default", list(KINDS))),
-        *(("any", kind, ANY) for kind in call.words("any", list(KINDS))),
+        *((each.name, each.name, each.of(call)) for each in NAMES if each.is_given(call)),
+        *(("default", kind, DEFAULT) for kind in DEFAULTS.of(call)),
+        *(("any", kind, ANY) for kind in ANY_NAME.of(call)),
     ]
     for parameter, kind, name in named:
         if parameter == kind and not 0 < len(name or "") <= NAME_CHARS_MAX:
@@ -90,8 +107,8 @@ async def list_quotas(call: Call[NoBody]) -> Rows:
 
     `containing` includes entities with further types: user=alice then also matches alice with each client id.
     """
-    entity, containing = entity_of(call), call.flag("containing")
-    limit, after = ROWS.of(call), call.query.get("after")
+    entity, containing = entity_of(call), CONTAINING.of(call)
+    limit, after = ROWS.of(call), AFTER.of(call)
     begun = None if after is None else sorted(parse_qsl(after, keep_blank_values=True))
     found = await Quotas(call.cluster).list(entity, strict=bool(entity) and not containing)
     page, more = behind(found, lambda quota: quota.entity_key, begun, limit)
@@ -108,14 +125,12 @@ async def alter_entity_quotas(call: Call[QuotaAlter]) -> None:
     if both:
         raise BadInput("delete", f"{both[0]!r} is both in set and in delete")
     removed = list(dict.fromkeys(body.delete))
-    await Quotas(call.cluster).alter(
-        named_entity(call), body.set, remove=removed, validate_only=call.flag("validate_only")
-    )
+    await Quotas(call.cluster).alter(named_entity(call), body.set, remove=removed, validate_only=VALIDATE_ONLY.of(call))
 
 
 async def delete_entity_quotas(call: Call[NoBody]) -> None:
     """Remove all quotas of one entity. An entity without quotas is no error."""
-    entity, only = named_entity(call), call.flag("validate_only")
+    entity, only = named_entity(call), VALIDATE_ONLY.of(call)
     quotas = Quotas(call.cluster)
     for each in await quotas.list({kind: name or DEFAULT for kind, name in entity.items()}):
         await quotas.alter(entity, remove=each.values, validate_only=only)
@@ -127,12 +142,6 @@ def quotas_state(rows: list[QuotaEntry]) -> object:
 
 
 QUOTAS = "/v1/quotas"
-WHOSE = {
-    "user": "user name",
-    "client_id": "client id",
-    "ip": "IP address",
-    "default": "types whose default entity is meant, comma-separated: user, client_id, ip",
-}
 FIELDS = {ErrorCode.INVALID_REQUEST: "set"}
 GET_QUOTAS = Operation.get(
     QUOTAS,
@@ -140,14 +149,13 @@ GET_QUOTAS = Operation.get(
     list_quotas,
     QuotaEntry,
     many=True,
-    query={
-        **WHOSE,
-        "any": "types with any name, comma-separated: user, client_id, ip",
-        "containing": "true: include entities with further types",
-        "after": "position from the Link header of the previous page",
-        **ROWS.documentation,
-    },
+    parameters=(*ENTITY, ANY_NAME, CONTAINING, AFTER, ROWS),
     state=quotas_state,
+    command=Command(
+        name="quotas list",
+        examples=("", "--user alice -o json", "--any client_id"),
+        columns=("entity", "quotas"),
+    ),
 )
 OPERATIONS = [
     GET_QUOTAS,
@@ -155,8 +163,17 @@ OPERATIONS = [
         "Set and remove quotas of an entity",
         alter_entity_quotas,
         QuotaAlter,
-        query={**WHOSE, **VALIDATE_ONLY},
+        parameters=(*ENTITY, VALIDATE_ONLY),
         fields=FIELDS,
+        command=Command(
+            name="quotas alter",
+            examples=(
+                "--user alice --client-id app --set producer_byte_rate=1048576 --set consumer_byte_rate=2097152",
+                "--default user --set request_percentage=50",
+                "--ip 10.0.0.7 --delete connection_creation_rate",
+            ),
+            done="quotas changed",
+        ),
     ),
     Operation(
         method="DELETE",
@@ -164,7 +181,8 @@ OPERATIONS = [
         summary="Remove all quotas of an entity",
         handle=delete_entity_quotas,
         status=204,
-        query={**WHOSE, **VALIDATE_ONLY},
+        parameters=(*ENTITY, VALIDATE_ONLY),
         guard=GET_QUOTAS,
+        command=Command(name="quotas delete", examples=("--user alice", "--default client_id"), done="quotas deleted"),
     ),
 ]

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel, Field
 
+from kvorum.admin.http.commands import Command
 from kvorum.admin.http.operations import Call, NoBody, Operation, Rows
-from kvorum.admin.http.paging import ROWS, behind, following
-from kvorum.admin.http.parameters import ALL_CONFIGS, VALIDATE_ONLY
+from kvorum.admin.http.paging import behind, following
+from kvorum.admin.http.parameters import ALL_CONFIGS, GROUP_ID, ROWS, VALIDATE_ONLY, optional_text, text
 from kvorum.admin.v1.models import ConfigAlter, ConfigEntry, Configs
-from kvorum.admin.v1.topics.topic_configs import changes_of, configs_state, entries
+from kvorum.admin.v1.topics.topic_configs import CONFIG_COLUMNS, changes_of, configs_state, entries
 from kvorum.client.config_changes import config_resources
 from kvorum.client.config_sources import Source
 from kvorum.client.namespaces import configs
@@ -28,6 +29,10 @@ AT_ONCE = 100
 """Resources of one request to the cluster."""
 
 
+SUBSCRIPTION_NAME = text("subscription", "name of the subscription")
+AFTER = optional_text("after", "start after this name")
+
+
 class ConfiguredResource(BaseModel):
     """A group or a client metrics subscription with its own configs."""
 
@@ -44,13 +49,13 @@ def resource_of(call: Call[NoBody] | Call[ConfigAlter]) -> tuple[ResourceType, s
 async def get_resource_configs(call: Call[NoBody]) -> list[BaseModel]:
     """List configs with their sources."""
     kind, name = resource_of(call)
-    return entries(await configs.Configs(call.cluster).describe(kind, name), call.flag("all"))
+    return entries(await configs.Configs(call.cluster).describe(kind, name), ALL_CONFIGS.of(call))
 
 
 async def alter_resource_configs(call: Call[ConfigAlter]) -> None:
     """Change configs, leave the others."""
     kind, name = resource_of(call)
-    only = call.flag("validate_only")
+    only = VALIDATE_ONLY.of(call)
     await call.cluster.alter_configs(kind, name, changes_of(call.body), validate_only=only)
 
 
@@ -58,7 +63,7 @@ async def list_of(call: Call[NoBody], kind: ResourceType) -> Rows:
     """Return the resources of a kind with own configs, by name, in pages."""
     limit = ROWS.of(call)
     names = await config_resources(call.cluster, kind)
-    page, more = behind(names, lambda name: name, call.query.get("after"), limit)
+    page, more = behind(names, lambda name: name, AFTER.of(call), limit)
     rows: list[BaseModel] = []
     for start in range(0, len(page), AT_ONCE):
         rows += await configured(call, kind, page[start : start + AT_ONCE])
@@ -123,15 +128,23 @@ async def delete_client_metrics(call: Call[NoBody]) -> None:
 GROUP_CONFIGS = "/v1/groups/{group}/configs"
 CLIENT_METRICS = "/v1/client-metrics"
 SUBSCRIPTION = f"{CLIENT_METRICS}/{{subscription}}"
-PAGING = {"after": "start after this name", **ROWS.documentation}
+PAGING = (
+    AFTER,
+    ROWS,
+)
 GET_GROUP_CONFIGS = Operation.get(
     GROUP_CONFIGS,
     "List a group's configs",
     get_group_configs,
     ConfigEntry,
     many=True,
-    query=ALL_CONFIGS,
+    parameters=(GROUP_ID, ALL_CONFIGS),
     state=configs_state,
+    command=Command(
+        name="configs describe groups",
+        examples=("payments",),
+        columns=CONFIG_COLUMNS,
+    ),
 )
 GET_CLIENT_METRICS = Operation.get(
     SUBSCRIPTION,
@@ -139,19 +152,36 @@ GET_CLIENT_METRICS = Operation.get(
     get_client_metrics,
     ConfigEntry,
     many=True,
-    query=ALL_CONFIGS,
+    parameters=(SUBSCRIPTION_NAME, ALL_CONFIGS),
     state=configs_state,
+    command=Command(
+        name="configs describe client-metrics",
+        examples=("latency",),
+        columns=CONFIG_COLUMNS,
+    ),
 )
 OPERATIONS = [
     GET_GROUP_CONFIGS,
-    GET_GROUP_CONFIGS.patch("Change a group's configs", alter_group_configs, ConfigAlter, query=VALIDATE_ONLY),
+    GET_GROUP_CONFIGS.patch(
+        "Change a group's configs",
+        alter_group_configs,
+        ConfigAlter,
+        parameters=(VALIDATE_ONLY,),
+        command=Command(
+            name="configs alter groups",
+            examples=("payments --set consumer.session.timeout.ms=50000",),
+            options={"set": "-s --set"},
+            done="{group} changed",
+        ),
+    ),
     Operation.get(
         "/v1/group-configs",
         "List groups with configs",
         list_configured_groups,
         ConfiguredResource,
         many=True,
-        query=PAGING,
+        parameters=(*PAGING,),
+        command=Command(name="configs list groups", examples=("",), columns=("name", "configs")),
     ),
     Operation.get(
         CLIENT_METRICS,
@@ -159,11 +189,21 @@ OPERATIONS = [
         list_client_metrics,
         ConfiguredResource,
         many=True,
-        query=PAGING,
+        parameters=(*PAGING,),
+        command=Command(name="configs list client-metrics", examples=("",), columns=("name", "configs")),
     ),
     GET_CLIENT_METRICS,
     GET_CLIENT_METRICS.patch(
-        "Create or change a subscription to client metrics", alter_client_metrics, ConfigAlter, query=VALIDATE_ONLY
+        "Create or change a subscription to client metrics",
+        alter_client_metrics,
+        ConfigAlter,
+        parameters=(VALIDATE_ONLY,),
+        command=Command(
+            name="configs alter client-metrics",
+            examples=("latency --set interval.ms=10000",),
+            options={"set": "-s --set"},
+            done="{subscription} changed",
+        ),
     ),
     Operation(
         method="DELETE",
@@ -172,5 +212,7 @@ OPERATIONS = [
         handle=delete_client_metrics,
         status=204,
         guard=GET_CLIENT_METRICS,
+        parameters=(SUBSCRIPTION_NAME,),
+        command=Command(name="configs delete client-metrics", examples=("latency",), done="{subscription} deleted"),
     ),
 ]

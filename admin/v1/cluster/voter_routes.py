@@ -4,7 +4,9 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from kvorum.admin.http.operations import BadInput, Call, NoBody, Operation, number_of
+from kvorum.admin.http.commands import Command
+from kvorum.admin.http.operations import Call, NoBody, Operation
+from kvorum.admin.http.parameters import BadInput, number, text
 from kvorum.admin.v1.models import INT32_MAX, Strict
 from kvorum.client.voters import add_voter, remove_voter
 from kvorum.protocol.errors import ErrorCode
@@ -14,6 +16,10 @@ LISTENERS_MAX = 16
 PORT_MAX = 65_535
 EXAMPLE_DIRECTORY = "JEXY6aqzQY-32P5TStzaFg"
 Directory = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{22}$", examples=[EXAMPLE_DIRECTORY])]
+
+
+VOTER = number("voter", "id of the controller")
+DIRECTORY = text("directory", "directory id of the controller")
 
 
 class VoterListener(Strict):
@@ -60,8 +66,8 @@ async def add_quorum_voter(call: Call[NewVoter]) -> AddedVoter:
 
 async def remove_quorum_voter(call: Call[NoBody]) -> None:
     """Make a voter an observer, so that it can be stopped. A leader hands over first."""
-    node_id = number_of("voter", call.path["voter"], 0, INT32_MAX)
-    await remove_voter(call.cluster, node_id, directory_of(call.path["directory"], "directory"))
+    node_id = VOTER.of(call)
+    await remove_voter(call.cluster, node_id, directory_of(DIRECTORY.of(call), "directory"))
 
 
 OPERATIONS = [
@@ -81,5 +87,11 @@ OPERATIONS = [
         summary="Remove a voter",
         handle=remove_quorum_voter,
         status=204,
+        parameters=(VOTER, DIRECTORY),
+        command=Command(
+            name="quorum remove-controller",
+            examples=("4 G7J-FlU9TnmJpUE6QGqYnw",),
+            done="controller {voter} with directory id {directory} removed",
+        ),
     ),
 ]

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, field_validator, model_validator
 
-from kvorum.admin.http.operations import INT64_MAX
+from kvorum.admin.http.parameters import INT64_MAX
 from kvorum.admin.v1.models import UNREACHABLE_TEXT, PartitionId, Strict
 
 Offset = Annotated[int, Field(ge=0, le=INT64_MAX)]

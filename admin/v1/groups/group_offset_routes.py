@@ -4,8 +4,8 @@ import hashlib
 from collections.abc import AsyncIterator, Mapping
 
 from kvorum.admin.http.operations import JSON, Call, NoBody, Operation, Stream
-from kvorum.admin.http.paging import behind, place_after, place_text
-from kvorum.admin.http.parameters import Count
+from kvorum.admin.http.paging import AFTER_PARTITION, behind, place_text
+from kvorum.admin.http.parameters import GROUP_ID, count, flag, optional_text
 from kvorum.admin.v1.groups.group_models import GroupOffset, GroupOffsetPage
 from kvorum.client.groups.lags import partition_lags
 from kvorum.client.groups.offset_csv import format_plan
@@ -17,9 +17,14 @@ from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.topic_partition import TopicPartition
 
 CSV = "text/csv"
-PLACES = Count(what="offsets per page", default=1_000, most=10_000)
+PLACES = count("offsets per page", default=1_000, most=10_000)
 ATTEMPTS = 1
 """Attempts to read the ends of a partition; users can reload a page."""
+
+
+TOPIC = optional_text("topic", "only those in this topic")
+CSV_FLAG = flag("csv", "true: all of them, as CSV")
+WITH_GROUP = flag("with_group", "true: the group first in each line of the CSV, as for a reset of several groups")
 
 
 async def list_group_offsets(call: Call[NoBody]) -> GroupOffsetPage | Stream:
@@ -27,9 +32,9 @@ async def list_group_offsets(call: Call[NoBody]) -> GroupOffsetPage | Stream:
 
     The CSV has lines of TOPIC,PARTITION,OFFSET; with_group adds the group in front, as a reset of several groups needs.
     """
-    as_csv, with_group = call.flag("csv"), call.flag("with_group")
-    limit, after, topic = PLACES.of(call), place_after(call), call.query.get("topic")
-    groups, group_id = Groups(call.cluster), call.path["group"]
+    as_csv, with_group = CSV_FLAG.of(call), WITH_GROUP.of(call)
+    limit, after, topic = PLACES.of(call), AFTER_PARTITION.of(call), TOPIC.of(call)
+    groups, group_id = Groups(call.cluster), GROUP_ID.of(call)
     found = await groups.describe(group_id)
     committed = await groups.offsets(group_id)
     if as_csv:
@@ -87,13 +92,7 @@ GET_OFFSETS = Operation.get(
     list_group_offsets,
     GroupOffsetPage,
     media=(JSON, CSV),
-    query={
-        "topic": "only those in this topic",
-        "csv": "true: all of them, as CSV",
-        "with_group": "true: the group first in each line of the CSV, as for a reset of several groups",
-        "after": "start after this partition, as orders:3",
-        **PLACES.documentation,
-    },
+    parameters=(GROUP_ID, TOPIC, CSV_FLAG, WITH_GROUP, AFTER_PARTITION, PLACES),
     state=offsets_state,
 )
 OPERATIONS = [GET_OFFSETS]

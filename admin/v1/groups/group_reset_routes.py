@@ -6,7 +6,8 @@ from functools import partial
 
 from pydantic import BaseModel
 
-from kvorum.admin.http.operations import INT64_MAX, BadInput, Call, Operation, Role
+from kvorum.admin.http.operations import Call, Operation, Role
+from kvorum.admin.http.parameters import GROUP_ID, INT64_MAX, BadInput, flag
 from kvorum.admin.v1.groups.group_models import GroupReset, OffsetReset, OffsetResets, ResetPartition, ResetResult
 from kvorum.admin.v1.groups.group_offset_routes import ATTEMPTS, GET_OFFSETS
 from kvorum.client.groups.concurrent import run_limited
@@ -23,13 +24,16 @@ EXPLICIT_MAX = 10_000
 """Places of one request as CSV; the commits of all of them are answered at once."""
 
 
+DRY_RUN = flag("dry_run", "false: apply the change (default: dry run)")
+
+
 async def reset_offsets(call: Call[OffsetReset]) -> ResetResult:
     """Reset a group's offsets; a dry run unless dry_run=false. Rejected while the group has members.
 
     An offset outside the log is replaced by the nearer end and reported. Partitions are those with committed offsets,
     or those in `topics`, `offsets` or `csv`, also for a group that does not exist yet.
     """
-    group_id = call.path["group"]
+    group_id = GROUP_ID.of(call)
     target = target_of(call.body, call.clock.wall_ms(), group_id)
     partitions = await partitions_of(call.cluster, call.body)
     return await reset_group(Groups(call.cluster), group_id, target, partitions, is_dry(call))
@@ -64,7 +68,7 @@ async def reset_offsets_of_groups(call: Call[OffsetResets]) -> list[BaseModel]:
 
 def is_dry(call: Call[OffsetReset] | Call[OffsetResets]) -> bool:
     """Return whether the request is a dry run. Raises BadInput."""
-    return "dry_run" not in call.query or call.flag("dry_run")
+    return not DRY_RUN.is_given(call) or DRY_RUN.of(call)
 
 
 async def reset_group(
@@ -143,7 +147,6 @@ def target_of(body: OffsetReset, now_ms: int, group_id: str) -> ResetTarget:
     return ResetTarget(timestamp_ms=min(max(0, time_ms), INT64_MAX))
 
 
-DRY_RUN = {"dry_run": "false: apply the change (default: dry run)"}
 FIELDS = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "topics"}
 OPERATIONS = [
     Operation(
@@ -153,7 +156,7 @@ OPERATIONS = [
         handle=reset_offsets,
         body=OffsetReset,
         answer=ResetResult,
-        query=DRY_RUN,
+        parameters=(GROUP_ID, DRY_RUN),
         fields=FIELDS,
         role=Role.OPERATE,
         guard=GET_OFFSETS,
@@ -166,7 +169,7 @@ OPERATIONS = [
         body=OffsetResets,
         answer=GroupReset,
         many=True,
-        query=DRY_RUN,
+        parameters=(DRY_RUN,),
         fields=FIELDS,
         role=Role.OPERATE,
     ),

@@ -5,8 +5,20 @@ from fnmatch import fnmatchcase
 
 from pydantic import BaseModel
 
-from kvorum.admin.http.operations import WORD_CHARS_SHOWN, BadInput, Call, NoBody, Operation, Role
-from kvorum.admin.http.parameters import PAGE
+from kvorum.admin.http.commands import Command
+from kvorum.admin.http.operations import Call, NoBody, Operation, Role
+from kvorum.admin.http.parameters import (
+    GROUP_ID,
+    PAGE,
+    TOPIC_NAME,
+    WORD_CHARS_SHOWN,
+    BadInput,
+    flag,
+    numbers,
+    optional_text,
+    text,
+    words,
+)
 from kvorum.admin.v1.groups.group_models import (
     DeletedOffset,
     Group,
@@ -33,11 +45,26 @@ GROUP_TYPES = ("classic", "consumer", "share", "streams")
 """Kafka's GroupType; unsupported types have no groups."""
 
 
+INSTANCE = optional_text("instance", "a static member's group.instance.id")
+ALL = flag("all", "true: all members")
+MEMBER = text("member", "id of the member")
+PARTITIONS = numbers("partitions", "only these, comma-separated (default: all with a committed offset)", 2**31 - 1)
+PREFIX = text("prefix", "only ids with this prefix", "")
+FILTER = text("filter", "only ids that match, with * and ?", "*")
+STATE = words(
+    "state", "only these, comma-separated: Stable, Empty, PreparingRebalance, CompletingRebalance, Assigning, ..."
+)
+TYPE = words("type", "only these, comma-separated: classic, consumer", GROUP_TYPES)
+LAG = flag("lag", "true: include the lag, members and topics of each group")
+AFTER = text("after", "start after this id", "")
+REASON = text("reason", "reason, for the coordinator's log", "")
+
+
 async def list_groups(call: Call[NoBody]) -> GroupPage:
     """List groups of all protocols by id, in pages."""
-    limit, after, prefix = PAGE.of(call), call.query.get("after", ""), call.query.get("prefix", "")
-    pattern = call.query.get("filter", "*")
-    states, types = states_of(call), call.words("type", GROUP_TYPES)
+    limit, after, prefix = PAGE.of(call), AFTER.of(call), PREFIX.of(call)
+    pattern = FILTER.of(call)
+    states, types = states_of(call), TYPE.of(call)
     groups = Groups(call.cluster)
     rows, unreachable = await groups.list_available(states, types)
     matching = [row for row in rows if row.group_id.startswith(prefix) and fnmatchcase(row.group_id, pattern)]
@@ -45,7 +72,7 @@ async def list_groups(call: Call[NoBody]) -> GroupPage:
     page = found[:limit]
     lags: Mapping[str, values.TotalLag] = {}
     members: Mapping[str, values.Membership] = {}
-    if call.flag("lag"):
+    if LAG.of(call):
         consumers = [row for row in page if row.has_consumers]
         lags = await groups.total_lags(row.group_id for row in consumers)
         members = await groups.memberships(consumers)
@@ -58,8 +85,8 @@ def check_listing(call: Call[NoBody]) -> None:
     """Check the parameters of `list_groups`, also before its stream begins. Raises BadInput."""
     PAGE.of(call)
     states_of(call)
-    call.words("type", GROUP_TYPES)
-    call.flag("lag")
+    TYPE.of(call)
+    LAG.of(call)
 
 
 def line_of(row: values.GroupListing, lag: values.TotalLag | None, membership: values.Membership | None) -> GroupLine:
@@ -82,7 +109,7 @@ def line_of(row: values.GroupListing, lag: values.TotalLag | None, membership: v
 def states_of(call: Call[NoBody]) -> list[str]:
     """Return the requested states of groups, in any case. Raises BadInput."""
     known = casefold_all(GROUP_STATES)
-    for word in (found := call.words("state")):
+    for word in (found := STATE.of(call)):
         if word.casefold() not in known:
             raise BadInput("state", f"{word[:WORD_CHARS_SHOWN]!r} is not one of {', '.join(GROUP_STATES)}")
     return found
@@ -90,7 +117,7 @@ def states_of(call: Call[NoBody]) -> list[str]:
 
 async def get_group(call: Call[NoBody]) -> Group:
     """Describe a group: members, assignments, committed offsets and lag."""
-    group_id = call.path["group"]
+    group_id = GROUP_ID.of(call)
     groups = Groups(call.cluster)
     found = await groups.describe(group_id)
     return Group(
@@ -133,7 +160,7 @@ async def offsets_of(groups: Groups, group: values.Group) -> list[GroupOffset]:
 async def get_lag(call: Call[NoBody]) -> LagSummary:
     """Return the total lag of a group."""
     groups = Groups(call.cluster)
-    group = await groups.describe(call.path["group"])
+    group = await groups.describe(GROUP_ID.of(call))
     rows = await offsets_of(groups, group)
     known = [(row.lag, row.topic, row.partition) for row in rows if row.lag is not None]
     of_topics: dict[str, list[int]] = {}
@@ -158,14 +185,14 @@ async def get_lag(call: Call[NoBody]) -> LagSummary:
 
 async def delete_group(call: Call[NoBody]) -> None:
     """Delete a group without members, with its offsets."""
-    await Groups(call.cluster).delete(call.path["group"])
+    await Groups(call.cluster).delete(GROUP_ID.of(call))
 
 
 async def delete_group_offsets(call: Call[NoBody]) -> list[BaseModel]:
     """Delete a group's committed offsets in a topic or some partitions; rejected while a member is subscribed."""
-    group_id, topic = call.path["group"], call.path["topic"]
+    group_id, topic = GROUP_ID.of(call), TOPIC_NAME.of(call)
     groups = Groups(call.cluster)
-    wanted = call.numbers("partitions", 2**31 - 1)
+    wanted = PARTITIONS.of(call)
     if wanted is None:
         wanted = [place.partition for place in await groups.offsets(group_id) if place.topic == topic]
         if not wanted:
@@ -182,9 +209,9 @@ async def delete_group_offsets(call: Call[NoBody]) -> list[BaseModel]:
 
 async def remove_member(call: Call[NoBody]) -> None:
     """Remove a member of a classic group by its id. Its partitions are assigned to others. It may rejoin."""
-    member_id = call.path["member"]
+    member_id = MEMBER.of(call)
     (removal,) = await Groups(call.cluster).remove_members(
-        call.path["group"], member_ids=[member_id], reason=reason_of(call)
+        GROUP_ID.of(call), member_ids=[member_id], reason=reason_of(call)
     )
     if removal.error is not None:
         text = f"member {member_id!r} of classic group {call.path['group']!r}"
@@ -193,8 +220,8 @@ async def remove_member(call: Call[NoBody]) -> None:
 
 async def remove_members(call: Call[NoBody]) -> list[BaseModel]:
     """Remove a static member of a classic group by its group.instance.id, or all current members."""
-    group_id, instance = call.path["group"], call.query.get("instance")
-    if (instance is not None) == call.flag("all"):
+    group_id, instance = GROUP_ID.of(call), INSTANCE.of(call)
+    if (instance is not None) == ALL.of(call):
         raise BadInput("instance", "give either instance or all=true")
     if instance == "":
         raise BadInput("instance", "a group.instance.id must not be empty")
@@ -215,30 +242,61 @@ async def remove_members(call: Call[NoBody]) -> list[BaseModel]:
 
 def reason_of(call: Call[NoBody]) -> str:
     """Return why members are removed. Raises BadInput for more than a sentence."""
-    reason = call.query.get("reason", "")
+    reason = REASON.of(call)
     if len(reason) > REASON_CHARS_MAX:
         raise BadInput("reason", f"at most {REASON_CHARS_MAX} characters")
     return reason
 
 
-LISTING = {
-    "prefix": "only ids with this prefix",
-    "filter": "only ids that match, with * and ?",
-    "state": "only these, comma-separated: Stable, Empty, PreparingRebalance, CompletingRebalance, Assigning, ...",
-    "type": "only these, comma-separated: classic, consumer",
-    "lag": "true: include the lag, members and topics of each group",
-    "after": "start after this id",
-    **PAGE.documentation,
-}
+LISTING = (PREFIX, FILTER, STATE, TYPE, LAG, AFTER, PAGE)
 GROUP = "/v1/groups/{group}"
-REASON = {"reason": "reason, for the coordinator's log"}
 OPERATIONS = [
-    Operation.get("/v1/groups", "List groups", list_groups, GroupPage, query=LISTING),
-    Operation.get(GROUP, "Describe a group", get_group, Group),
-    Operation(
-        method="DELETE", path=GROUP, summary="Delete a group", handle=delete_group, status=204, guard=GET_OFFSETS
+    Operation.get(
+        "/v1/groups",
+        "List groups",
+        list_groups,
+        GroupPage,
+        parameters=LISTING,
+        command=Command(
+            name="groups list",
+            examples=("", "--state Stable,Empty --type consumer -o json", "--lag"),
+            text="List groups of all protocols by id.",
+            rows="groups",
+            columns=("group_id", "type", "protocol_type", "state", "coordinator", "members?", "lag?", "topics?"),
+        ),
     ),
-    Operation.get(f"{GROUP}/lag", "Get a group's lag", get_lag, LagSummary),
+    Operation.get(
+        GROUP,
+        "Describe a group",
+        get_group,
+        Group,
+        parameters=(GROUP_ID,),
+        command=Command(name="groups describe", examples=("payments", "payments billing -o json"), each="group"),
+    ),
+    Operation(
+        method="DELETE",
+        path=GROUP,
+        summary="Delete a group",
+        handle=delete_group,
+        status=204,
+        guard=GET_OFFSETS,
+        parameters=(GROUP_ID,),
+        command=Command(
+            name="groups delete",
+            examples=("payments billing",),
+            each="group",
+            tolerate={"if_exists": ErrorCode.GROUP_ID_NOT_FOUND},
+            done="{group} deleted",
+        ),
+    ),
+    Operation.get(
+        f"{GROUP}/lag",
+        "Get a group's lag",
+        get_lag,
+        LagSummary,
+        parameters=(GROUP_ID,),
+        command=Command(name="groups lag", examples=("payments",)),
+    ),
     Operation(
         method="DELETE",
         path=f"{GROUP}/members",
@@ -246,8 +304,13 @@ OPERATIONS = [
         handle=remove_members,
         answer=RemovedMember,
         many=True,
-        query={"instance": "a static member's group.instance.id", "all": "true: all members", **REASON},
+        parameters=(GROUP_ID, INSTANCE, ALL, REASON),
         role=Role.OPERATE,
+        command=Command(
+            name="groups remove-members",
+            examples=("payments --instance pay-1", "payments --all --reason stuck"),
+            columns=("member_id", "instance_id", "error"),
+        ),
     ),
     Operation(
         method="DELETE",
@@ -255,8 +318,9 @@ OPERATIONS = [
         summary="Remove a member of a classic group",
         handle=remove_member,
         status=204,
-        query=REASON,
+        parameters=(GROUP_ID, MEMBER, REASON),
         role=Role.OPERATE,
+        command=Command(name="groups remove-member", examples=("payments pay-1-9f0c6d",), done="{member} removed"),
     ),
     Operation(
         method="DELETE",
@@ -265,8 +329,13 @@ OPERATIONS = [
         handle=delete_group_offsets,
         answer=DeletedOffset,
         many=True,
-        query={"partitions": "only these, comma-separated (default: all with a committed offset)"},
+        parameters=(GROUP_ID, TOPIC_NAME, PARTITIONS),
         role=Role.OPERATE,
         guard=GET_OFFSETS,
+        command=Command(
+            name="groups delete-offsets",
+            examples=("payments orders", "payments orders --partitions 0,1"),
+            columns=("topic", "partition", "error"),
+        ),
     ),
 ]

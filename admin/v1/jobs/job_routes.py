@@ -13,11 +13,11 @@ from urllib.parse import quote
 
 from pydantic import BaseModel
 
-from kvorum.admin.http.operations import BadInput, Call, Handle, NoBody, Operation, Reply, Role, number_of
+from kvorum.admin.http.operations import Call, Handle, NoBody, Operation, Reply, Role
+from kvorum.admin.http.parameters import BadInput, Parameter, choice, flag, number, text, words
 from kvorum.admin.v1.jobs import job_models as models
 from kvorum.admin.v1.jobs.connect_client import ConnectClient
 from kvorum.admin.v1.jobs.job_answers import CONFIG, check_status, shaped
-from kvorum.admin.v1.models import INT32_MAX
 from kvorum.runtime import blocking
 
 BASE: Final = "/v1/jobs"
@@ -26,7 +26,16 @@ EXPAND: Final = ("info", "status")
 SCOPES: Final = ("worker", "cluster")
 FOLDERS: Final = (".", "..")
 """Path segments that many servers treat as directory steps, escaped or not."""
-RESTART: Final = {"includeTasks": "true: include its tasks", "onlyFailed": "true: only failed ones"}
+EXPANDED: Final = words("expand", "info, status or both, as expand=info&expand=status or with a comma", EXPAND)
+INCLUDE_TASKS: Final = flag("includeTasks", "true: include its tasks")
+ONLY_FAILED: Final = flag("onlyFailed", "true: only failed ones")
+CONNECTORS_ONLY: Final = flag("connectorsOnly", "false: include transforms, converters and other plugins")
+SCOPE: Final = choice("scope", "worker: the one that responds (default); cluster: all", SCOPES, "worker")
+CONNECTOR: Final = text("connector", "name of the connector")
+TASK: Final = number("task", "number of the task")
+PLUGIN: Final = text("plugin", "class of the plugin")
+LOGGER: Final = text("logger", "name of the logger")
+IN_PATH: Final = (CONNECTOR, TASK, PLUGIN, LOGGER)
 
 
 class JobRoutes:
@@ -42,7 +51,7 @@ class JobRoutes:
 
     async def list_connectors(self, call: Call[NoBody]) -> Reply:
         """List the names of all connectors; `expand` adds their config and status."""
-        query = [("expand", each) for each in call.words("expand", EXPAND)]
+        query = [("expand", each) for each in EXPANDED.of(call)]
         return await self._hand_on(call, "GET", [CONNECTORS], models.Connectors, query)
 
     async def create_connector(self, call: Call[models.ConnectorCreate]) -> Reply:
@@ -88,7 +97,7 @@ class JobRoutes:
 
     async def restart_connector(self, call: Call[NoBody]) -> Reply:
         """Restart a connector; with `includeTasks` its tasks, or only the failed ones (KIP-745)."""
-        query = [(name, str(call.flag(name)).lower()) for name in RESTART if name in call.query]
+        query = flags_given(call, INCLUDE_TASKS, ONLY_FAILED)
         path = self._path(call, "restart")
         return await self._hand_on(call, "POST", path, models.ConnectorStatus, query, status=204, also=(202,))
 
@@ -126,16 +135,16 @@ class JobRoutes:
 
     async def list_connector_plugins(self, call: Call[NoBody]) -> Reply:
         """List the connectors that can be configured, or all plugins."""
-        query = [(name, str(call.flag(name)).lower()) for name in ("connectorsOnly",) if name in call.query]
+        query = flags_given(call, CONNECTORS_ONLY)
         return await self._hand_on(call, "GET", ["connector-plugins"], models.ConnectPlugins, query)
 
     async def describe_connector_plugin(self, call: Call[NoBody]) -> Reply:
         """Return the config keys of a plugin (KIP-769)."""
-        return await self._hand_on(call, "GET", ["connector-plugins", part(call, "plugin"), CONFIG], models.ConnectKeys)
+        return await self._hand_on(call, "GET", ["connector-plugins", part(call, PLUGIN), CONFIG], models.ConnectKeys)
 
     async def validate_connector_config(self, call: Call[models.ConnectorConfig]) -> Reply:
         """Validate a config and return errors per key. Changes nothing."""
-        path = ["connector-plugins", part(call, "plugin"), CONFIG, "validate"]
+        path = ["connector-plugins", part(call, PLUGIN), CONFIG, "validate"]
         return await self._hand_on(call, "PUT", path, models.ConnectChecked)
 
     async def list_connect_loggers(self, call: Call[NoBody]) -> Reply:
@@ -144,11 +153,11 @@ class JobRoutes:
 
     async def describe_connect_logger(self, call: Call[NoBody]) -> Reply:
         """Return a logger's level, of the worker that responds."""
-        return await self._hand_on(call, "GET", ["admin", "loggers", part(call, "logger")], models.ConnectLoggerLevel)
+        return await self._hand_on(call, "GET", ["admin", "loggers", part(call, LOGGER)], models.ConnectLoggerLevel)
 
     async def alter_connect_logger(self, call: Call[models.ConnectLoggerAlter]) -> Reply:
         """Set the level of a logger and those below it, on the worker that responds or on all (KIP-976)."""
-        path, query = ["admin", "loggers", part(call, "logger")], [("scope", call.choice("scope", "worker", SCOPES))]
+        path, query = ["admin", "loggers", part(call, LOGGER)], [("scope", SCOPE.of(call))]
         return await self._hand_on(call, "PUT", path, models.ConnectLoggerNames, query, also=(204,))
 
     def operations(self) -> Sequence[Operation]:
@@ -163,7 +172,7 @@ class JobRoutes:
                 CONNECTORS,
                 self.list_connectors,
                 models.Connectors,
-                query={"expand": "info, status or both, as expand=info&expand=status or with a comma"},
+                parameters=(EXPANDED,),
                 repeated=("expand",),
             ),
             change("POST", CONNECTORS, self.create_connector, info, body=models.ConnectorCreate, status=201),
@@ -185,7 +194,14 @@ class JobRoutes:
             run("PUT", f"{one}/pause", self.pause_connector, status=202),
             run("PUT", f"{one}/resume", self.resume_connector, status=202),
             run("PUT", f"{one}/stop", self.stop_connector, status=204),
-            run("POST", f"{one}/restart", self.restart_connector, status=204, query=RESTART, also={202: status}),
+            run(
+                "POST",
+                f"{one}/restart",
+                self.restart_connector,
+                status=204,
+                parameters=(INCLUDE_TASKS, ONLY_FAILED),
+                also={202: status},
+            ),
             look(f"{one}/tasks", self.list_connector_tasks, models.ConnectorTasks),
             look(f"{task}/status", self.describe_connector_task, models.TaskState),
             run("POST", f"{task}/restart", self.restart_connector_task, status=204),
@@ -204,7 +220,7 @@ class JobRoutes:
                 "connector-plugins",
                 self.list_connector_plugins,
                 models.ConnectPlugins,
-                query={"connectorsOnly": "false: include transforms, converters and other plugins"},
+                parameters=(CONNECTORS_ONLY,),
             ),
             look(plugin, self.describe_connector_plugin, models.ConnectKeys),
             change("PUT", check, self.validate_connector_config, checked, body=config, noted=False),
@@ -216,14 +232,14 @@ class JobRoutes:
                 self.alter_connect_logger,
                 models.ConnectLoggerNames,
                 body=models.ConnectLoggerAlter,
-                query={"scope": "worker: the one that responds (default); cluster: all"},
+                parameters=(SCOPE,),
                 also={204: None},
             ),
         ]
 
     def _path(self, call: Call[Any], *more: str) -> list[str]:
         """Return the path of a connector, with a suffix. Raises BadInput."""
-        return [CONNECTORS, part(call, "connector"), *more]
+        return [CONNECTORS, part(call, CONNECTOR), *more]
 
     async def _hand_on(
         self,
@@ -256,7 +272,7 @@ def look(
     handle: Handle,
     answer: type[BaseModel],
     *,
-    query: Mapping[str, str] | None = None,
+    parameters: Sequence[Parameter[Any]] = (),
     repeated: Sequence[str] = (),
 ) -> Operation:
     """Return a GET below /v1/jobs."""
@@ -266,7 +282,7 @@ def look(
         summary=summary_of(handle),
         handle=handle,
         answer=answer,
-        query=query,
+        parameters=(*in_path(path), *parameters),
         repeated=repeated,
     )
 
@@ -279,7 +295,7 @@ def change(
     *,
     body: type[BaseModel] = NoBody,
     status: int = 200,
-    query: Mapping[str, str] | None = None,
+    parameters: Sequence[Parameter[Any]] = (),
     also: Mapping[int, type[BaseModel] | None] | None = None,
     noted: bool = True,
     role: Role = Role.ADMIN,
@@ -293,7 +309,7 @@ def change(
         body=body,
         answer=answer,
         status=status,
-        query=query,
+        parameters=(*in_path(path), *parameters),
         also=also or {},
         noted=noted,
         role=role,
@@ -309,9 +325,19 @@ def summary_of(handle: Handle) -> str:
     return re.split(r"[.:;,]", handle.__doc__ or "", maxsplit=1)[0]
 
 
-def part(call: Call[Any], name: str) -> str:
+def in_path(path: str) -> list[Parameter[Any]]:
+    """Return the parameters of a path."""
+    return [each for each in IN_PATH if f"{{{each.name}}}" in path]
+
+
+def flags_given(call: Call[Any], *flags: Parameter[bool]) -> list[tuple[str, str]]:
+    """Return the flags of a request, for Connect. Raises BadInput."""
+    return [(each.name, str(each.of(call)).lower()) for each in flags if each.is_given(call)]
+
+
+def part(call: Call[Any], parameter: Parameter[str]) -> str:
     """Return a part of the path. Raises BadInput."""
-    found = call.path[name]
+    found, name = parameter.of(call), parameter.name
     if found in FOLDERS:
         raise BadInput(name, f"name {found!r} cannot be used in a URL path")
     return found
@@ -319,4 +345,4 @@ def part(call: Call[Any], name: str) -> str:
 
 def task_of(call: Call[Any]) -> str:
     """Return the number of a task. Raises BadInput."""
-    return str(number_of("task", call.path["task"], 0, INT32_MAX))
+    return str(TASK.of(call))

@@ -13,8 +13,16 @@ from typing import Any
 import msgspec
 from pydantic import BaseModel, Field
 
-from kvorum.admin.http.operations import EVENT_STREAM, INT64_MAX, Call, NoBody, Operation, Stream, number_of
-from kvorum.admin.http.parameters import STREAM_COUNT, STREAM_SECONDS
+from kvorum.admin.http.operations import EVENT_STREAM, Call, NoBody, Operation, Stream
+from kvorum.admin.http.parameters import (
+    INT64_MAX,
+    STREAM_COUNT,
+    STREAM_SECONDS,
+    number,
+    number_of,
+    optional_text,
+    words,
+)
 from kvorum.admin.v1.records.message_routes import event
 from kvorum.client.metadata_log.metadata_events import KINDS, Known, MetadataEvent, MetadataEventBuilder, PartitionState
 from kvorum.client.metadata_log.metadata_fetch import AGAIN_SECONDS, offset_of_log
@@ -35,6 +43,13 @@ BEHIND_MS = 5_000
 PARTITION = 0
 BACK_MAX = 100_000
 """Offsets of the metadata log that `back` may go back: a controller writes two per second when nothing happens."""
+
+
+TYPE = words("type", f"only these, comma-separated: {', '.join(KINDS)}", KINDS)
+AFTER = optional_text("after", "id of the last event received, as Last-Event-ID; continue after it")
+BACK = number(
+    "back", f"number of offsets before the end of the log at which to begin, 0 to {BACK_MAX}; default 0", 0, BACK_MAX, 0
+)
 
 
 class Event(BaseModel):
@@ -69,10 +84,10 @@ async def follow_events(call: Call[NoBody]) -> Stream:
     """
     limit = STREAM_COUNT.of(call)
     seconds = STREAM_SECONDS.of(call)
-    kinds = set(call.words("type", KINDS))
-    text = call.last_event_id or call.query.get("after")
+    kinds = set(TYPE.of(call))
+    text = call.last_event_id or AFTER.of(call)
     after = None if text is None else number_of("after", text, 0, INT64_MAX)
-    back = call.number("back", 0, 0, BACK_MAX) if after is None else 0
+    back = BACK.of(call) if after is None else 0
     end = await end_of_log(call.cluster)
     begin = max(end - back, await offset_of_log(call.cluster, EARLIEST)) if back else end
 
@@ -230,13 +245,7 @@ OPERATIONS = [
         follow_events,
         Event,
         media=(EVENT_STREAM,),
-        query={
-            "type": f"only these, comma-separated: {', '.join(KINDS)}",
-            "after": "id of the last event received, as Last-Event-ID; continue after it",
-            "back": f"number of offsets before the end of the log at which to begin, 0 to {BACK_MAX}; default 0",
-            **STREAM_COUNT.documentation,
-            **STREAM_SECONDS.documentation,
-        },
+        parameters=(TYPE, AFTER, BACK, STREAM_COUNT, STREAM_SECONDS),
         events={"missed": Missed},
     )
 ]

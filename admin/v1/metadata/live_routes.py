@@ -13,8 +13,7 @@ import msgspec
 from pydantic import BaseModel
 
 from kvorum.admin.http.operations import EVENT_STREAM, Call, NoBody, Operation, Stream
-from kvorum.admin.http.paging import ROWS
-from kvorum.admin.http.parameters import STREAM_COUNT, STREAM_SECONDS
+from kvorum.admin.http.parameters import GROUP_ID, ONLY_TOPIC, ROWS, STREAM_COUNT, STREAM_SECONDS
 from kvorum.admin.v1.groups import groups_routes
 from kvorum.admin.v1.groups.group_models import Group, GroupPage
 from kvorum.admin.v1.reassignments import reassignment_routes
@@ -39,7 +38,7 @@ class Moves(BaseModel):
 async def follow_groups(call: Call[NoBody]) -> Stream:
     """Stream a page of the list of groups as `groups` events, on each change."""
     groups_routes.check_listing(call)
-    return sampled(call, "groups", groups_routes.list_groups, STREAM_COUNT.most)
+    return sampled(call, "groups", groups_routes.list_groups, STREAM_COUNT.default)
 
 
 async def follow_group(call: Call[NoBody]) -> Stream:
@@ -52,7 +51,7 @@ async def follow_reassignments(call: Call[NoBody]) -> Stream:
 
     async def look(asking: Call[NoBody]) -> Moves:
         # `limit` is of events there.
-        found = await reassignment_routes.list_reassignments(replace(asking, query={"limit": str(ROWS.most)}))
+        found = await reassignment_routes.list_reassignments(replace(asking, query={"limit": str(ROWS.default)}))
         return Moves(reassignments=found.rows)  # type: ignore[arg-type]
 
     return sampled(call, "reassignments", look, STREAM_COUNT.of(call))
@@ -111,7 +110,7 @@ OPERATIONS = [
         follow_groups,
         GroupPage,
         media=(EVENT_STREAM,),
-        query={**groups_routes.LISTING, **STREAM_SECONDS.documentation},
+        parameters=(*groups_routes.LISTING, STREAM_SECONDS),
     ),
     Operation.get(
         "/v1/live/groups/{group}",
@@ -119,7 +118,7 @@ OPERATIONS = [
         follow_group,
         Group,
         media=(EVENT_STREAM,),
-        query={**STREAM_COUNT.documentation, **STREAM_SECONDS.documentation},
+        parameters=(GROUP_ID, STREAM_COUNT, STREAM_SECONDS),
     ),
     Operation.get(
         "/v1/live/reassignments",
@@ -127,6 +126,6 @@ OPERATIONS = [
         follow_reassignments,
         Moves,
         media=(EVENT_STREAM,),
-        query={"topic": "only this topic", **STREAM_COUNT.documentation, **STREAM_SECONDS.documentation},
+        parameters=(ONLY_TOPIC, STREAM_COUNT, STREAM_SECONDS),
     ),
 ]

@@ -12,8 +12,8 @@ from typing import TypeVar, TypeVarTuple
 import msgspec
 
 from kvorum.admin.http.access import Refused
-from kvorum.admin.http.operations import INT64_MAX, BadInput, Call, NoBody, Operation, Result
-from kvorum.admin.http.parameters import Count
+from kvorum.admin.http.operations import Call, NoBody, Operation, Result
+from kvorum.admin.http.parameters import INT64_MAX, BadInput, Parameter, count, optional_number, optional_text, text
 from kvorum.admin.v1.metadata.metadata_models import (
     MetadataChange,
     MetadataDifference,
@@ -32,14 +32,21 @@ from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.records import check_crc, decode_records
 from kvorum.runtime import blocking
 
-ENTRIES = Count(what="names per page", default=500, most=5_000)
-CHANGES = Count(what="changes", default=500, most=5_000)
-RECORDS = Count(what="records", default=100, most=1_000)
+ENTRIES = count("names per page", default=500, most=5_000)
+CHANGES = count("changes", default=500, most=5_000)
+RECORDS = count("records", default=100, most=1_000)
 PATH_CHARS_MAX = 1_000
 NO_OP = "NoOp"
 
 T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
+
+
+PATH = text("path", "path in the tree (default /), for example /image/topics/byName/orders", "/")
+AT = optional_number("at", "state after the record at this offset (default: the last)", 0, INT64_MAX)
+AFTER = optional_text("after", "start after this name")
+SINCE = optional_number("since", "the earlier offset (default: the first available)", 0, INT64_MAX)
+OFFSET = optional_number("offset", "offset of the first record (default: the last records)", 0, INT64_MAX)
 
 
 class MetadataRoutes:
@@ -58,13 +65,13 @@ class MetadataRoutes:
         path = path_of(call)
         with refusing():
             first, last = await self._reader.span(call.cluster)
-            at = offset_in(call, "at", last, first, last)
+            at = offset_in(call, AT, last, first, last)
             tree = await self._reader.tree(call.cluster, at)
         try:
             node = at_path(tree, path)
         except NoSuchPath as error:
             raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, f"{path} does not exist at offset {at}") from error
-        entries, following = await off_loop(page_of, node, call.query.get("after"), limit)
+        entries, following = await off_loop(page_of, node, AFTER.of(call), limit)
         value = node if isinstance(node, str) else None
         return MetadataNode(path=path, at=at, first=first, last=last, value=value, entries=entries, next=following)
 
@@ -74,8 +81,8 @@ class MetadataRoutes:
         path = path_of(call)
         with refusing():
             first, last = await self._reader.span(call.cluster)
-            at = offset_in(call, "at", last, first, last)
-            since = offset_in(call, "since", first, first, last)
+            at = offset_in(call, AT, last, first, last)
+            since = offset_in(call, SINCE, first, first, last)
             trees = [await self._reader.tree(call.cluster, each) for each in (since, at)]
         changes = await off_loop(changes_below, trees[0], trees[1], path, limit + 1)
         return MetadataDifference(since=since, at=at, changes=changes[:limit], more=len(changes) > limit)
@@ -91,10 +98,11 @@ class MetadataRoutes:
         if not log:
             return MetadataRecords(first=0, last=-1, records=[], next=None)
         first, last = log[0][1].base_offset, log[-1][1].next_offset - 1
-        if "offset" not in call.query:
+        offset = OFFSET.of(call)
+        if offset is None:
             newest = await off_loop(newest_of, log, limit)
             return MetadataRecords(first=first, last=last, records=newest, next=None)
-        found = await off_loop(records_from, log, call.number("offset", first, 0, INT64_MAX), limit + 1)
+        found = await off_loop(records_from, log, offset, limit + 1)
         following = found[limit].offset if len(found) > limit else None
         return MetadataRecords(first=first, last=last, records=found[:limit], next=following)
 
@@ -109,39 +117,27 @@ class MetadataRoutes:
 
     def operations(self) -> Sequence[Operation]:
         """Return the paths."""
-        at = "state after the record at this offset (default: the last)"
-        path = "path in the tree (default /), for example /image/topics/byName/orders"
         return [
             Operation.get(
                 "/v1/metadata/tree",
                 "Get the metadata tree at an offset",
                 self.get_metadata,
                 MetadataNode,
-                query={
-                    "path": path,
-                    "at": at,
-                    "after": "start after this name",
-                    **ENTRIES.documentation,
-                },
+                parameters=(PATH, AT, AFTER, ENTRIES),
             ),
             Operation.get(
                 "/v1/metadata/diff",
                 "Compare the metadata of two offsets",
                 self.get_metadata_diff,
                 MetadataDifference,
-                query={
-                    "since": "the earlier offset (default: the first available)",
-                    "at": at,
-                    "path": path,
-                    **CHANGES.documentation,
-                },
+                parameters=(SINCE, AT, PATH, CHANGES),
             ),
             Operation.get(
                 "/v1/metadata/records",
                 "List records of the metadata log",
                 self.list_metadata_records,
                 MetadataRecords,
-                query={"offset": "offset of the first record (default: the last records)", **RECORDS.documentation},
+                parameters=(OFFSET, RECORDS),
             ),
             Operation.get(
                 "/v1/quorum/epochs",
@@ -155,17 +151,18 @@ class MetadataRoutes:
 
 def path_of(call: Call[NoBody]) -> str:
     """Return the requested path, without a trailing slash. Raises BadInput."""
-    text = call.query.get("path", "/")
+    text = PATH.of(call)
     if len(text) > PATH_CHARS_MAX:
         raise BadInput("path", f"a path has at most {PATH_CHARS_MAX} characters")
     return "/" + "/".join(filter(None, text.split("/")))
 
 
-def offset_in(call: Call[NoBody], name: str, default: int, first: int, last: int) -> int:
+def offset_in(call: Call[NoBody], parameter: Parameter[int | None], default: int, first: int, last: int) -> int:
     """Return an offset at which the metadata are known. Raises BadInput."""
-    offset = call.number(name, default, 0, INT64_MAX) if name in call.query else default
+    given = parameter.of(call)
+    offset = default if given is None else given
     if not first <= offset <= last:
-        raise BadInput(name, f"the metadata is available at offsets {first} to {last}, not at {offset}")
+        raise BadInput(parameter.name, f"the metadata is available at offsets {first} to {last}, not at {offset}")
     return offset
 
 

@@ -123,6 +123,6 @@ OPERATIONS = [
         follow_quorum,
         QuorumSample,
         media=(EVENT_STREAM,),
-        query={**STREAM_COUNT.documentation, **STREAM_SECONDS.documentation},
+        parameters=(STREAM_COUNT, STREAM_SECONDS),
     )
 ]

@@ -8,9 +8,8 @@ from struct import error as StructError
 
 from pydantic import BaseModel, Field
 
-from kvorum.admin.http.operations import INT64_MAX, Call, NoBody, Operation, number_of
-from kvorum.admin.http.parameters import Count
-from kvorum.admin.v1.models import INT32_MAX
+from kvorum.admin.http.operations import Call, NoBody, Operation
+from kvorum.admin.http.parameters import INT64_MAX, PARTITION_INDEX, TOPIC_NAME, count, optional_number
 from kvorum.client.partitions.offsets import topic_offsets
 from kvorum.client.records.reading import request_of
 from kvorum.client.values.offset import OffsetSpec
@@ -23,9 +22,12 @@ from kvorum.protocol.messages.metadata import MetadataResponseTopic
 from kvorum.protocol.records import batches, codec_of, crc_of, decode_records
 from kvorum.runtime import blocking
 
-BATCHES = Count(what="batches", default=100, most=1_000)
+BATCHES = count("batches", default=100, most=1_000)
 BYTES_MAX = 16 * 1024 * 1024
 """Limit of one answer; above it `next` has the next position."""
+
+
+OFFSET = optional_number("offset", "offset in the first batch (default: the log start)", 0, INT64_MAX)
 
 
 class Batch(BaseModel):
@@ -66,12 +68,12 @@ class BatchPage(BaseModel):
 async def list_batches(call: Call[NoBody]) -> BatchPage:
     """List the batches of a partition from the one that contains an offset; by default from the first."""
     limit = BATCHES.of(call)
-    topic = await call.cluster.topic(call.path["topic"])
-    index = number_of("partition", call.path["partition"], 0, INT32_MAX)
+    topic = await call.cluster.topic(TOPIC_NAME.of(call))
+    index = PARTITION_INDEX.of(call)
     topic.partitions = [row for row in topic.partitions if row.partition_index == index]
     if not topic.partitions:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic.name}-{index}")
-    offset = call.optional_number("offset", 0, INT64_MAX)
+    offset = OFFSET.of(call)
     if offset is None:
         offset = await first_offset(call, topic)
     found: list[Batch] = []
@@ -189,7 +191,7 @@ OPERATIONS = [
         "List the batches of a partition",
         list_batches,
         BatchPage,
-        query={"offset": "offset in the first batch (default: the log start)", **BATCHES.documentation},
+        parameters=(TOPIC_NAME, PARTITION_INDEX, OFFSET, BATCHES),
         large=True,
     )
 ]

@@ -6,8 +6,8 @@ epoch not above the requested one, and its end; the end of the previous one is i
 
 from pydantic import BaseModel, Field
 
-from kvorum.admin.http.operations import Call, NoBody, Operation, number_of
-from kvorum.admin.http.parameters import Count
+from kvorum.admin.http.operations import Call, NoBody, Operation
+from kvorum.admin.http.parameters import PARTITION_INDEX, TOPIC_NAME, count, optional_number
 from kvorum.admin.v1.models import INT32_MAX
 from kvorum.client.partitions.offsets import known_offsets
 from kvorum.client.wire.cluster_client import EARLIEST, ClusterClient, code_of
@@ -23,9 +23,12 @@ from kvorum.protocol.messages.offset_for_leader_epoch import (
 )
 from kvorum.protocol.topic_partition import TopicPartition
 
-EPOCHS = Count(what="epochs", default=100, most=1_000)
+EPOCHS = count("epochs", default=100, most=1_000)
 UNDEFINED = -1
 ATTEMPTS = 1
+
+
+BEFORE = optional_number("before", "only epochs below this one", 1, INT32_MAX)
 
 
 class LeaderEpoch(BaseModel):
@@ -50,9 +53,9 @@ class LeaderEpochs(BaseModel):
 
 async def list_leader_epochs(call: Call[NoBody]) -> LeaderEpochs:
     """List the leader epochs of a partition's log with their offsets, newest first."""
-    limit, before = EPOCHS.of(call), call.optional_number("before", 1, INT32_MAX)
-    topic = await call.cluster.topic(call.path["topic"])
-    place = TopicPartition(topic.name or "", number_of("partition", call.path["partition"], 0, INT32_MAX))
+    limit, before = EPOCHS.of(call), BEFORE.of(call)
+    topic = await call.cluster.topic(TOPIC_NAME.of(call))
+    place = TopicPartition(topic.name or "", PARTITION_INDEX.of(call))
     row = next((each for each in topic.partitions if each.partition_index == place.partition), None)
     if row is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {place}")
@@ -119,6 +122,6 @@ OPERATIONS = [
         "List the leader epochs of a partition",
         list_leader_epochs,
         LeaderEpochs,
-        query={"before": "only epochs below this one", **EPOCHS.documentation},
+        parameters=(TOPIC_NAME, PARTITION_INDEX, BEFORE, EPOCHS),
     )
 ]

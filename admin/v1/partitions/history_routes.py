@@ -5,18 +5,20 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel, Field
 
-from kvorum.admin.http.operations import INT64_MAX, Call, NoBody, Operation, number_of
-from kvorum.admin.http.parameters import Count
+from kvorum.admin.http.operations import Call, NoBody, Operation
+from kvorum.admin.http.parameters import INT64_MAX, PARTITION_INDEX, TOPIC_NAME, count, number
 from kvorum.admin.v1.metadata.event_routes import Event, event_view
 from kvorum.admin.v1.metadata.metadata_routes import refusing
-from kvorum.admin.v1.models import INT32_MAX
 from kvorum.client.metadata_log.metadata_events import MetadataEvent
 from kvorum.client.metadata_log.metadata_reader import MetadataReader
 from kvorum.client.metadata_log.partition_history import history_of
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.runtime import blocking
 
-HAPPENINGS = Count(what="events", default=100, most=10_000)
+HAPPENINGS = count("events", default=100, most=10_000)
+
+
+BEFORE = number("before", "only events before this offset of the metadata log", 1, INT64_MAX, INT64_MAX)
 
 
 class PartitionHistory(BaseModel):
@@ -51,9 +53,9 @@ class HistoryRoutes:
 
         The newest events are returned, in chronological order.
         """
-        limit, before = HAPPENINGS.of(call), call.number("before", INT64_MAX, 1, INT64_MAX)
-        index = number_of("partition", call.path["partition"], 0, INT32_MAX)
-        topic = await call.cluster.topic(call.path["topic"])
+        limit, before = HAPPENINGS.of(call), BEFORE.of(call)
+        index = PARTITION_INDEX.of(call)
+        topic = await call.cluster.topic(TOPIC_NAME.of(call))
         if all(row.partition_index != index for row in topic.partitions):
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic.name}-{index}")
         with refusing():
@@ -83,6 +85,6 @@ class HistoryRoutes:
                 "Get the history of a partition",
                 self.get_partition_history,
                 PartitionHistory,
-                query={"before": "only events before this offset of the metadata log", **HAPPENINGS.documentation},
+                parameters=(TOPIC_NAME, PARTITION_INDEX, BEFORE, HAPPENINGS),
             )
         ]

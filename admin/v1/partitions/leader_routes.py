@@ -4,9 +4,9 @@ Kafka has no request to move it. A preferred election elects the first replica; 
 replica becomes the first, by a reassignment that changes only the order and completes at once.
 """
 
-from kvorum.admin.http.operations import Call, NoBody, Operation, Role, number_of
-from kvorum.admin.http.parameters import PAGE
-from kvorum.admin.v1.models import INT32_MAX
+from kvorum.admin.http.commands import Command
+from kvorum.admin.http.operations import Call, NoBody, Operation, Role
+from kvorum.admin.http.parameters import PAGE, PARTITION_INDEX, TOPIC_NAME, choice
 from kvorum.admin.v1.reassignments.reassignment_models import Leadership, Leaderships, Led, NewLeader
 from kvorum.client.namespaces.reassignments import Reassignments
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -17,12 +17,15 @@ NOBODY = -1
 ONLY = ("unpreferred", "leaderless")
 
 
+ONLY_THESE = choice("only", f"{ONLY[0]} (default; includes those without a leader) or {ONLY[1]}", ONLY, ONLY[0])
+
+
 async def list_leaders(call: Call[NoBody]) -> Leaderships:
     """List partitions not led by their preferred replica, those without a leader first, and count all.
 
     One response of a broker is sufficient for any number of topics.
     """
-    only, limit = call.choice("only", ONLY[0], ONLY), PAGE.of(call)
+    only, limit = ONLY_THESE.of(call), PAGE.of(call)
     all_partitions, found = 0, []
     for topic in (await call.cluster.metadata()).topics:
         all_partitions += len(topic.partitions)
@@ -55,8 +58,8 @@ async def move_leader(call: Call[NewLeader]) -> Led:
 
     Replicas out of sync and partitions with a reassignment are rejected.
     """
-    topic = await call.cluster.topic(call.path["topic"])
-    place = TopicPartition(topic.name or "", number_of("partition", call.path["partition"], 0, INT32_MAX))
+    topic = await call.cluster.topic(TOPIC_NAME.of(call))
+    place = TopicPartition(topic.name or "", PARTITION_INDEX.of(call))
     row = next((each for each in topic.partitions if each.partition_index == place.partition), None)
     if row is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {place}")
@@ -111,7 +114,13 @@ OPERATIONS = [
         "List partitions not led by their preferred replica",
         list_leaders,
         Leaderships,
-        query={"only": f"{ONLY[0]} (default; includes those without a leader) or {ONLY[1]}", **PAGE.documentation},
+        parameters=(ONLY_THESE, PAGE),
+        command=Command(
+            name="partitions leaders",
+            examples=("", "--only leaderless"),
+            rows="rows",
+            columns=("topic", "partition", "leader", "preferred", "replicas", "isr"),
+        ),
     ),
     Operation(
         method="POST",
@@ -125,5 +134,9 @@ OPERATIONS = [
             ErrorCode.INVALID_REPLICA_ASSIGNMENT: "broker",
             ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE: "broker",
         },
+        parameters=(TOPIC_NAME, PARTITION_INDEX),
+        command=Command(
+            name="partitions move-leader", examples=("orders 0 2",), arguments=("topic", "partition", "broker")
+        ),
     ),
 ]

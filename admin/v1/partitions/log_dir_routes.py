@@ -8,16 +8,20 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel
 
-from kvorum.admin.http.operations import BadInput, Call, NoBody, Operation, Rows, number_of
-from kvorum.admin.http.paging import ROWS, behind, following
+from kvorum.admin.http.commands import Command
+from kvorum.admin.http.operations import Call, NoBody, NotInBody, Operation, Rows
+from kvorum.admin.http.paging import behind, following
+from kvorum.admin.http.parameters import ONLY_TOPIC, ROWS, BadInput, number_of, optional_text
 from kvorum.admin.v1.models import INT32_MAX
 from kvorum.admin.v1.reassignments.reassignment_models import (
     LogDirMove,
     MovedReplica,
+    MoveReplica,
     StartedMove,
     StopMoves,
     VerifiedMove,
 )
+from kvorum.client.namespaces.log_dirs import LogDirs
 from kvorum.client.partitions.log_dir_moves import LogDirMoves, MoveState
 from kvorum.client.values.log_dir import TopicPartitionReplica
 from kvorum.protocol.errors import ErrorCode
@@ -26,10 +30,12 @@ from kvorum.protocol.topic_partition import TopicPartition
 BEGIN_MS = 10_000
 """Time that a broker is queried until it has the new replica, as in Kafka's tool."""
 
+AFTER = optional_text("after", "start after this replica, as orders:3:1")
+
 
 async def list_log_dir_moves(call: Call[NoBody]) -> Rows:
     """List the replicas that move between log directories of a broker, with their progress."""
-    limit, topic, after = ROWS.of(call), call.query.get("topic"), replica_after(call)
+    limit, topic, after = ROWS.of(call), ONLY_TOPIC.of(call), replica_after(call)
     found = [each for each in await LogDirMoves(call.cluster).moving() if topic in (None, each.topic)]
     page, more = behind(found, lambda move: move.replica, after, limit)
     rows: list[BaseModel] = [LogDirMove.model_validate(each, from_attributes=True) for each in page]
@@ -38,9 +44,10 @@ async def list_log_dir_moves(call: Call[NoBody]) -> Rows:
 
 def replica_after(call: Call[NoBody]) -> TopicPartitionReplica | None:
     """Return the replica that the page begins behind, None from the first on. Raises BadInput."""
-    if "after" not in call.query:
+    text = AFTER.of(call)
+    if text is None:
         return None
-    parts = call.query["after"].split(":")
+    parts = text.split(":")
     if len(parts) != 3:
         raise BadInput("after", "expected TOPIC:PARTITION:BROKER")
     partition, broker = (number_of("after", each, 0, INT32_MAX) for each in parts[1:])
@@ -72,6 +79,16 @@ def verified_moves(place: TopicPartition, states: Mapping[TopicPartitionReplica,
     ]
 
 
+async def move_replica(call: Call[MoveReplica]) -> None:
+    """Start the move of a replica to another log directory of its broker (KIP-113). It continues in the background."""
+    body = call.body
+    replica = TopicPartitionReplica(body.topic, body.partition, body.broker)
+    error = (await LogDirs(call.cluster).move({replica: body.log_dir}, timeout_ms=0))[replica]
+    if error is not None:
+        field = "log_dir" if error.code is ErrorCode.LOG_DIR_NOT_FOUND else "broker"
+        raise NotInBody(field, error.code, f"{replica} cannot be moved to {body.log_dir}: {error}")
+
+
 async def stop_log_dir_moves(call: Call[StopMoves]) -> list[BaseModel]:
     """Stop moves between log directories: those of some partitions, or all. The replicas stay in their directories.
 
@@ -96,7 +113,27 @@ OPERATIONS = [
         list_log_dir_moves,
         LogDirMove,
         many=True,
-        query={"topic": "only this topic", "after": "start after this replica, as orders:3:1", **ROWS.documentation},
+        parameters=(ONLY_TOPIC, AFTER, ROWS),
+        command=Command(
+            name="log-dirs moves",
+            examples=("", "--topic orders"),
+            columns=("topic", "partition", "broker", "current", "target", "size_bytes", "copied_bytes", "offset_lag"),
+        ),
+    ),
+    Operation(
+        method="POST",
+        path=MOVES,
+        summary="Move a replica to another log directory",
+        handle=move_replica,
+        body=MoveReplica,
+        status=204,
+        command=Command(
+            name="log-dirs move",
+            examples=("orders 0 2 /disk2",),
+            arguments=("topic", "partition", "broker", "log_dir"),
+            complete={"topic": "topics", "broker": "brokers"},
+            done="{topic}-{partition} of broker {broker} moves to {log_dir}",
+        ),
     ),
     Operation(
         method="POST",
@@ -106,5 +143,11 @@ OPERATIONS = [
         body=StopMoves,
         answer=MovedReplica,
         many=True,
+        command=Command(
+            name="log-dirs cancel",
+            examples=("orders:0,1", "--all"),
+            arguments=("partitions",),
+            columns=("topic", "partition", "broker", "error"),
+        ),
     ),
 ]

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from kvorum.admin.http.operations import INT64_MAX
+from kvorum.admin.http.parameters import INT64_MAX
 from kvorum.admin.v1.models import Partition, PartitionId, Strict
 
 PARTITIONS_MAX = 10_000

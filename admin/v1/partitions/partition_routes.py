@@ -6,8 +6,20 @@ from dataclasses import replace
 
 from pydantic import BaseModel
 
-from kvorum.admin.http.operations import INT64_MAX, BadInput, Call, NoBody, NotInBody, Operation, Role, Rows, number_of
-from kvorum.admin.http.paging import ROWS, behind, following
+from kvorum.admin.http.commands import Command
+from kvorum.admin.http.operations import Call, NoBody, NotInBody, Operation, Role, Rows
+from kvorum.admin.http.paging import behind, following
+from kvorum.admin.http.parameters import (
+    BROKER_ID,
+    INT64_MAX,
+    PARTITION_INDEX,
+    ROWS,
+    TOPIC_NAME,
+    BadInput,
+    number_of,
+    optional_number,
+    optional_text,
+)
 from kvorum.admin.v1.cluster.cluster_routes import broker_id
 from kvorum.admin.v1.models import INT32_MAX, Partition
 from kvorum.admin.v1.partitions.partition_models import (
@@ -30,11 +42,16 @@ from kvorum.protocol.messages.describe_log_dirs import DescribableLogDirTopic
 from kvorum.protocol.messages.metadata import MetadataResponseTopic
 from kvorum.protocol.topic_partition import TopicPartition
 
+AFTER = optional_number("after", "start after this partition", 0, INT32_MAX)
+TOPIC = optional_text("topic", "only replicas of this topic")
+LOG_DIR = optional_text("log_dir", "only this directory")
+AFTER_REPLICA = optional_text("after", "with log_dir: the `next` of the previous page")
+
 
 async def get_partition(call: Call[NoBody]) -> PartitionDetail:
     """Describe a partition: leader, epoch, ISR, ELR, offsets, and each replica with its size and lag."""
-    topic = await call.cluster.topic(call.path["topic"])
-    index = number_of("partition", call.path["partition"], 0, INT32_MAX)
+    topic = await call.cluster.topic(TOPIC_NAME.of(call))
+    index = PARTITION_INDEX.of(call)
     topic.partitions = [row for row in topic.partitions if row.partition_index == index]
     if not topic.partitions:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic.name}-{index}")
@@ -78,8 +95,8 @@ async def replicas_of(cluster: ClusterClient, topic: MetadataResponseTopic, inde
 
 async def list_partitions(call: Call[NoBody]) -> Rows:
     """List a topic's partitions, in pages."""
-    limit, after = ROWS.of(call), call.optional_number("after", 0, INT32_MAX)
-    topic = await call.cluster.topic(call.path["topic"])
+    limit, after = ROWS.of(call), AFTER.of(call)
+    topic = await call.cluster.topic(TOPIC_NAME.of(call))
     rows = sorted(topic.partitions, key=lambda row: row.partition_index)
     page, more = behind(rows, lambda row: row.partition_index, after, limit)
     found: list[BaseModel] = [
@@ -93,7 +110,7 @@ async def list_log_dirs(call: Call[NoBody]) -> list[BaseModel]:
 
     Each directory has a page of replicas and their number; `next` continues in that directory.
     """
-    limit, topic, directory = ROWS.of(call), call.query.get("topic"), call.query.get("log_dir")
+    limit, topic, directory = ROWS.of(call), TOPIC.of(call), LOG_DIR.of(call)
     after = replica_after(call)
     if after is not None and directory is None:
         raise BadInput("after", "it belongs to one log directory: give it in log_dir")
@@ -141,9 +158,10 @@ def replica_text(row: DirPartition) -> str:
 
 def replica_after(call: Call[NoBody]) -> tuple[int, str, int, bool] | None:
     """Return the key that the page begins behind, None from the first on. Raises BadInput."""
-    if "after" not in call.query:
+    text = AFTER_REPLICA.of(call)
+    if text is None:
         return None
-    parts = call.query["after"].split(":")
+    parts = text.split(":")
     if len(parts) != 4:
         raise BadInput("after", "expected `next` of the previous page")
     size, partition = (number_of("after", parts[0], 0, INT64_MAX), number_of("after", parts[2], 0, INT32_MAX))
@@ -152,7 +170,7 @@ def replica_after(call: Call[NoBody]) -> tuple[int, str, int, bool] | None:
 
 async def delete_records(call: Call[DeleteBefore]) -> list[BaseModel]:
     """Delete records before an offset, in each named partition. This cannot be undone."""
-    topic = await call.cluster.topic(call.path["topic"])
+    topic = await call.cluster.topic(TOPIC_NAME.of(call))
     known = {row.partition_index for row in topic.partitions}
     for partition in call.body.partitions:
         if partition not in known:
@@ -175,9 +193,21 @@ OPERATIONS = [
         list_partitions,
         Partition,
         many=True,
-        query={"after": "start after this partition", **ROWS.documentation},
+        parameters=(TOPIC_NAME, AFTER, ROWS),
+        command=Command(
+            name="partitions list",
+            examples=("orders",),
+            columns=("partition", "leader", "leader_epoch", "replicas", "isr", "earliest_offset", "latest_offset"),
+        ),
     ),
-    Operation.get("/v1/topics/{topic}/partitions/{partition}", "Describe a partition", get_partition, PartitionDetail),
+    Operation.get(
+        "/v1/topics/{topic}/partitions/{partition}",
+        "Describe a partition",
+        get_partition,
+        PartitionDetail,
+        parameters=(TOPIC_NAME, PARTITION_INDEX),
+        command=Command(name="partitions describe", examples=("orders 0",)),
+    ),
     Operation(
         method="POST",
         path="/v1/topics/{topic}/records/delete",
@@ -187,6 +217,13 @@ OPERATIONS = [
         answer=DeletedBefore,
         many=True,
         role=Role.ADMIN,
+        parameters=(TOPIC_NAME,),
+        command=Command(
+            name="partitions delete-records",
+            examples=("orders 0=1200 1=-1",),
+            arguments=("topic", "partitions"),
+            columns=("partition", "low_watermark", "error"),
+        ),
     ),
     Operation.get(
         "/v1/brokers/{broker}/log-dirs",
@@ -194,11 +231,11 @@ OPERATIONS = [
         list_log_dirs,
         LogDir,
         many=True,
-        query={
-            "topic": "only replicas of this topic",
-            "log_dir": "only this directory",
-            "after": "with log_dir: the `next` of the previous page",
-            **ROWS.documentation,
-        },
+        parameters=(BROKER_ID, TOPIC, LOG_DIR, AFTER_REPLICA, ROWS),
+        command=Command(
+            name="log-dirs list",
+            examples=("1", "1 --topic orders -o json"),
+            text="List the log directories of a broker with their replicas, the largest first.",
+        ),
     ),
 ]

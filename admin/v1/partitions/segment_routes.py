@@ -11,14 +11,18 @@ from typing import NamedTuple, Protocol
 from pydantic import BaseModel, Field
 
 from kvorum.admin.http.access import Refused
-from kvorum.admin.http.operations import INT64_MAX, Call, NoBody, Operation, number_of
+from kvorum.admin.http.operations import Call, NoBody, Operation
 from kvorum.admin.http.paging import behind
-from kvorum.admin.http.parameters import Count
+from kvorum.admin.http.parameters import INT64_MAX, PARTITION_INDEX, TOPIC_NAME, count, optional_number
 from kvorum.admin.v1.models import INT32_MAX
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.runtime import blocking
 
-SEGMENTS = Count(what="segments per page", default=1_000, most=10_000)
+SEGMENTS = count("segments per page", default=1_000, most=10_000)
+
+
+BROKER = optional_number("broker", "broker of the replica: this node's own (default)", 0, INT32_MAX)
+AFTER = optional_number("after", "start after this base offset", 0, INT64_MAX)
 
 
 class LocalSegment(NamedTuple):
@@ -99,10 +103,10 @@ class SegmentRoutes:
 
         Other brokers are rejected (421); use the server of that broker's node.
         """
-        limit, after = SEGMENTS.of(call), call.optional_number("after", 0, INT64_MAX)
-        requested = call.optional_number("broker", 0, INT32_MAX)
-        index = number_of("partition", call.path["partition"], 0, INT32_MAX)
-        topic = await call.cluster.topic(call.path["topic"])
+        limit, after = SEGMENTS.of(call), AFTER.of(call)
+        requested = BROKER.of(call)
+        index = PARTITION_INDEX.of(call)
+        topic = await call.cluster.topic(TOPIC_NAME.of(call))
         row = next((each for each in topic.partitions if each.partition_index == index), None)
         if row is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic.name}-{index}")
@@ -145,11 +149,7 @@ class SegmentRoutes:
                 "List the segments of a replica",
                 self.list_segments,
                 SegmentPage,
-                query={
-                    "broker": "broker of the replica: this node's own (default)",
-                    "after": "start after this base offset",
-                    **SEGMENTS.documentation,
-                },
+                parameters=(TOPIC_NAME, PARTITION_INDEX, BROKER, AFTER, SEGMENTS),
             )
         ]
 

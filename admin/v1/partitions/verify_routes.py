@@ -11,9 +11,8 @@ from typing import Literal
 import msgspec
 from pydantic import BaseModel, Field
 
-from kvorum.admin.http.operations import EVENT_STREAM, INT64_MAX, Call, NoBody, Operation, Stream, number_of
-from kvorum.admin.http.parameters import STREAM_SECONDS
-from kvorum.admin.v1.models import INT32_MAX
+from kvorum.admin.http.operations import EVENT_STREAM, Call, NoBody, Operation, Stream
+from kvorum.admin.http.parameters import INT64_MAX, PARTITION_INDEX, STREAM_SECONDS, TOPIC_NAME, number
 from kvorum.admin.v1.records.message_routes import event
 from kvorum.client.analysis.replica_check import Fault, Kind, ReplicaCheck, ReplicaState, seen_in
 from kvorum.client.reassignments.progress import DEBUGGING_REPLICA
@@ -35,6 +34,9 @@ FETCH_BYTES = 4 * 1024 * 1024
 PROGRESS_MS = 1_000
 FAULTS_REPORTED_MAX = 1_000
 """One by one; beyond that they are only counted."""
+
+
+OFFSET = number("offset", "start offset (default: the start of each log)", 0, INT64_MAX, 0)
 
 
 class VerifyProgress(BaseModel):
@@ -90,9 +92,9 @@ async def verify_partition(call: Call[NoBody]) -> Stream:
 
     Server-sent events: `progress` once per second, `fault` per problem, `result`, and `end` last.
     """
-    seconds, offset = STREAM_SECONDS.of(call), call.number("offset", 0, 0, INT64_MAX)
-    index = number_of("partition", call.path["partition"], 0, INT32_MAX)
-    topic = await call.cluster.topic(call.path["topic"])
+    seconds, offset = STREAM_SECONDS.of(call), OFFSET.of(call)
+    index = PARTITION_INDEX.of(call)
+    topic = await call.cluster.topic(TOPIC_NAME.of(call))
     row = next((each for each in topic.partitions if each.partition_index == index), None)
     if row is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic.name}-{index}")
@@ -303,6 +305,6 @@ OPERATIONS = [
         PartitionVerified,
         media=(EVENT_STREAM,),
         events={"progress": VerifyProgress, "fault": BatchFault},
-        query={"offset": "start offset (default: the start of each log)", **STREAM_SECONDS.documentation},
+        parameters=(TOPIC_NAME, PARTITION_INDEX, OFFSET, STREAM_SECONDS),
     )
 ]

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, model_validator
 
-from kvorum.admin.http.operations import INT64_MAX
+from kvorum.admin.http.parameters import INT64_MAX
 from kvorum.admin.v1.models import ALL_TEXT, BrokerId, PartitionId, Strict, TopicName
 from kvorum.client.reassignments.assignment_file import ANY_LOG_DIR
 from kvorum.client.values.log_dir import TopicPartitionReplica
@@ -218,6 +218,15 @@ class LogDirMove(BaseModel):
     size_bytes: int | None
     copied_bytes: int
     offset_lag: int = Field(description="Records that the copy is behind")
+
+
+class MoveReplica(Strict):
+    """A replica to move to another log directory of its broker."""
+
+    topic: TopicName
+    partition: PartitionId
+    broker: BrokerId
+    log_dir: LogDirectory = Field(description="Path of the directory, as in `log.dirs` of the broker")
 
 
 class MovedReplica(BaseModel):

@@ -4,9 +4,10 @@ from collections.abc import Iterable
 
 from pydantic import BaseModel
 
+from kvorum.admin.http.commands import Command
 from kvorum.admin.http.operations import Call, NoBody, Operation, Role, Rows
-from kvorum.admin.http.paging import ROWS, behind, following, place_after, place_text
-from kvorum.admin.http.parameters import check_named
+from kvorum.admin.http.paging import AFTER_PARTITION, behind, following, place_text
+from kvorum.admin.http.parameters import ONLY_TOPIC, ROWS, check_named
 from kvorum.admin.v1.partitions.log_dir_routes import begin_moves, verified_moves
 from kvorum.admin.v1.reassignments.reassignment_models import (
     Cancel,
@@ -42,7 +43,7 @@ async def rows_of(cluster: ClusterClient, topics: Iterable[str]) -> dict[TopicPa
 
 async def list_reassignments(call: Call[NoBody]) -> Rows:
     """List current reassignments with the lag of the new replicas in bytes and records."""
-    limit, after, topic = ROWS.of(call), place_after(call), call.query.get("topic")
+    limit, after, topic = ROWS.of(call), AFTER_PARTITION.of(call), ONLY_TOPIC.of(call)
     current = await Reassignments(call.cluster).list()
     wanted = [place for place in current if topic in (None, place.topic)]
     page, more = behind(wanted, lambda place: place, after, limit)
@@ -238,7 +239,12 @@ OPERATIONS = [
         list_reassignments,
         ReassignmentEntry,
         many=True,
-        query={"topic": "only this topic", "after": "start after this partition, as orders:3", **ROWS.documentation},
+        parameters=(ONLY_TOPIC, AFTER_PARTITION, ROWS),
+        command=Command(
+            name="reassign list",
+            examples=("", "--topic orders"),
+            columns=("topic", "partition", "replicas", "adding", "removing"),
+        ),
     ),
     Operation(
         method="POST",

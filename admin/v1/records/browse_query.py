@@ -1,6 +1,19 @@
 """Query parameters of browsing a topic: start, end, filter and formats."""
 
-from kvorum.admin.http.operations import INT64_MAX, BadInput, Call, NoBody, number_of
+from kvorum.admin.http.operations import Call, NoBody
+from kvorum.admin.http.parameters import (
+    INT64_MAX,
+    TOPIC_NAME,
+    BadInput,
+    Parameter,
+    choice,
+    count,
+    number_of,
+    numbers,
+    optional_number,
+    optional_text,
+    text,
+)
 from kvorum.admin.v1.models import INT32_MAX
 from kvorum.admin.v1.records.producing import bytes_of
 from kvorum.client.records.browsing import Browser, Limits, Progress
@@ -11,8 +24,57 @@ from kvorum.client.records.record_views import FORMATS, Format, RecordView
 from kvorum.client.wire.cluster_client import ClusterClient, IsolationLevel
 
 ISOLATIONS = {"read_uncommitted": IsolationLevel.READ_UNCOMMITTED, "read_committed": IsolationLevel.READ_COMMITTED}
-STARTS = ("from", "offset", "offsets", "timestamp_ms", "tail")
 TAIL_MAX = 10_000
+PLACES = r"^[0-9]{1,10}:[0-9]{1,19}(,[0-9]{1,10}:[0-9]{1,19})*$"
+
+
+def parse_offsets(name: str, text: str) -> dict[int, int]:
+    """Return {partition: offset} of 0:12,1:40. Raises BadInput."""
+    found: dict[int, int] = {}
+    for part in text.split(","):
+        partition, colon, offset = part.partition(":")
+        if not colon:
+            raise BadInput(name, "expected PARTITION:OFFSET,PARTITION:OFFSET")
+        found[number_of(name, partition, 0, INT32_MAX)] = number_of(name, offset, 0, INT64_MAX)
+    return found
+
+
+def offsets(name: str, doc: str) -> Parameter[dict[int, int] | None]:
+    """Return a parameter that is an offset per partition."""
+    schema = {"type": "string", "pattern": PLACES}
+    return Parameter(name=name, doc=doc, schema=schema, parse=parse_offsets, default=None)
+
+
+PARTITIONS = numbers("partitions", "only these, comma-separated", INT32_MAX)
+FROM = choice("from", "earliest or latest", ("earliest", "latest"), "")
+OFFSET = optional_number("offset", "start offset in each partition", 0, INT64_MAX)
+OFFSETS = offsets("offsets", "start offsets, as PARTITION:OFFSET,...; only these partitions")
+TIMESTAMP_MS = optional_number("timestamp_ms", "start at the first record with at least this timestamp", 0, INT64_MAX)
+TAIL = optional_number(
+    "tail", f"start this many records before the end of each partition, 1 to {TAIL_MAX}", 1, TAIL_MAX
+)
+ISOLATION = choice("isolation", "read_uncommitted (default) or read_committed", [*ISOLATIONS], "read_uncommitted")
+KEY = optional_text(
+    "key",
+    "only records of this key, in key_format, in the partition that the partitioner selects or in `partitions`",
+)
+PARTITIONER = choice("partitioner", f"{', '.join(PARTITIONERS)} (default: {ANY} of them)", (ANY, *PARTITIONERS), ANY)
+FILTER = text("filter", 'filter expression, for example value.amount > 100 && headers.source == "web"')
+KEY_FORMAT = choice("key_format", f"{', '.join(FORMATS)}; default auto", FORMATS, "auto")
+VALUE_FORMAT = choice("value_format", f"{', '.join(FORMATS)}; default auto", FORMATS, "auto")
+STARTS = (FROM, OFFSET, OFFSETS, TIMESTAMP_MS, TAIL)
+NARROWED = (PARTITIONS, ISOLATION, KEY, PARTITIONER, FILTER, KEY_FORMAT, VALUE_FORMAT)
+CHOICE = (PARTITIONS, *STARTS, *NARROWED[1:])
+
+
+def limit_parameters(default: Limits, most: Limits) -> tuple[Parameter[int], ...]:
+    """Return the parameters of limits."""
+    return (
+        count("maximum number of records found", default=default.records, most=most.records),
+        count("maximum number of records inspected", name="scanned", default=default.scanned, most=most.scanned),
+        count("maximum number of bytes read", name="bytes", default=default.size, most=most.size),
+        count("maximum duration", name="time_ms", default=default.time_ms, most=most.time_ms),
+    )
 
 
 async def browser_of(
@@ -33,32 +95,27 @@ async def browser_of(
 
 def limits_of(call: Call[NoBody], default: Limits, most: Limits) -> Limits:
     """Return where to stop. Raises BadInput."""
-    return Limits(
-        records=call.number("limit", default.records, 1, most.records),
-        scanned=call.number("scanned", default.scanned, 1, most.scanned),
-        size=call.number("bytes", default.size, 1, most.size),
-        time_ms=call.number("time_ms", default.time_ms, 1, most.time_ms),
-    )
+    records, scanned, size, time_ms = (each.of(call) for each in limit_parameters(default, most))
+    return Limits(records=records, scanned=scanned, size=size, time_ms=time_ms)
 
 
 def reader_of(call: Call[NoBody], cluster: ClusterClient) -> Reader:
     """Return what reads the topic. Raises BadInput."""
-    isolation = call.choice("isolation", "read_uncommitted", [*ISOLATIONS])
-    return Reader(cluster, call.path["topic"], ISOLATIONS[isolation])
+    return Reader(cluster, TOPIC_NAME.of(call), ISOLATIONS[ISOLATION.of(call)])
 
 
 def view_of(call: Call[NoBody]) -> RecordView:
     """Return the formats of keys and values. Raises BadInput."""
-    key, value = (Format(call.choice(name, "auto", FORMATS)) for name in ("key_format", "value_format"))
-    return RecordView(call.path["topic"], key, value)
+    return RecordView(TOPIC_NAME.of(call), Format(KEY_FORMAT.of(call)), Format(VALUE_FORMAT.of(call)))
 
 
 def filter_of(call: Call[NoBody]) -> RecordFilter:
     """Return the filter. Raises BadInput."""
     view = view_of(call)
-    if "key" in call.query:
-        return RecordFilter(view, expression_of(call), key_of(call.query["key"], view.key))
-    if "partitioner" in call.query:
+    key = KEY.of(call)
+    if key is not None:
+        return RecordFilter(view, expression_of(call), key_of(key, view.key))
+    if PARTITIONER.is_given(call):
         raise BadInput("partitioner", "a partitioner requires a key: add the parameter key")
     return RecordFilter(view, expression_of(call))
 
@@ -75,9 +132,9 @@ def key_of(text: str, form: Format) -> bytes:
 
 def expression_of(call: Call[NoBody]) -> Expression | None:
     """Return the filter. Raises BadInput."""
-    text = call.query.get("filter", "")
+    given = FILTER.of(call)
     try:
-        return parse(text) if text.strip() else None
+        return parse(given) if given.strip() else None
     except BadExpression as error:
         raise BadInput("filter", str(error)) from error
 
@@ -86,25 +143,24 @@ async def places_of(
     call: Call[NoBody], reader: Reader, start: str, key: bytes | None = None
 ) -> tuple[dict[int, int], dict[int, int]]:
     """Return ({partition: where to begin}, {partition: where it ends now}). Raises BadInput, KafkaError."""
-    ways = [name for name in STARTS if name in call.query]
+    ways = [each.name for each in STARTS if each.is_given(call)]
     if len(ways) > 1:
         raise BadInput(ways[1], f"give only one start: {ways[0]} or {ways[1]}")
-    explicit = offsets_of(call)
-    requested = call.numbers("partitions", INT32_MAX)
+    explicit = OFFSETS.of(call)
+    requested = PARTITIONS.of(call)
     if explicit is not None and requested is not None:
         raise BadInput("partitions", "offsets already selects the partitions: leave partitions out")
-    at = {name: call.number(name, 0, 0, INT64_MAX) for name in ("offset", "timestamp_ms") if name in call.query}
-    tail = call.optional_number("tail", 1, TAIL_MAX)
-    word = call.choice("from", start, ("earliest", "latest"))
+    offset, timestamp_ms, tail = OFFSET.of(call), TIMESTAMP_MS.of(call), TAIL.of(call)
+    word = FROM.of(call) or start
     named = None if explicit is None and requested is None else sorted(explicit or requested or ())
     partitions = await partitions_of(call, reader, named, key)
     earliest, ends = await reader.ends(partitions)
     if explicit is not None:
         begin = explicit
-    elif "offset" in at:
-        begin = dict.fromkeys(partitions, at["offset"])
-    elif "timestamp_ms" in at:
-        found = await reader.at_time(partitions, at["timestamp_ms"])
+    elif offset is not None:
+        begin = dict.fromkeys(partitions, offset)
+    elif timestamp_ms is not None:
+        found = await reader.at_time(partitions, timestamp_ms)
         begin = {each: ends[each] if found[each] < 0 else found[each] for each in partitions}
     elif tail is not None:
         begin = {each: ends[each] - tail for each in partitions}
@@ -118,49 +174,9 @@ async def partitions_of(call: Call[NoBody], reader: Reader, named: list[int] | N
     partitions = await reader.partitions(named)
     if key is None or named is not None:
         return list(partitions)
-    return list(key_partitions(key, len(partitions), call.choice("partitioner", ANY, (ANY, *PARTITIONERS))))
-
-
-def offsets_of(call: Call[NoBody], parameter: str = "offsets") -> dict[int, int] | None:
-    """Return {partition: offset} of 0:12,1:40, None without the parameter. Raises BadInput."""
-    text = call.query.get(parameter)
-    if text is None:
-        return None
-    found: dict[int, int] = {}
-    for part in text.split(","):
-        partition, colon, offset = part.partition(":")
-        if not colon:
-            raise BadInput(parameter, "expected PARTITION:OFFSET,PARTITION:OFFSET")
-        found[number_of(parameter, partition, 0, INT32_MAX)] = number_of(parameter, offset, 0, INT64_MAX)
-    return found
+    return list(key_partitions(key, len(partitions), PARTITIONER.of(call)))
 
 
 def places_text(offsets: dict[int, int]) -> str:
     """Return offsets as the parameter has them."""
     return ",".join(f"{partition}:{offset}" for partition, offset in sorted(offsets.items()))
-
-
-def limits_text(default: Limits, most: Limits) -> dict[str, str]:
-    """Return the parameters of limits."""
-    return {
-        "limit": f"maximum number of records found, 1 to {most.records} (default {default.records})",
-        "scanned": f"maximum number of records inspected, 1 to {most.scanned} (default {default.scanned})",
-        "bytes": f"maximum number of bytes read, 1 to {most.size} (default {default.size})",
-        "time_ms": f"maximum duration, 1 to {most.time_ms} (default {default.time_ms})",
-    }
-
-
-CHOICE = {
-    "partitions": "only these, comma-separated",
-    "from": "earliest or latest",
-    "offset": "start offset in each partition",
-    "offsets": "start offsets, as PARTITION:OFFSET,...; only these partitions",
-    "timestamp_ms": "start at the first record with at least this timestamp",
-    "tail": f"start this many records before the end of each partition, 1 to {TAIL_MAX}",
-    "isolation": "read_uncommitted (default) or read_committed",
-    "key": "only records of this key, in key_format, in the partition that the partitioner selects or in `partitions`",
-    "partitioner": f"{', '.join(PARTITIONERS)} (default: {ANY} of them)",
-    "filter": 'filter expression, for example value.amount > 100 && headers.source == "web"',
-    "key_format": f"{', '.join(FORMATS)}; default auto",
-    "value_format": f"{', '.join(FORMATS)}; default auto",
-}

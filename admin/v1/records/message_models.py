@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from kvorum.admin.http.operations import INT64_MAX
+from kvorum.admin.http.parameters import INT64_MAX
 from kvorum.admin.v1.models import PartitionId, Strict
 
 RECORDS_MAX = 1_000

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from kvorum.admin.http.operations import EVENT_STREAM, Call, NoBody, Operation, Reply, Role, Stream
-from kvorum.admin.v1.records.browse_query import CHOICE, browser_of, limits_text, places_text, view_of
+from kvorum.admin.http.parameters import TOPIC_NAME, choice
+from kvorum.admin.v1.records.browse_query import CHOICE, browser_of, limit_parameters, places_text, view_of
 from kvorum.admin.v1.records.message_models import (
     Message,
     MessageHeader,
@@ -33,6 +34,9 @@ EXPORT = Limits(records=100_000, scanned=10_000_000, size=1024 * MIB, time_ms=60
 EXPORT_MAX = Limits(records=10_000_000, scanned=100_000_000, size=64 * 1024 * MIB, time_ms=3_600_000)
 FOLLOW = Limits(records=1_000_000, scanned=100_000_000, size=64 * 1024 * MIB, time_ms=3_600_000)
 COLUMNS = ("partition", "offset", "timestamp_ms", "key", "value", "headers")
+
+
+FORMAT = choice("format", "ndjson (default) or csv", ("ndjson", "csv"), "ndjson")
 
 
 async def browse_messages(call: Call[NoBody]) -> Reply:
@@ -96,7 +100,7 @@ async def export_messages(call: Call[NoBody]) -> Stream:
 
     The last line has the reason why it ended: an object with `stopped_by`, in CSV after a #.
     """
-    form = call.choice("format", "ndjson", ("ndjson", "csv"))
+    form = FORMAT.of(call)
     view = view_of(call)
     await browser_of(call, call.cluster, EXPORT, EXPORT_MAX, "earliest")
     line = csv_line if form == "csv" else json_line
@@ -119,7 +123,7 @@ async def export_messages(call: Call[NoBody]) -> Stream:
 
 async def produce_messages(call: Call[ProduceBody]) -> ProduceResult:
     """Write records. Each has its own result; nothing is retried."""
-    topic = await call.cluster.topic(call.path["topic"])
+    topic = await call.cluster.topic(TOPIC_NAME.of(call))
     rows = placed(call.body, len(topic.partitions), call.clock.wall_ms(), call.cluster.chance)
     acks, codec = ALL if call.body.acks == "all" else 1, Codec[call.body.compression.upper()]
     written = await produce(call.cluster, topic, rows, acks=acks, codec=codec)
@@ -212,7 +216,7 @@ OPERATIONS = [
         browse_messages,
         MessagePage,
         large=True,
-        query={**CHOICE, **limits_text(BROWSE, BROWSE_MAX)},
+        parameters=(TOPIC_NAME, *CHOICE, *limit_parameters(BROWSE, BROWSE_MAX)),
     ),
     Operation.get(
         f"{MESSAGES}/stream",
@@ -220,7 +224,7 @@ OPERATIONS = [
         follow_messages,
         Message,
         media=(EVENT_STREAM,),
-        query={**CHOICE, **limits_text(FOLLOW, FOLLOW)},
+        parameters=(TOPIC_NAME, *CHOICE, *limit_parameters(FOLLOW, FOLLOW)),
     ),
     Operation.get(
         f"{MESSAGES}/export",
@@ -228,7 +232,7 @@ OPERATIONS = [
         export_messages,
         Message,
         media=(NDJSON, CSV),
-        query={"format": "ndjson (default) or csv", **CHOICE, **limits_text(EXPORT, EXPORT_MAX)},
+        parameters=(TOPIC_NAME, FORMAT, *CHOICE, *limit_parameters(EXPORT, EXPORT_MAX)),
     ),
     Operation(
         method="POST",
@@ -239,5 +243,6 @@ OPERATIONS = [
         body=ProduceBody,
         answer=ProduceResult,
         role=Role.OPERATE,
+        parameters=(TOPIC_NAME,),
     ),
 ]

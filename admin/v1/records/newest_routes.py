@@ -2,15 +2,15 @@
 
 import asyncio
 
-from kvorum.admin.http.operations import BadInput, Call, NoBody, Operation, Reply
-from kvorum.admin.v1.models import INT32_MAX
+from kvorum.admin.http.operations import Call, NoBody, Operation, Reply
+from kvorum.admin.http.parameters import TOPIC_NAME, BadInput
 from kvorum.admin.v1.records.browse_query import (
-    CHOICE,
-    STARTS,
+    NARROWED,
+    PARTITIONS,
     filter_of,
+    limit_parameters,
     limits_of,
-    limits_text,
-    offsets_of,
+    offsets,
     partitions_of,
     reader_of,
     view_of,
@@ -19,6 +19,8 @@ from kvorum.admin.v1.records.message_models import MessagePage
 from kvorum.admin.v1.records.message_routes import BROWSE, BROWSE_MAX, MESSAGES, page_text
 from kvorum.client.records.newest import Newest
 from kvorum.runtime import blocking
+
+BEFORE = offsets("before", "only below these offsets, as PARTITION:OFFSET,...; only these partitions")
 
 
 async def browse_newest(call: Call[NoBody]) -> Reply:
@@ -29,8 +31,8 @@ async def browse_newest(call: Call[NoBody]) -> Reply:
     """
     view, limits = view_of(call), limits_of(call, BROWSE, BROWSE_MAX)
     looked_for, reader = filter_of(call), reader_of(call, call.cluster)
-    before = offsets_of(call, "before")
-    requested = call.numbers("partitions", INT32_MAX)
+    before = BEFORE.of(call)
+    requested = PARTITIONS.of(call)
     if before is not None and requested is not None:
         raise BadInput("partitions", "before already selects the partitions: leave partitions out")
     named = None if before is None and requested is None else sorted(before or requested or ())
@@ -43,7 +45,6 @@ async def browse_newest(call: Call[NoBody]) -> Reply:
     return Reply(status=200, text=text)
 
 
-NARROWED = {name: text for name, text in CHOICE.items() if name not in STARTS}
 OPERATIONS = [
     Operation.get(
         f"{MESSAGES}/newest",
@@ -51,10 +52,6 @@ OPERATIONS = [
         browse_newest,
         MessagePage,
         large=True,
-        query={
-            "before": "only below these offsets, as PARTITION:OFFSET,...; only these partitions",
-            **NARROWED,
-            **limits_text(BROWSE, BROWSE_MAX),
-        },
+        parameters=(TOPIC_NAME, BEFORE, *NARROWED, *limit_parameters(BROWSE, BROWSE_MAX)),
     ),
 ]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any, Final
 
-from kvorum.admin.http.operations import BadInput
+from kvorum.admin.http.parameters import BadInput
 from kvorum.admin.v1.records.message_models import NewHeader, NewRecord, ProduceBody, Written
 from kvorum.client.records import producing, serdes
 from kvorum.client.records.partitioner import partition_of

@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from kvorum.admin.http.operations import EVENT_STREAM, Call, NoBody, Operation, Stream
-from kvorum.admin.v1.records.browse_query import CHOICE, browser_of, limits_text, places_text
+from kvorum.admin.http.parameters import TOPIC_NAME
+from kvorum.admin.v1.records.browse_query import CHOICE, browser_of, limit_parameters, places_text
 from kvorum.admin.v1.records.message_routes import event
 from kvorum.admin.v1.topics.analysis_models import (
     AnalysisProgress,
@@ -52,7 +53,7 @@ async def analyse_topic(call: Call[NoBody]) -> Stream:
                     reported_ms = now_ms
                     yield event("progress", progress_of(browser, begin))
             elapsed_ms = call.clock.monotonic_ms() - started_ms
-            result = result_of(call.path["topic"], analysis, browser, elapsed_ms)
+            result = result_of(TOPIC_NAME.of(call), analysis, browser, elapsed_ms)
             yield event("result", result.model_dump_json().encode())
             yield event("end", msgspec.json.encode({"stopped_by": result.stopped_by}))
         finally:
@@ -138,6 +139,6 @@ OPERATIONS = [
         TopicAnalysis,
         media=(EVENT_STREAM,),
         events={"progress": AnalysisProgress},
-        query={**CHOICE, **limits_text(ANALYSIS, ANALYSIS)},
+        parameters=(TOPIC_NAME, *CHOICE, *limit_parameters(ANALYSIS, ANALYSIS)),
     )
 ]

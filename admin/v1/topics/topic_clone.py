@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 
+from kvorum.admin.http.commands import Command
 from kvorum.admin.http.operations import Call, Operation
-from kvorum.admin.http.parameters import VALIDATE_ONLY
+from kvorum.admin.http.parameters import TOPIC_NAME, VALIDATE_ONLY
 from kvorum.admin.v1.models import TopicSpec
 from kvorum.admin.v1.topics.topic_models import TopicClone, TopicCloned
 from kvorum.admin.v1.topics.topic_routes import THROTTLES, created, created_row
@@ -16,7 +17,7 @@ from kvorum.protocol.errors import ErrorCode
 
 async def clone_topic(call: Call[TopicClone]) -> TopicCloned:
     """Create a topic with the partitions, replication factor and configs of another. Records are not copied."""
-    source, only = call.path["topic"], call.flag("validate_only")
+    source, only = TOPIC_NAME.of(call), VALIDATE_ONLY.of(call)
     topic = await call.cluster.topic(source)
     of_source = topic_value(topic, await moving_of(call.cluster, [topic]))
     configs = topic_overrides(await call.cluster.describe_configs(ResourceType.TOPIC, source))
@@ -44,12 +45,13 @@ OPERATIONS = [
         body=TopicClone,
         answer=TopicCloned,
         status=201,
-        query=VALIDATE_ONLY,
+        parameters=(TOPIC_NAME, VALIDATE_ONLY),
         fields={
             ErrorCode.INVALID_PARTITIONS: "partitions",
             ErrorCode.INVALID_REPLICATION_FACTOR: "replication_factor",
             ErrorCode.INVALID_TOPIC_EXCEPTION: "name",
             ErrorCode.TOPIC_ALREADY_EXISTS: "name",
         },
+        command=Command(name="topics clone", examples=("orders orders-copy",), arguments=("topic", "name")),
     )
 ]

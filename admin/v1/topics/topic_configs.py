@@ -6,6 +6,7 @@ from types import MappingProxyType
 from pydantic import BaseModel
 
 from kvorum.admin.http.operations import Call, NoBody
+from kvorum.admin.http.parameters import ALL_CONFIGS, DOCUMENTATION
 from kvorum.admin.v1.models import ConfigAlter, ConfigEntry
 from kvorum.client.config_changes import config_changes
 from kvorum.client.config_sources import Source
@@ -17,6 +18,9 @@ from kvorum.runtime.config_types import ConfigType
 
 Definitions = Mapping[str, ConfigDef]
 NO_DEFINITIONS: Definitions = MappingProxyType({})
+
+CONFIG_COLUMNS = ("name", "value", "source", "read_only", "type?", "documentation?")
+"""Columns of configs on the command line."""
 
 
 def entries(
@@ -49,9 +53,9 @@ async def listed_entries(
     call: Call[NoBody], kind: ResourceType, name: str, definitions: Definitions
 ) -> list[BaseModel]:
     """Return the configs of a topic or broker for a request with LISTED_CONFIGS. Raises KafkaError."""
-    documented = call.flag("documentation")
+    documented = DOCUMENTATION.of(call)
     found = await Configs(call.cluster).describe(kind, name, documentation=documented)
-    return entries(found, call.flag("all"), documented, definitions)
+    return entries(found, ALL_CONFIGS.of(call), documented, definitions)
 
 
 def configs_state(rows: list[ConfigEntry]) -> object:

@@ -15,7 +15,7 @@ from typing import ClassVar, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kvorum.admin.http import yaml_texts
-from kvorum.admin.http.operations import BadInput
+from kvorum.admin.http.parameters import BadInput
 from kvorum.admin.v1.models import PARTITIONS_MAX, REPLICAS_MAX, Strict, TopicApplied, TopicName, TopicSpec
 
 YAML_BYTES_MAX: Final = 64 * 1024

@@ -7,8 +7,8 @@ same document again changes nothing meanwhile.
 from datetime import UTC, datetime
 from typing import Final, Literal
 
-from kvorum.admin.http.operations import JSON, BadInput, Call, Document, Operation
-from kvorum.admin.http.parameters import VALIDATE_ONLY
+from kvorum.admin.http.operations import JSON, Call, Document, Operation
+from kvorum.admin.http.parameters import TOPIC_NAME, VALIDATE_ONLY, BadInput
 from kvorum.admin.v1.models import Change, TopicApplied, TopicSpec
 from kvorum.admin.v1.topics import topic_routes
 from kvorum.admin.v1.topics.topic_document import (
@@ -38,7 +38,7 @@ async def apply_topic(call: Call[TopicSpec] | Call[KafkaTopic]) -> TopicApplied:
     body = call.body
     if isinstance(body, TopicSpec):
         return await topic_routes.apply_topic(with_spec(call, body))
-    name, only = call.path["topic"], call.flag("validate_only")
+    name, only = TOPIC_NAME.of(call), VALIDATE_ONLY.of(call)
     if body.topic != name:
         field = "metadata.name" if body.spec.topicName is None else "spec.topicName"
         raise BadInput(field, f"the document describes topic {body.topic!r}, the path {name!r}")
@@ -111,7 +111,7 @@ OPERATIONS = [
             **dict.fromkeys(YAML, Document(models=(KafkaTopic,), read=read_yaml)),
         },
         answer=TopicBrought,
-        query=VALIDATE_ONLY,
+        parameters=(TOPIC_NAME, VALIDATE_ONLY),
         fields={
             **SPEC_FIELDS,
             ErrorCode.INVALID_TOPIC_EXCEPTION: "topic",

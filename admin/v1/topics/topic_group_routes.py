@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Final
 
+from kvorum.admin.http.commands import Command
 from kvorum.admin.http.operations import Call, NoBody, Operation
-from kvorum.admin.http.parameters import PAGE
+from kvorum.admin.http.parameters import PAGE, TOPIC_NAME, text
 from kvorum.admin.v1.topics.topic_models import TopicGroup, TopicGroupPage
 from kvorum.client.groups.concurrent import GROUPS_AT_ONCE, query_groups
 from kvorum.client.namespaces.groups import WITHOUT_MEMBERS, Groups
@@ -17,14 +18,17 @@ Ends = Mapping[int, int | None]
 NO_PLACES: Final[Mapping[TopicPartition, OffsetAndMetadata]] = {}
 
 
+AFTER = text("after", "start after this id", "")
+
+
 async def list_topic_groups(call: Call[NoBody]) -> TopicGroupPage:
     """List the groups with committed offsets in a topic, or with members that own partitions of it, by id.
 
     All groups of the cluster are described until the page is full. Coordinators that do not respond are named, and
     their groups are omitted.
     """
-    limit, after = PAGE.of(call), call.query.get("after", "")
-    topic = await call.cluster.topic(call.path["topic"])
+    limit, after = PAGE.of(call), AFTER.of(call)
+    topic = await call.cluster.topic(TOPIC_NAME.of(call))
     ends = await topic_offsets(call.cluster, topic, LATEST)
     groups = Groups(call.cluster)
     rows, unreachable = await groups.list_available()
@@ -75,6 +79,7 @@ OPERATIONS = [
         "List the groups of a topic",
         list_topic_groups,
         TopicGroupPage,
-        query={"after": "start after this id", **PAGE.documentation},
+        parameters=(TOPIC_NAME, AFTER, PAGE),
+        command=Command(name="topics groups", examples=("orders",), rows="groups"),
     )
 ]

@@ -4,9 +4,10 @@ import fnmatch
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from kvorum.admin.http.operations import BadInput, Call, NoBody, Operation
+from kvorum.admin.http.commands import Command
+from kvorum.admin.http.operations import Call, NoBody, Operation
 from kvorum.admin.http.paging import behind
-from kvorum.admin.http.parameters import PAGE
+from kvorum.admin.http.parameters import PAGE, BadInput, choice, flag, optional_text, text
 from kvorum.admin.v1.topics.topic_models import TopicLine, TopicPage
 from kvorum.admin.v1.topics.topic_routes import summary
 from kvorum.client.partitions.replication import NOTHING, Moving, fetch_moving
@@ -46,6 +47,15 @@ Sizes = Mapping[str, TopicSize]
 log = get_logger("admin")
 
 
+FILTER = text("filter", "a name, with * and ?", "*")
+INTERNAL = flag("internal", "true: include internal topics")
+UNDER_REPLICATED = flag("under_replicated", "true: only topics with under-replicated partitions")
+SIZES = flag("sizes", "true: include sizes on disk")
+CONFIGS = flag("configs", f"true: include {', '.join(LISTED_CONFIGS)}")
+ORDER = choice("order", f"{NAME} (default), or descending: {', '.join(ORDERS[1:])}", ORDERS, NAME)
+AFTER = optional_text("after", "start after this name; in other orders: the `next` of the previous page")
+
+
 class Key(NamedTuple):
     """Position of a topic in the order: largest first, then by name."""
 
@@ -64,9 +74,9 @@ async def list_topics(call: Call[NoBody]) -> TopicPage:
     `next` is the `after` of the next page. Sizes are requested from all brokers. Current reassignments are requested
     from the controller, with a short timeout: `reassigning_known` is false without a response.
     """
-    limit, pattern, order = PAGE.of(call), call.query.get("filter", "*"), call.choice("order", NAME, ORDERS)
-    internal, damaged, sized = call.flag("internal"), call.flag("under_replicated"), call.flag("sizes")
-    configured = call.flag("configs")
+    limit, pattern, order = PAGE.of(call), FILTER.of(call), ORDER.of(call)
+    internal, damaged, sized = INTERNAL.of(call), UNDER_REPLICATED.of(call), SIZES.of(call)
+    configured = CONFIGS.of(call)
     plain = order == NAME and pattern == "*" and not (damaged or sized or configured)
     after = key_after(call, order)
     if plain and limit <= SHORT_PAGE:
@@ -176,7 +186,7 @@ def key_of(topic: MetadataResponseTopic, order: str, sizes: Sizes, damage: Mappi
 
 def key_after(call: Call[NoBody], order: str) -> Key | None:
     """Return the key that the page begins behind, None from the first on. Raises BadInput."""
-    text = call.query.get("after")
+    text = AFTER.of(call)
     if text is None:
         return None
     if order == NAME:
@@ -227,15 +237,17 @@ OPERATIONS = [
         "List topics",
         list_topics,
         TopicPage,
-        query={
-            "filter": "a name, with * and ?",
-            "internal": "true: include internal topics",
-            "under_replicated": "true: only topics with under-replicated partitions",
-            "sizes": "true: include sizes on disk",
-            "configs": f"true: include {', '.join(LISTED_CONFIGS)}",
-            "order": f"{NAME} (default), or descending: {', '.join(ORDERS[1:])}",
-            "after": "start after this name; in other orders: the `next` of the previous page",
-            **PAGE.documentation,
-        },
+        parameters=(FILTER, INTERNAL, UNDER_REPLICATED, SIZES, CONFIGS, ORDER, AFTER, PAGE),
+        command=Command(
+            name="topics list",
+            text="List topics: by name, or by descending size, partitions or under-replicated partitions.",
+            arguments=("filter",),
+            examples=("", "'orders-*' --under-replicated", "--internal --order size -o json"),
+            rows="topics",
+            columns=(
+                *("name", "partitions", "replication_factor", "under_replicated"),
+                *("size_bytes?", "replicas_bytes?", "configs?"),
+            ),
+        ),
     )
 ]

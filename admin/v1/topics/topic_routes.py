@@ -3,8 +3,15 @@
 from pydantic import BaseModel
 
 from kvorum.admin.http.access import Refused
+from kvorum.admin.http.commands import Command
 from kvorum.admin.http.operations import Call, NoBody, Operation
-from kvorum.admin.http.parameters import LISTED_CONFIGS, VALIDATE_ONLY
+from kvorum.admin.http.parameters import (
+    ALL_CONFIGS,
+    DOCUMENTATION,
+    TOPIC_NAME,
+    VALIDATE_ONLY,
+    text,
+)
 from kvorum.admin.v1.models import (
     Change,
     ConfigAlter,
@@ -18,7 +25,7 @@ from kvorum.admin.v1.models import (
     TopicSpec,
     TopicSummary,
 )
-from kvorum.admin.v1.topics.topic_configs import changes_of, configs_state, listed_entries
+from kvorum.admin.v1.topics.topic_configs import CONFIG_COLUMNS, changes_of, configs_state, listed_entries
 from kvorum.client.config_sources import topic_overrides
 from kvorum.client.namespaces.topics import Topics
 from kvorum.client.partitions.replication import moving_of
@@ -40,6 +47,7 @@ from kvorum.runtime.config_types import InvalidValue, Value
 THROTTLES = (LEADERS, FOLLOWERS)
 """Part of a topic's state that belongs to a reassignment."""
 NO_LEADER = UNKNOWN = -1
+CONFIG = text("config", "name of the config")
 
 
 def summary(topic: topics.Topic) -> TopicSummary:
@@ -56,7 +64,7 @@ def summary(topic: topics.Topic) -> TopicSummary:
 
 async def create_topic(call: Call[TopicCreate]) -> TopicCreated:
     """Create a topic."""
-    body, only = call.body, call.flag("validate_only")
+    body, only = call.body, VALIDATE_ONLY.of(call)
     return created_row(await created(call.cluster, body.name, body, body.assignments, validate_only=only), only)
 
 
@@ -92,7 +100,7 @@ def created_row(found: topics.CreatedTopic, validated_only: bool) -> TopicCreate
 
 async def get_topic(call: Call[NoBody]) -> Topic:
     """Describe a topic with its partitions, offsets and configs."""
-    topic = await Topics(call.cluster).describe(call.path["topic"])
+    topic = await Topics(call.cluster).describe(TOPIC_NAME.of(call))
     details = [partition_row(each) for each in topic.partitions]
     return Topic(**summary(topic).model_dump(), details=details, configs=dict(topic.configs or {}))
 
@@ -108,6 +116,8 @@ def partition_row(found: partitions.Partition) -> Partition:
         elr=None if found.elr is None else list(found.elr),
         last_known_elr=None if found.last_known_elr is None else list(found.last_known_elr),
         offline_replicas=list(found.offline_replicas),
+        adding_replicas=list(found.adding) or None,
+        removing_replicas=list(found.removing) or None,
         earliest_offset=found.earliest_offset,
         latest_offset=found.latest_offset,
     )
@@ -120,7 +130,7 @@ async def apply_topic(call: Call[TopicSpec]) -> TopicApplied:
     Configs that the body omits are reset to the defaults, except the lists of throttled replicas, which belong to a
     reassignment.
     """
-    name, spec, only = call.path["topic"], call.body, call.flag("validate_only")
+    name, spec, only = TOPIC_NAME.of(call), call.body, VALIDATE_ONLY.of(call)
     cluster = await call.cluster.up_to_date()  # a change made a moment ago must not appear as pending
     topic = await found_topic(cluster, name)
     if topic is None:
@@ -187,42 +197,42 @@ def config_differences(before: dict[str, str], after: dict[str, str]) -> list[Ch
     ]
 
 
-def meaning(name: str, text: str | None) -> Value:
+def meaning(name: str, value: str | None) -> Value:
     """Return a config's parsed value; the text if it is invalid or the config is unknown."""
     definition = config_defs.TOPIC.get(name)
     try:
-        return text if text is None or definition is None else definition.parse(text)
+        return value if value is None or definition is None else definition.parse(value)
     except InvalidValue:
-        return text
+        return value
 
 
 async def delete_topic(call: Call[NoBody]) -> None:
     """Delete a topic with its records."""
-    await call.cluster.delete_topic(call.path["topic"])
+    await call.cluster.delete_topic(TOPIC_NAME.of(call))
 
 
 async def add_partitions(call: Call[PartitionCount]) -> None:
     """Increase the number of partitions."""
-    only = call.flag("validate_only")
-    await call.cluster.create_partitions(call.path["topic"], call.body.count, validate_only=only)
+    only = VALIDATE_ONLY.of(call)
+    await call.cluster.create_partitions(TOPIC_NAME.of(call), call.body.count, validate_only=only)
 
 
 async def get_topic_configs(call: Call[NoBody]) -> list[BaseModel]:
     """List a topic's configs with their sources."""
-    return await listed_entries(call, ResourceType.TOPIC, call.path["topic"], config_defs.TOPIC)
+    return await listed_entries(call, ResourceType.TOPIC, TOPIC_NAME.of(call), config_defs.TOPIC)
 
 
 async def alter_topic_configs(call: Call[ConfigAlter]) -> None:
     """Change some configs of a topic; the others are unchanged."""
-    only = call.flag("validate_only")
+    only = VALIDATE_ONLY.of(call)
     changes = changes_of(call.body)
-    await call.cluster.alter_configs(ResourceType.TOPIC, call.path["topic"], changes, validate_only=only)
+    await call.cluster.alter_configs(ResourceType.TOPIC, TOPIC_NAME.of(call), changes, validate_only=only)
 
 
 async def delete_topic_config(call: Call[NoBody]) -> None:
     """Reset one config to its default. As in Kafka, a config that is not set or unknown is no error."""
-    change = ConfigChange(name=call.path["config"], operation=ConfigOperation.DELETE)
-    await call.cluster.alter_configs(ResourceType.TOPIC, call.path["topic"], [change])
+    change = ConfigChange(name=CONFIG.of(call), operation=ConfigOperation.DELETE)
+    await call.cluster.alter_configs(ResourceType.TOPIC, TOPIC_NAME.of(call), [change])
 
 
 def topic_state(topic: Topic) -> object:
@@ -242,15 +252,28 @@ NAME_FIELDS = {
 }
 TOPIC = "/v1/topics/{topic}"
 CONFIGS = f"{TOPIC}/configs"
-GET_TOPIC = Operation.get(TOPIC, "Describe a topic", get_topic, Topic, state=topic_state)
+GET_TOPIC = Operation.get(
+    TOPIC,
+    "Describe a topic",
+    get_topic,
+    Topic,
+    state=topic_state,
+    parameters=(TOPIC_NAME,),
+    command=Command(name="topics describe", examples=("orders", "orders payments -o yaml"), each="topic"),
+)
 GET_CONFIGS = Operation.get(
     CONFIGS,
     "List a topic's configs",
     get_topic_configs,
     ConfigEntry,
     many=True,
-    query=LISTED_CONFIGS,
+    parameters=(TOPIC_NAME, ALL_CONFIGS, DOCUMENTATION),
     state=configs_state,
+    command=Command(
+        name="configs describe topics",
+        examples=("orders",),
+        columns=CONFIG_COLUMNS,
+    ),
 )
 OPERATIONS = [
     Operation(
@@ -261,11 +284,45 @@ OPERATIONS = [
         body=TopicCreate,
         answer=TopicCreated,
         status=201,
-        query=VALIDATE_ONLY,
+        parameters=(VALIDATE_ONLY,),
         fields={**SPEC_FIELDS, **NAME_FIELDS},
+        command=Command(
+            name="topics create",
+            examples=(
+                "orders --partitions 6 --replication-factor 3 --config min.insync.replicas=2",
+                "orders payments --if-not-exists",
+                "orders --assignment 0:1,2 --assignment 1:2,3  two partitions with leaders 1 and 2",
+            ),
+            arguments=("name",),
+            each="name",
+            options={
+                "partitions": "-p --partitions",
+                "replication_factor": "-r --replication-factor",
+                "configs": "-c --config",
+                "assignments": "--assignment",
+            },
+            complete={"configs": "topic_configs"},
+            tolerate={"if_not_exists": ErrorCode.TOPIC_ALREADY_EXISTS},
+            columns=("name", "topic_id", "partitions", "replication_factor", "validated_only"),
+        ),
     ),
     GET_TOPIC,
-    Operation(method="DELETE", path=TOPIC, summary="Delete a topic", handle=delete_topic, status=204, guard=GET_TOPIC),
+    Operation(
+        method="DELETE",
+        path=TOPIC,
+        summary="Delete a topic",
+        handle=delete_topic,
+        status=204,
+        guard=GET_TOPIC,
+        parameters=(TOPIC_NAME,),
+        command=Command(
+            name="topics delete",
+            examples=("orders payments --if-exists",),
+            each="topic",
+            tolerate={"if_exists": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION},
+            done="{topic} deleted",
+        ),
+    ),
     Operation(
         method="POST",
         path=f"{TOPIC}/partitions",
@@ -273,11 +330,28 @@ OPERATIONS = [
         handle=add_partitions,
         body=PartitionCount,
         status=204,
-        query=VALIDATE_ONLY,
+        parameters=(TOPIC_NAME, VALIDATE_ONLY),
         fields={ErrorCode.INVALID_PARTITIONS: "count"},
+        command=Command(
+            name="partitions add",
+            examples=("orders 12",),
+            arguments=("topic", "count"),
+            done="{topic} has {count} partitions",
+        ),
     ),
     GET_CONFIGS,
-    GET_CONFIGS.patch("Change a topic's configs", alter_topic_configs, ConfigAlter, query=VALIDATE_ONLY),
+    GET_CONFIGS.patch(
+        "Change a topic's configs",
+        alter_topic_configs,
+        ConfigAlter,
+        parameters=(VALIDATE_ONLY,),
+        command=Command(
+            name="configs alter topics",
+            examples=("orders --set retention.ms=3600000 --delete cleanup.policy",),
+            options={"set": "-s --set"},
+            done="{topic} changed",
+        ),
+    ),
     Operation(
         method="DELETE",
         path=f"{CONFIGS}/{{config}}",
@@ -285,5 +359,6 @@ OPERATIONS = [
         handle=delete_topic_config,
         status=204,
         guard=GET_CONFIGS,
+        parameters=(TOPIC_NAME, CONFIG),
     ),
 ]

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field, model_validator
 
-from kvorum.admin.http.operations import INT64_MAX
+from kvorum.admin.http.parameters import INT64_MAX
 from kvorum.admin.v1.models import INT32_MAX, UNREACHABLE_TEXT, PartitionId, Strict, TopicName
 
 INT16_MAX = 2**15 - 1

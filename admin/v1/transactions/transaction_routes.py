@@ -4,8 +4,21 @@ import asyncio
 
 from pydantic import BaseModel
 
-from kvorum.admin.http.operations import INT64_MAX, BadInput, Call, NoBody, Operation, Role, number_of
-from kvorum.admin.http.parameters import PAGE
+from kvorum.admin.http.commands import Command
+from kvorum.admin.http.operations import Call, NoBody, Operation, Role
+from kvorum.admin.http.parameters import (
+    INT64_MAX,
+    PAGE,
+    PARTITION_INDEX,
+    TOPIC_NAME,
+    BadInput,
+    number,
+    numbers,
+    optional_number,
+    optional_text,
+    text,
+    words,
+)
 from kvorum.admin.v1.models import INT32_MAX
 from kvorum.admin.v1.transactions.transaction_models import (
     Abort,
@@ -29,14 +42,32 @@ OPEN_MINUTES_DEFAULT = 15
 OPEN_MINUTES_MAX = 60 * 24 * 365
 
 
+TRANSACTIONAL_ID = text("transactional_id", "the transactional id")
+BROKER = optional_number("broker", "this replica instead of the leader", 0, INT32_MAX)
+TOPIC = optional_text("topic", "the topic to check")
+BROKER_TO_CHECK = optional_number("broker", "the broker whose replicas are checked", 0, INT32_MAX)
+OPEN_FOR_MINUTES = number(
+    "open_for_minutes",
+    f"only transactions that are open for longer (default {OPEN_MINUTES_DEFAULT})",
+    0,
+    OPEN_MINUTES_MAX,
+    OPEN_MINUTES_DEFAULT,
+)
+STATE = words("state", "only these, comma-separated: Ongoing, PrepareCommit, CompleteCommit, Empty, ...")
+PRODUCER_IDS = numbers("producer_ids", "only these, comma-separated", INT64_MAX)
+OPEN_FOR_MS = number("open_for_ms", "only transactions that are open for longer", 0, INT64_MAX, -1)
+PATTERN = optional_text("pattern", "only ids that match this RE2 pattern completely")
+AFTER = text("after", "start after this id", "")
+
+
 async def list_transactions(call: Call[NoBody]) -> TransactionPage:
     """List transactional ids of all coordinators, in pages."""
-    limit, after = PAGE.of(call), call.query.get("after", "")
+    limit, after = PAGE.of(call), AFTER.of(call)
     rows, unreachable = await Transactions(call.cluster).list_available(
-        states=call.words("state"),
-        producer_ids=call.numbers("producer_ids", INT64_MAX) or (),
-        open_for_ms=call.optional_number("open_for_ms", 0, INT64_MAX),
-        pattern=call.query.get("pattern"),
+        states=STATE.of(call),
+        producer_ids=PRODUCER_IDS.of(call) or (),
+        open_for_ms=OPEN_FOR_MS.of(call),
+        pattern=PATTERN.of(call),
     )
     found = [row for row in rows if row.transactional_id > after]
     page = [
@@ -54,7 +85,7 @@ async def list_transactions(call: Call[NoBody]) -> TransactionPage:
 
 async def get_transaction(call: Call[NoBody]) -> Transaction:
     """Describe a transaction by its coordinator's state."""
-    row = await Transactions(call.cluster).describe(call.path["transactional_id"])
+    row = await Transactions(call.cluster).describe(TRANSACTIONAL_ID.of(call))
     return Transaction(
         transactional_id=row.transactional_id,
         coordinator=row.coordinator_id,
@@ -71,7 +102,7 @@ async def get_transaction(call: Call[NoBody]) -> Transaction:
 async def list_transaction_partitions(call: Call[NoBody]) -> list[BaseModel]:
     """List the partitions of a transaction with its first offset in each, from their leaders."""
     transactions = Transactions(call.cluster)
-    row = await transactions.describe(call.path["transactional_id"])
+    row = await transactions.describe(TRANSACTIONAL_ID.of(call))
     partitions = sorted(row.partitions)
 
     async def of(partition: TopicPartition) -> TransactionPartition:
@@ -103,13 +134,13 @@ async def terminate_transaction(call: Call[NoBody]) -> None:
 
     Requests of that producer are rejected from then on.
     """
-    await Transactions(call.cluster).force_terminate(call.path["transactional_id"])
+    await Transactions(call.cluster).force_terminate(TRANSACTIONAL_ID.of(call))
 
 
 async def list_producers(call: Call[NoBody]) -> list[BaseModel]:
     """List the producers with state on a partition, from its leader or another replica."""
-    place = TopicPartition(call.path["topic"], number_of("partition", call.path["partition"], 0, INT32_MAX))
-    broker_id = call.optional_number("broker", 0, INT32_MAX)
+    place = TopicPartition(TOPIC_NAME.of(call), PARTITION_INDEX.of(call))
+    broker_id = BROKER.of(call)
     return [
         Producer(
             producer_id=each.producer_id,
@@ -125,12 +156,12 @@ async def list_producers(call: Call[NoBody]) -> list[BaseModel]:
 
 async def find_hanging(call: Call[NoBody]) -> list[BaseModel]:
     """Find open transactions on a topic's partitions that no coordinator will end (KIP-664)."""
-    if "topic" not in call.query and "broker" not in call.query:
+    if not TOPIC.is_given(call) and not BROKER_TO_CHECK.is_given(call):
         raise BadInput("topic", "give topic or broker to limit the search")
-    minutes = call.number("open_for_minutes", OPEN_MINUTES_DEFAULT, 0, OPEN_MINUTES_MAX)
+    minutes = OPEN_FOR_MINUTES.of(call)
     found = await Transactions(call.cluster).find_hanging(
-        call.query.get("topic"),
-        broker_id=call.optional_number("broker", 0, INT32_MAX),
+        TOPIC.of(call),
+        broker_id=BROKER_TO_CHECK.of(call),
         open_for_ms=minutes * MINUTE_MS,
         now_ms=call.clock.wall_ms(),
     )
@@ -162,24 +193,50 @@ async def abort_transaction(call: Call[Abort]) -> None:
     await transactions.abort_producer(place, body.producer_id, body.producer_epoch, body.coordinator_epoch)
 
 
-LISTING = {
-    "state": "only these, comma-separated: Ongoing, PrepareCommit, CompleteCommit, Empty, ...",
-    "producer_ids": "only these, comma-separated",
-    "open_for_ms": "only transactions that are open for longer",
-    "pattern": "only ids that match this RE2 pattern completely",
-    "after": "start after this id",
-    **PAGE.documentation,
-}
+LISTING = (
+    STATE,
+    PRODUCER_IDS,
+    OPEN_FOR_MS,
+    PATTERN,
+    AFTER,
+    PAGE,
+)
 TRANSACTIONS = "/v1/transactions"
 OPERATIONS = [
-    Operation.get(TRANSACTIONS, "List transactions", list_transactions, TransactionPage, query=LISTING),
-    Operation.get(f"{TRANSACTIONS}/{{transactional_id}}", "Describe a transaction", get_transaction, Transaction),
+    Operation.get(
+        TRANSACTIONS,
+        "List transactions",
+        list_transactions,
+        TransactionPage,
+        parameters=(*LISTING,),
+        command=Command(
+            name="transactions list",
+            examples=("", "--state Ongoing --open-for-ms 60000", "--pattern 'orders-.*'"),
+            text="List transactional ids of all coordinators.",
+            rows="transactions",
+            columns=("transactional_id", "coordinator", "producer_id", "state"),
+        ),
+    ),
+    Operation.get(
+        f"{TRANSACTIONS}/{{transactional_id}}",
+        "Describe a transaction",
+        get_transaction,
+        Transaction,
+        parameters=(TRANSACTIONAL_ID,),
+        command=Command(name="transactions describe", examples=("orders-1",)),
+    ),
     Operation.get(
         f"{TRANSACTIONS}/{{transactional_id}}/partitions",
         "List the partitions of a transaction",
         list_transaction_partitions,
         TransactionPartition,
         many=True,
+        parameters=(TRANSACTIONAL_ID,),
+        command=Command(
+            name="transactions partitions",
+            examples=("orders-1",),
+            columns=("topic", "partition", "start_offset", "last_timestamp_ms", "producer_epoch", "error?"),
+        ),
     ),
     Operation(
         method="POST",
@@ -188,6 +245,10 @@ OPERATIONS = [
         handle=terminate_transaction,
         status=204,
         role=Role.OPERATE,
+        parameters=(TRANSACTIONAL_ID,),
+        command=Command(
+            name="transactions force-terminate", examples=("orders-1",), done="{transactional_id} terminated"
+        ),
     ),
     Operation.get(
         "/v1/topics/{topic}/partitions/{partition}/producers",
@@ -195,7 +256,19 @@ OPERATIONS = [
         list_producers,
         Producer,
         many=True,
-        query={"broker": "this replica instead of the leader"},
+        parameters=(TOPIC_NAME, PARTITION_INDEX, BROKER),
+        command=Command(
+            name="transactions describe-producers",
+            examples=("orders 0", "orders 0 --broker 2"),
+            columns=(
+                "producer_id",
+                "producer_epoch",
+                "coordinator_epoch",
+                "last_sequence",
+                "last_timestamp_ms",
+                "transaction_start_offset",
+            ),
+        ),
     ),
     Operation.get(
         "/v1/hanging-transactions",
@@ -203,11 +276,21 @@ OPERATIONS = [
         find_hanging,
         Hanging,
         many=True,
-        query={
-            "topic": "the topic to check",
-            "broker": "the broker whose replicas are checked",
-            "open_for_minutes": f"only transactions that are open for longer (default {OPEN_MINUTES_DEFAULT})",
-        },
+        parameters=(TOPIC, BROKER_TO_CHECK, OPEN_FOR_MINUTES),
+        command=Command(
+            name="transactions find-hanging",
+            examples=("--topic orders", "--broker 1 --open-for-minutes 30"),
+            text="Find open transactions on partitions that no coordinator will end (KIP-664).",
+            columns=(
+                "topic",
+                "partition",
+                "producer_id",
+                "producer_epoch",
+                "coordinator_epoch",
+                "start_offset",
+                "last_timestamp_ms",
+            ),
+        ),
     ),
     Operation(
         method="POST",
@@ -217,5 +300,14 @@ OPERATIONS = [
         body=Abort,
         status=204,
         role=Role.OPERATE,
+        command=Command(
+            name="transactions abort",
+            examples=(
+                "orders 0 --start-offset 1200",
+                "orders 0 --producer-id 7 --producer-epoch 3 --coordinator-epoch 1",
+            ),
+            arguments=("topic", "partition"),
+            done="transaction on {topic}-{partition} aborted",
+        ),
     ),
 ]

@@ -15,7 +15,7 @@ from kvorum.admin.http import app
 from kvorum.admin.http.access import Access, is_local
 from kvorum.admin.http.app import AdminApp, described_by, operations
 from kvorum.admin.http.operations import Role
-from kvorum.admin.http.problems import status_of
+from kvorum.admin.http.statuses import status_of
 from kvorum.admin.v3 import routes as v3_routes
 from kvorum.client.values.offset import OffsetSpec
 from kvorum.client.wire.cluster_client import ConfigChange, ConfigOperation, Eligible, ResourceType, Unreachable

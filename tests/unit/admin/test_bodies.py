@@ -30,7 +30,7 @@ def test_a_body_that_is_missing_is_not_taken_for_an_empty_one(operation: Any, bo
     async def test(client: Client, cluster: OperatedCluster) -> None:
         cluster.place("t", [1, 2])
         path = operation.path
-        for name in operation.parameters:
+        for name in operation.names_in_path:
             path = path.replace(f"{{{name}}}", {"cluster_id": "c", "broker": "1", "broker_id": "1"}.get(name, "t"))
         async with client.request(operation.method, path, data=body, headers=JSON) as answer:
             assert answer.status == 400, await answer.text()

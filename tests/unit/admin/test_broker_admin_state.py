@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from kvorum.admin.http.operations import BadInput, Call, NoBody, Role
+from kvorum.admin.http.operations import Call, NoBody, Role
+from kvorum.admin.http.parameters import BadInput
 from kvorum.admin.v1.cluster import broker_admin_state_routes
 from kvorum.admin.v1.cluster.broker_admin_state_models import BrokerAdminState, Decommission
 from kvorum.client.reassignments import broker_admin_state

@@ -165,6 +165,25 @@ def test_a_brokers_directory_errors_are_reported(monkeypatch: pytest.MonkeyPatch
     with_managed(test)
 
 
+def test_one_replica_moves_to_another_directory() -> None:
+    async def test(client: Client, cluster: ManagedCluster) -> None:
+        cluster.place("t", [1, 2])
+        body = {"topic": "t", "partition": 0, "broker": 1, "log_dir": "/b"}
+        assert (await call(client, "POST", MOVES, body))[0] == 204
+        assert cluster.moving == {(1, "t", 0): "/b"}
+        cluster.absent = {(2, "t", 0)}
+        for wrong, error, field in (
+            ({"log_dir": "/nowhere"}, "LOG_DIR_NOT_FOUND", "log_dir"),
+            ({"broker": 2}, "REPLICA_NOT_AVAILABLE", "broker"),
+            ({"broker": 9}, "BROKER_ID_NOT_REGISTERED", "broker"),
+        ):
+            status, problem = await call(client, "POST", MOVES, body | wrong)
+            assert (status, problem["error"], problem["field"]) == (422, error, field), wrong
+        assert (await call(client, "POST", MOVES, body | {"log_dir": ""}))[0] == 400
+
+    with_managed(test)
+
+
 def test_moves_between_directories_are_listed_in_pages_and_stopped() -> None:
     async def test(client: Client, cluster: ManagedCluster) -> None:
         cluster.place("t", [1, 2], [1, 2])

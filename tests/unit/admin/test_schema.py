@@ -174,7 +174,7 @@ def requests(operation: Operation) -> st.SearchStrategy[tuple[str, dict[str, str
 
 def path_of(operation: Operation, parts: tuple[str, ...]) -> str:
     path = operation.path
-    for name, part in zip(operation.parameters, parts, strict=True):
+    for name, part in zip(operation.names_in_path, parts, strict=True):
         # Of itself a path of dots goes elsewhere.
         path = path.replace(f"{{{name}}}", quote(part, safe="") if part.strip(".") else "dots")
     return path

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from kvorum.admin.http.access import Access, BadTokens, Refused, tokens_of
-from kvorum.admin.http.operations import BadInput, Call, NoBody, Operation, Role
-from kvorum.admin.http.parameters import STREAM_COUNT, Count
+from kvorum.admin.http.operations import Call, NoBody, Operation, Role
+from kvorum.admin.http.parameters import BadInput, count, optional_number, words
 from kvorum.client.groups.offset_reset import LogEnds, plan_reset
 from kvorum.client.records.partitioner import murmur2, partition_of
 from kvorum.client.records.record_views import JSON_DEPTH_MAX, Format, NoJson, header_name, json_of, shown
@@ -222,23 +222,40 @@ def requested(**query: str) -> Call[NoBody]:
     return Call(cluster=nowhere, path={}, query=query, body=NoBody())
 
 
-def test_a_counts_report_depends_on_the_read_limits() -> None:
-    names = Count(name="names", what="names of a page", default=5, most=20)
-    assert names.documentation == {"names": "names of a page, 1 to 20 (default 5)"}
+def test_a_count_has_its_limits_in_description_schema_and_parser() -> None:
+    names = count("names of a page", name="names", default=5, most=20)
+    assert (names.name, names.doc) == ("names", "names of a page, 1 to 20 (default 5)")
+    assert names.schema == {"type": "integer", "minimum": 1, "maximum": 20}
     assert [names.of(requested()), names.of(requested(names="1")), names.of(requested(names="20"))] == [5, 1, 20]
     for wrong in ("0", "21", "-1", "many"):
         with pytest.raises(BadInput, match="is not a number from 1 to 20") as raised:
             names.of(requested(names=wrong))
         assert raised.value.field == "names"
-    assert Count(default=2, most=3).documentation == {"limit": "1 to 3 (default 2)"}
-    assert STREAM_COUNT.documentation == {"limit": "maximum number of events, 1 to 1000000 (default 1000000)"}
+    assert count(default=2, most=3).doc == "1 to 3 (default 2)"
 
 
 def test_a_number_that_may_be_left_out_is_held_to_its_limits_when_it_exists() -> None:
-    assert requested().optional_number("broker", 1, 9) is None
-    assert requested(broker="9").optional_number("broker", 1, 9) == 9
+    broker = optional_number("broker", "a broker", 1, 9)
+    assert broker.of(requested()) is None
+    assert broker.of(requested(broker="9")) == 9
     with pytest.raises(BadInput):
-        requested(broker="0").optional_number("broker", 1, 9)
+        broker.of(requested(broker="0"))
+
+
+def test_words_are_of_those_known_and_never_none_of_them() -> None:
+    kinds = words("kinds", "the kinds", ("a", "b"))
+    assert (kinds.of(requested()), kinds.of(requested(kinds="b, a"))) == ([], ["b", "a"])
+    for wrong in ("", ",", "c"):
+        with pytest.raises(BadInput):
+            kinds.of(requested(kinds=wrong))
+
+
+def test_each_parameter_of_a_path_is_declared() -> None:
+    async def show(call: Call[NoBody]) -> NoBody:
+        return call.body
+
+    with pytest.raises(AssertionError, match="topic"):
+        Operation.get("/v1/things/{topic}", "Things", show, NoBody)
 
 
 def test_a_patch_applies_to_the_fields_of_its_get() -> None:

@@ -320,11 +320,13 @@ def on_describe_quotas(cluster: FakeCluster, request: describe_client_quotas.Des
     wanted = {part.entity_type: (part.match_type, part.match) for part in request.components}
 
     def matches(entity: tuple[tuple[str, str | None], ...]) -> bool:
-        if {kind for kind, _ in entity} != wanted.keys():
+        kinds = {kind for kind, _ in entity}
+        if not wanted.keys() <= kinds or (request.strict and kinds != wanted.keys()):
             return False
         return all(
             wanted[kind][0] == 2 or (wanted[kind] == (1, None) and name is None) or wanted[kind] == (0, name)
             for kind, name in entity
+            if kind in wanted
         )
 
     entries = [

@@ -1,4 +1,4 @@
-"""configs, offsets, delete-records, log-dirs, leader-election, features against a cluster in memory."""
+"""configs, offsets, partitions, log-dirs, features against a cluster in memory."""
 
 import json
 
@@ -29,45 +29,32 @@ def rows(printed: Printed) -> list[dict[str, object]]:
 
 def test_configs_are_those_that_were_set_or_all(cluster: FakeCluster) -> None:
     (row,) = rows(run(cluster, "configs", "describe", "topics", "orders", "-o", "json"))
-    assert (row["config"], row["value"], row["source"]) == ("retention.ms", "1000", "DYNAMIC_TOPIC_CONFIG")
+    assert (row["name"], row["value"], row["source"]) == ("retention.ms", "1000", "DYNAMIC_TOPIC_CONFIG")
     everything = rows(run(cluster, "configs", "describe", "topics", "orders", "--all", "-o", "json"))
-    assert [row["config"] for row in everything] == ["retention.ms", "zz.default"]
-    brokers = rows(run(cluster, "configs", "describe", "brokers", "-o", "json"))
-    assert [(row["name"], row["config"]) for row in brokers] == [("<default>", "log.retention.ms")]
+    assert [row["name"] for row in everything] == ["retention.ms", "zz.default"]
+    brokers = rows(run(cluster, "configs", "describe", "cluster", "-o", "json"))
+    assert [row["name"] for row in brokers] == ["log.retention.ms", "zz.default"]
     assert run(cluster, "configs", "describe", "topics", "nope").code == Exit.NOT_FOUND
 
 
 def test_configs_are_set_deleted_and_tried(cluster: FakeCluster) -> None:
     words = ["configs", "alter", "topics", "orders", "--set", "a=b=c", "--delete", "retention.ms"]
-    assert run(cluster, *words).out == "topics orders: changed\n"
+    assert run(cluster, *words).out == "orders changed\n"
     assert cluster.configs[2, "orders"] == {"a": "b=c"}
-    dry = run(cluster, "configs", "alter", "brokers", "--default", "--set", "x=1", "--dry-run")
-    assert dry.out == "brokers <default>: would be changed\n" and "x" not in cluster.configs[4, ""]
-
-
-def test_quotas_of_users_and_of_their_clients_are_distinguished(cluster: FakeCluster) -> None:
-    (row,) = rows(run(cluster, "configs", "describe", "users", "-o", "json"))
-    assert (row["user"], row["client"], row["quota"], row["value"]) == ("alice", None, "producer_byte_rate", 1024.0)
-    (row,) = rows(run(cluster, "configs", "describe", "users", "alice", "--client-default", "-o", "json"))
-    assert (row["client"], row["quota"]) == ("<default>", "consumer_byte_rate")
-    words = ["configs", "alter", "users", "alice", "--client", "app", "--set", "consumer_byte_rate=10"]
-    assert run(cluster, *words).code == Exit.DONE
-    assert cluster.quotas[("user", "alice"), ("client-id", "app")] == {"consumer_byte_rate": 10.0}
+    dry = run(cluster, "configs", "alter", "cluster", "--set", "x=1", "--dry-run")
+    assert dry.out == "valid; nothing was changed\n" and "x" not in cluster.configs[4, ""]
 
 
 @pytest.mark.parametrize(
     "words",
     [
         ["describe", "nonsense"],
-        ["describe", "topics", "orders", "--default"],
-        ["describe", "topics", "--default"],
+        ["describe", "topics"],
         ["describe", "topics", "orders", "--client", "c"],
         ["describe", "brokers", "one"],
-        ["alter", "topics", "orders"],
         ["alter", "topics", "--set", "a=b"],
         ["alter", "topics", "orders", "--set", "a"],
-        ["alter", "users", "alice", "--set", "producer_byte_rate=x"],
-        ["alter", "users", "alice", "--delete", "request_percentage"],
+        ["alter", "topics", "", "--set", "a=b"],
     ],
     ids=" ".join,
 )
@@ -115,28 +102,35 @@ def test_invalid_rules_patterns_and_times_are_refused() -> None:
 
 
 def test_records_are_deleted_up_to_an_offset_or_all(cluster: FakeCluster) -> None:
-    printed = run(cluster, "delete-records", "orders:0:20", "orders:1:-1", "-o", "json")
+    printed = run(cluster, "partitions", "delete-records", "orders", "0=20", "1=-1", "-o", "json")
     assert [row["low_watermark"] for row in rows(printed)] == [20, 50]
     assert (cluster.logs["orders", 0][0], cluster.logs["orders", 1][0]) == (20, 50)
-    failed = run(cluster, "delete-records", "orders:0:30", "orders:1:51", "nope:0:1")
+    failed = run(cluster, "partitions", "delete-records", "orders", "0=30", "1=51")
     assert failed.code == Exit.FAILED and cluster.logs["orders", 0][0] == 30
-    assert [line.split()[-1] for line in failed.lines[1:]] == ["-", "OFFSET_OUT_OF_RANGE", "UNKNOWN_TOPIC_OR_PARTITION"]
-    for words in ([], ["orders:0"], [":0:1"], ["orders:0:x"]):
-        assert run(cluster, "delete-records", *words).code == Exit.USAGE
+    assert [line.split()[-1] for line in failed.lines[1:]] == ["-", "OFFSET_OUT_OF_RANGE"]
+    assert failed.err == "kvorum: 1 of 2 failed\n"
+    for words in ([], ["orders"], ["orders", "0"], ["orders", "0=x"], ["orders", "-1=5"], ["", "0=1"]):
+        assert run(cluster, "partitions", "delete-records", *words).code == Exit.USAGE
 
 
 def test_log_directories_elections_and_features(cluster: FakeCluster) -> None:
-    found = rows(run(cluster, "log-dirs", "orders", "--brokers", "1", "-o", "json"))
-    assert [(row["partition"], row["size"]) for row in found] == [("orders-0", 100), ("orders-1", 100)]
-    assert run(cluster, "log-dirs", "--brokers", "one").code == Exit.USAGE
-    elected = rows(run(cluster, "leader-election", "orders", "-o", "json"))
-    assert [row["outcome"] for row in elected] == ["not needed", "elected"]
-    assert run(cluster, "leader-election", "orders", "--partition", "5").code == Exit.FAILED
-    assert run(cluster, "leader-election").code == Exit.USAGE
-    levels = {row["feature"]: row["finalized"] for row in rows(run(cluster, "features", "describe", "-o", "json"))}
+    (found,) = rows(run(cluster, "log-dirs", "list", "1", "--topic", "orders", "-o", "json"))
+    assert found["size_bytes"] == 200 and "orders  0" in run(cluster, "log-dirs", "list", "1").out
+    assert run(cluster, "log-dirs", "list", "one").code == Exit.USAGE
+    elected = rows(run(cluster, "partitions", "elect-leaders", "orders", "-o", "json"))
+    assert [row["error"] for row in elected] == ["ELECTION_NOT_NEEDED", None]
+    assert run(cluster, "partitions", "elect-leaders", "orders:5").code == Exit.FAILED
+    assert run(cluster, "partitions", "elect-leaders").code == Exit.USAGE
+    levels = {row["name"]: row["level"] for row in rows(run(cluster, "features", "describe", "-o", "json"))}
     assert levels == {"metadata.version": 30, "transaction.version": 1}
-    assert run(cluster, "features", "upgrade", "-f", "transaction.version=2").code == Exit.DONE
-    assert run(cluster, "features", "downgrade", "-f", "transaction.version=9").code == Exit.FAILED
+    assert run(cluster, "features", "alter", "transaction.version=2").out == "features changed\n"
+    assert run(cluster, "features", "alter", "transaction.version=9", "--kind", "safe_downgrade").code == Exit.FAILED
     assert cluster.features["transaction.version"] == 2
-    for words in ([], ["-f", "a"], ["-f", "a=b"], ["-f", "a=1", "-f", "a=2"], ["-f", "a=1", "--release", "4.3"]):
-        assert run(cluster, "features", "upgrade", *words).code == Exit.USAGE
+    for words in ([], ["a"], ["a=b"], ["a=1", "--kind", "sideways"], ["a=32768"]):
+        assert run(cluster, "features", "alter", *words).code == Exit.USAGE
+
+
+def test_reassignments_are_listed(cluster: FakeCluster) -> None:
+    cluster.moving["orders", 1] = ([1, 2], [2], [])
+    (row,) = rows(run(cluster, "reassign", "list", "-o", "json"))
+    assert (row["topic"], row["partition"], row["adding"]) == ("orders", 1, [2])

@@ -11,13 +11,12 @@ import pytest
 from click.testing import CliRunner
 
 from kvorum.cli import completion
-from kvorum.cli.configs.entities import EntityError, parse_additions
 from kvorum.cli.groups.reset_texts import parse_duration
+from kvorum.cli.kafka.entities import EntityError, parse_additions
 from kvorum.cli.main import main
 from kvorum.cli.output import Exit, cell, say
 from kvorum.cli.records.control_records import control_text
 from kvorum.client.values.offset_reset import ResetError
-from kvorum.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from kvorum.protocol.messages.update_features import UpdateFeaturesRequest
 from kvorum.protocol.records import Record
 from tests.unit.cli.fake_cluster import FakeCluster, Printed, run
@@ -120,24 +119,11 @@ def test_too_long_durations_are_reported() -> None:
 
 
 def test_a_feature_may_be_requested_at_level_0_and_is_not_dropped(cluster: FakeCluster) -> None:
-    run(cluster, "features", "upgrade", "-f", "transaction.version=0")
+    run(cluster, "features", "alter", "transaction.version=0")
     (requested,) = [each for each in cluster.requested if isinstance(each, UpdateFeaturesRequest)]
     assert [(each.feature, each.max_version_level) for each in requested.feature_updates] == [
         ("transaction.version", 0)
     ]
-
-
-def test_of_all_groups_those_without_members_are_deleted() -> None:
-    member = DescribedGroupMember(member_id="m")
-    cluster = FakeCluster(
-        groups={
-            "busy": DescribedGroup(group_id="busy", group_state="Stable", protocol_type="consumer", members=[member]),
-            "idle": DescribedGroup(group_id="idle", group_state="Empty", protocol_type="consumer"),
-        }
-    )
-    printed = run(cluster, "groups", "delete", "--all-groups")
-    assert (printed.code, printed.out) == (Exit.DONE, "idle deleted\n")
-    assert list(cluster.groups) == ["busy"]
 
 
 @pytest.mark.parametrize("option", ["-b", "--bootstrap-server"])

@@ -19,7 +19,7 @@ def test_replicas_that_are_only_added_are_neither_counted_nor_missed() -> None:
 
     def described() -> list[tuple[object, object]]:
         found = json.loads(run(cluster, "topics", "describe", "orders", "-o", "json").out)
-        return [(row["adding"], row["removing"]) for row in found["partitions"]]
+        return [(row["adding_replicas"] or [], row["removing_replicas"] or []) for row in found["details"]]
 
     assert (listed(), described()) == ((2, 1), [([], []), ([], [])])
     cluster.moving["orders", 1] = ([1, 2], [2], [])

@@ -18,9 +18,9 @@ import pytest
 from kvorum.cli.configs.feature_levels import LevelError, parse_levels
 from kvorum.cli.connection.client import with_cluster
 from kvorum.cli.kafka.console_consumer import is_offset
+from kvorum.cli.kafka.partition_files import PartitionFileError, partition_rows
 from kvorum.cli.output import Exit, painted, show
 from kvorum.cli.records.produce import produce
-from kvorum.cli.topics.partition_files import PartitionFileError, partition_rows
 from kvorum.client.reassignments.assignment_file import read_topics
 from kvorum.client.wire.cluster_client import ClusterClient
 from kvorum.network.addresses import parse_bootstrap
@@ -51,8 +51,8 @@ def test_an_oversized_request_is_a_one_line_error(give: Any, capsys: pytest.Capt
         ("consume", "t", "-p", str(2**31)),
         ("topics", "list", "-b", "h:²"),
         ("configs", "describe", "brokers", "²"),
-        ("features", "upgrade", "--feature", "metadata.version=²"),
-        ("features", "upgrade", "--feature", "metadata.version=--5"),
+        ("features", "alter", "metadata.version=²"),
+        ("features", "alter", "metadata.version=--5"),
         ("profile", "add", "a\x1b[31m", "-b", "h:1"),
         ("profile", "add", "\udcff", "-b", "h:1"),
         ("groups", "reset-offsets", "g", "--from-file", "{bytes}", "--topic", "t"),

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin.http.problems import DAMAGED, UNAVAILABLE
+from kvorum.admin.http.statuses import DAMAGED, UNAVAILABLE
 from kvorum.client.wire.cluster_client import ResourceType
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.create_topics import CreateTopicsRequest

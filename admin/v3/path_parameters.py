@@ -1,0 +1,19 @@
+"""Parameters of the paths of Confluent's REST API."""
+
+from typing import Any, Final
+
+from kvorum.admin.http.parameters import Parameter, number, text
+
+CLUSTER_ID: Final = text("cluster_id", "id of the cluster")
+TOPIC_NAME: Final = text("topic_name", "name of the topic")
+PARTITION_ID: Final = number("partition_id", "number of the partition")
+BROKER_ID: Final = number("broker_id", "id of the broker")
+GROUP_ID: Final = text("consumer_group_id", "id of the group")
+CONSUMER_ID: Final = text("consumer_id", "id of the member")
+CONFIG_NAME: Final = text("name", "name of the config")
+ALL: Final = (CLUSTER_ID, TOPIC_NAME, PARTITION_ID, BROKER_ID, GROUP_ID, CONSUMER_ID, CONFIG_NAME)
+
+
+def parameters_in(path: str) -> list[Parameter[Any]]:
+    """Return the parameters of a path, in their order."""
+    return sorted((each for each in ALL if f"{{{each.name}}}" in path), key=lambda each: path.index(f"{{{each.name}}}"))

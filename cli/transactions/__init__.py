@@ -1,1 +1,0 @@
-"""`kvorum transactions`."""
