@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kvorum.chaos.faults.disks import DiskFaults
-from kvorum.chaos.faults.events import FaultRegister, Injected
+from kvorum.chaos.faults.events import FaultError, FaultRegister, Injected
 from kvorum.chaos.faults.processes import ProcessFaults
 from kvorum.cluster.local.local import LocalCluster
 from kvorum.storage.names import FUTURE_FOLDER_SUFFIX, parse_folder, parse_suffixed_folder
@@ -22,7 +22,7 @@ GONE: Final = ".gone"
 KEY: Final = "log.dirs="
 
 
-class NoSuchDirectory(Exception):
+class NoSuchDirectory(FaultError):
     """A node has no such log directory, or it is one that stays."""
 
 
@@ -47,7 +47,7 @@ class DirectoryFaults:
 
         Raises NoSuchDirectory.
         """
-        path = self._that_may_go(name, number)
+        path = self._removable_path(name, number)
 
         def do() -> None:
             os.rename(path, path + GONE)
@@ -69,7 +69,7 @@ class DirectoryFaults:
 
         Lossy. Raises NoSuchDirectory.
         """
-        path = self._that_may_go(name, number)
+        path = self._removable_path(name, number)
 
         def do() -> None:
             shutil.rmtree(path)
@@ -82,7 +82,7 @@ class DirectoryFaults:
 
         Lossy. Raises NoSuchDirectory.
         """
-        path = self._that_may_go(name, number)
+        path = self._removable_path(name, number)
 
         def do() -> None:
             config = self.cluster.node(name).config
@@ -97,7 +97,7 @@ class DirectoryFaults:
             "drop_directory", name, path, f"log directory {number} of {name} is removed from log.dirs", do
         )
 
-    def lies_in(self, name: str, partition: str, number: int) -> bool:
+    def has_log(self, name: str, partition: str, number: int) -> bool:
         """Return whether a partition's log is in this directory of a node and in no other."""
         paths = self.disks.settings(name).list("log.dirs")
         moves = [
@@ -109,7 +109,7 @@ class DirectoryFaults:
         ]
         return not moves and os.path.isdir(os.path.join(self.path(name, number), partition))
 
-    def _that_may_go(self, name: str, number: int) -> str:
+    def _removable_path(self, name: str, number: int) -> str:
         if number == 1:
             raise NoSuchDirectory(f"the first log directory of {name} cannot fail: it has the node's own files")
         return self.path(name, number)
@@ -122,4 +122,4 @@ class DirectoryFaults:
             do()
             return f"with the loss of {', '.join(partitions) or 'no partition'}"
 
-        return self.processes.down(kind, [name], story, killed, lossy=bool(partitions), partitions=partitions)
+        return self.processes.stop_nodes(kind, [name], story, killed, lossy=bool(partitions), partitions=partitions)

@@ -16,7 +16,7 @@ from kvorum.chaos.faults.disk_damage import (
     lose_unsynced,
     segment_of,
 )
-from kvorum.chaos.faults.events import FaultRegister, Injected
+from kvorum.chaos.faults.events import FaultRegister, Injected, Unsupported
 from kvorum.chaos.faults.processes import ProcessFaults
 from kvorum.chaos.faults.small_disk import SmallDisk
 from kvorum.chaos.faults.topology import BROKER, CONTROLLER
@@ -33,7 +33,7 @@ JOURNAL_FOLDER: Final = "journal"
 FLIPPED_SHOWN_MAX: Final = 3
 
 
-class NoSmallDisk(Exception):
+class NoSmallDisk(Unsupported):
     """A fault that needs the node's directory on its own small disk."""
 
 
@@ -90,7 +90,7 @@ class DiskFaults:
             self.cluster.format_lost(name)
 
         what = "all its disks" if not roles else f"the disks of its {' and '.join(roles)}"
-        return self.processes.down("wipe", [name], f"{name} killed and {what} wiped", do, lossy=True)
+        return self.processes.stop_nodes("wipe", [name], f"{name} killed and {what} wiped", do, lossy=True)
 
     def lose_tail(self, names: Sequence[str]) -> Injected:
         """kill -9 nodes at once and remove unsynced data from their disks, as a power failure may.
@@ -115,9 +115,9 @@ class DiskFaults:
                 or "no unsynced data"
             )
 
-        return self.processes.down("lose_tail", names, f"power loss of {', '.join(names)}", do, lossy=True)
+        return self.processes.stop_nodes("lose_tail", names, f"power loss of {', '.join(names)}", do, lossy=True)
 
-    def flip_bits(self, name: str, what: str, count: int, position: int | None) -> list[FlippedBit]:
+    def flip_bits(self, name: str, what: str, count: int = 1, position: int | None = None) -> list[FlippedBit]:
         """Flip bits in a segment of a partition ("orders-0"), or in the controller's journal ("journal").
 
         A running node is not stopped for it. Raises NothingToDamage.

@@ -19,7 +19,15 @@ OnFault: TypeAlias = Callable[[history.Fault], None]
 Phase: TypeAlias = Literal["begin", "end"]
 
 
-def unheard(event: history.Fault) -> None:
+class FaultError(Exception):
+    """A fault that cannot be injected as requested, or cannot be ended."""
+
+
+class Unsupported(FaultError):
+    """A fault that the cluster does not support because of its creation options."""
+
+
+def ignore_event(event: history.Fault) -> None:
     """Discard the event."""
 
 
@@ -38,6 +46,8 @@ class Injected:
     lossy: bool
     partitions: tuple[str, ...]
     """Partitions that lose data; empty: all."""
+    stops_nodes: bool
+    """Nodes are down until they are started, which ends the fault."""
     _undo: Callable[[], None]
     _register: "FaultRegister"
 
@@ -61,7 +71,7 @@ class Injected:
 class FaultRegister:
     """Numbers faults, knows those in force, and notifies the listener. Thread safe."""
 
-    on_fault: OnFault = unheard
+    on_fault: OnFault = ignore_event
     seconds: Callable[[], float] = time.monotonic
     """Since the run began."""
     _lock: threading.RLock = field(default_factory=threading.RLock)
@@ -84,6 +94,7 @@ class FaultRegister:
         do: Callable[[], str | None] = lambda: None,
         lossy: bool = False,
         partitions: Sequence[str] = (),
+        stops_nodes: bool = False,
         fault_id: int | None = None,
     ) -> Injected:
         """Report that a fault begins, start it, and register it as in force.
@@ -93,7 +104,7 @@ class FaultRegister:
         The result of `do` is added to the story of its end.
         """
         chosen = self.take_id() if fault_id is None else fault_id
-        fault = Injected(chosen, kind, tuple(targets), story, lossy, tuple(partitions), undo, self)
+        fault = Injected(chosen, kind, tuple(targets), story, lossy, tuple(partitions), stops_nodes, undo, self)
         # Reported before it is started: consequences of a fault must never be before it in the history.
         self._tell(fault, "begin")
         try:

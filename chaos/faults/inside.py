@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from io import BufferedIOBase
 from typing import Any, Final
 
-from kvorum.chaos.faults.events import FaultRegister, Injected
+from kvorum.chaos.faults.events import FaultError, FaultRegister, Injected
 from kvorum.chaos.faults.topology import BROKER
 from kvorum.cluster.local.plan import ClusterPlan
 from kvorum.runtime.config import ConfigError, Settings
@@ -36,7 +36,7 @@ SEPARATOR: Final = ","
 """Between names, where several are meant."""
 
 
-class InsideError(Exception):
+class InsideError(FaultError):
     """A process's control listener rejected the request, or does not exist."""
 
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Final
 
+from kvorum.chaos.faults.events import FaultError
 from kvorum.chaos.faults.topology import Proxied
 from kvorum.chaos.faults.toxiproxy import ProxyState, Stream, Toxic, ToxiproxyApi, ToxiproxyError
 
@@ -37,7 +38,7 @@ TOXIC_OF: Final[Mapping[str, tuple[str, Mapping[str, int]]]] = {
     "lose_responses": ("timeout", {"timeout": 0}),
 }
 """{kind: (Toxiproxy's type, its default attributes)}."""
-KINDS: Final = (REFUSE, *TOXIC_OF)
+PROXY_KINDS: Final = (REFUSE, *TOXIC_OF)
 STREAMS_OF: Final[Mapping[str, tuple[Stream, ...]]] = {
     "lose_requests": ("upstream",),
     "lose_responses": ("downstream",),
@@ -46,7 +47,7 @@ STREAMS_OF: Final[Mapping[str, tuple[Stream, ...]]] = {
 """Kinds of one stream only: the reset of one ends the connection."""
 
 
-class LinkFaultError(Exception):
+class LinkFaultError(FaultError):
     """A fault that the server did not accept, or did not remove."""
 
 
@@ -65,7 +66,7 @@ def toxics_of(
     if kind == REFUSE:
         return ()
     if kind not in TOXIC_OF:
-        raise ValueError(f"{kind!r} is not a link fault; use one of {', '.join(KINDS)}")
+        raise ValueError(f"{kind!r} is not a link fault; use one of {', '.join(PROXY_KINDS)}")
     toxic_type, usual = TOXIC_OF[kind]
     unknown = attributes.keys() - usual.keys()
     if unknown or any(value < 0 for value in attributes.values()):

@@ -80,6 +80,12 @@ class Parties:
         """Return all parties."""
         return [f"{node}/{role}" for node, roles in self.roles.items() for role in roles] + list(self.groups)
 
+    def around(self, name: str) -> tuple[list[str], list[str]]:
+        """Return (the parties named, all others that are on no node with them). Raises UnknownParty."""
+        own = self.named(name)
+        nodes = {node_of(each) for each in own} - {None}
+        return own, [each for each in self.every() if each not in own and node_of(each) not in nodes]
+
     def ways(self) -> list[Way]:
         """Return every way that has connections.
 
@@ -111,9 +117,3 @@ class Topology:
         """Return the proxies of connections from any source to any target, each once."""
         wanted, reached = set(sources), set(targets)
         return [each for way, each in self.proxies.items() if way.source in wanted and way.target in reached]
-
-    def around(self, name: str) -> tuple[list[str], list[str]]:
-        """Return (the parties named, all others that are on no node with them). Raises UnknownParty."""
-        own = self.parties.named(name)
-        nodes = {node_of(each) for each in own} - {None}
-        return own, [each for each in self.parties.every() if each not in own and node_of(each) not in nodes]

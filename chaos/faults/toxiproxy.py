@@ -15,7 +15,8 @@ from importlib import import_module
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import quote
 
-from kvorum.chaos.faults.leash import leashed
+from kvorum.chaos.faults.die_with_parent import die_with_parent_command
+from kvorum.chaos.faults.events import FaultError
 
 HOST: Final = "127.0.0.1"
 TIMEOUT_SECONDS: Final = 2.0
@@ -30,7 +31,7 @@ Stream: TypeAlias = Literal["upstream", "downstream"]
 """From client to server, and back."""
 
 
-class ToxiproxyError(Exception):
+class ToxiproxyError(FaultError):
     """A request that the server rejected or did not answer."""
 
 
@@ -176,7 +177,7 @@ class ToxiproxyServer:
         output = os.open(self.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         try:
             self._process = subprocess.Popen(
-                leashed([self.program, "-host", HOST, "-port", str(self.port)]),
+                die_with_parent_command([self.program, "-host", HOST, "-port", str(self.port)]),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

@@ -7,7 +7,7 @@ from typing import Final
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
-from kvorum.chaos.faults.lab import POLL_SECONDS, LabError
+from kvorum.chaos.faults.target_cluster import POLL_SECONDS, LabError
 
 LAG_SECONDS: Final = 30.0
 REQUEST_SECONDS: Final = 10.0

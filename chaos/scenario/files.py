@@ -118,6 +118,9 @@ def _error_lines(error: ValidationError, content: dict[str, Any]) -> Iterable[st
             message = "unknown key"
             near = difflib.get_close_matches(str(slip["loc"][-1]), _known_keys(), n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
+        elif slip["type"] == "unknown_key":
+            near = difflib.get_close_matches(slip["ctx"]["name"], slip["ctx"]["known"], n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
         elif slip["type"] == "literal_error":
             near = difflib.get_close_matches(
                 str(slip["input"]), str(slip["ctx"]["expected"]).replace("'", "").split(", ")

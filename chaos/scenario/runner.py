@@ -20,27 +20,22 @@ from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]  # it m
 
 from kvorum.chaos import history
 from kvorum.chaos.checker import check
-from kvorum.chaos.faults.cuts import NotThisNetwork
-from kvorum.chaos.faults.disk_damage import NothingToDamage
-from kvorum.chaos.faults.events import OnFault
-from kvorum.chaos.faults.inside import InsideError
-from kvorum.chaos.faults.keeper import NotPermitted
-from kvorum.chaos.faults.lab import LabError
-from kvorum.chaos.faults.links import LinkFaultError
+from kvorum.chaos.faults.events import FaultError, OnFault
+from kvorum.chaos.faults.namespace_holder import NotPermitted
 from kvorum.chaos.faults.processes import NotStarted
-from kvorum.chaos.faults.toxiproxy import ToxiproxyError
+from kvorum.chaos.faults.target_cluster import LabError
 from kvorum.chaos.faults.toxiproxy_binary import NoToxiproxy
 from kvorum.chaos.history import read_history
 from kvorum.chaos.report import files as report
 from kvorum.chaos.scenario.event_rules import needs_events, unmet_in_events
 from kvorum.chaos.scenario.models import Scenario
 from kvorum.chaos.scenario.operating import Refused
-from kvorum.chaos.scenario.operator_steps import OPERATIONS
+from kvorum.chaos.scenario.operator_steps import CannotDo
 from kvorum.chaos.scenario.outcome import HISTORY, Outcome, unmet
 from kvorum.chaos.scenario.schedule import Schedule, drawn
 from kvorum.chaos.scenario.systems import Elsewhere, ExternalSystem, Follower, LabSystem, System
 from kvorum.chaos.scenario.targets import Targets, UnknownTarget
-from kvorum.chaos.scenario.verbs import CannotDo, Verbs
+from kvorum.chaos.scenario.verbs import Verbs
 from kvorum.chaos.workload.admin import REQUEST_SECONDS, Administrator, admin_client
 from kvorum.chaos.workload.final import read_all
 from kvorum.chaos.workload.group_ends import final_offsets, wait_for_stable
@@ -55,21 +50,13 @@ from kvorum.runtime.config import ConfigError
 TOPIC_SECONDS: Final = 30.0
 HIGH_WATERMARK_SECONDS: Final = 10.0
 STEP_ERRORS: Final = (
-    *(CannotDo, Refused, UnknownTarget, LabError, NotStarted, NotThisNetwork, NothingToDamage, LinkFaultError),
-    *(ToxiproxyError, InsideError, ClusterError, KafkaException, ValueError, OSError),
+    *(CannotDo, Refused, UnknownTarget, FaultError, LabError, NotStarted),
+    *(ClusterError, KafkaException, ValueError, OSError),
 )
 """Exceptions of a step that cannot be executed."""
 CANNOT_START: Final = (
-    NoToxiproxy,
-    NotPermitted,
-    LabError,
-    NotStarted,
-    ToxiproxyError,
-    ClusterError,
-    ConfigError,
-    ValueError,
-    OSError,
-    KafkaException,
+    *(NoToxiproxy, NotPermitted, FaultError, LabError, NotStarted),
+    *(ClusterError, ConfigError, KafkaException, ValueError, OSError),
 )
 
 
@@ -158,7 +145,7 @@ class Run:
             system = self._system(on_fault)
             stack.callback(system.close)
             stack.enter_context(system.within())
-            self._begin(recorder, system.described())
+            self._begin(recorder, system.history_shape())
             followers = system.followers(recorder)
             for follower in followers:
                 follower.start()
@@ -289,19 +276,12 @@ class Run:
         self.watch.enter("checking")
         verdict = check(read_history(self.folder / HISTORY))
         outcome.verdict = verdict
-        faults_wanted = bool(self.scenario.random or any(step.do not in NO_FAULTS for step in self.scenario.steps))
+        has_faults = any(step.fault is not None or step.do == "rolling-restart" for step in self.scenario.steps)
+        faults_wanted = self.scenario.random is not None or has_faults
         outcome.failures += recorder.problems
         outcome.failures += unmet(self.scenario, verdict, recorder.acked, schedule.windows, faults_wanted)
         if needs_events(self.scenario.expect):
             outcome.failures += unmet_in_events(self.scenario.expect, read_history(self.folder / HISTORY))
-
-
-NO_FAULTS: Final = frozenset(
-    {
-        *("wait", "window", "heal", "recover", "start", "resume", "alter-topic", "alter-broker", "alter-quota"),
-        *OPERATIONS,
-    }
-)
 
 
 def create_topics(bootstrap: str, scenario: Scenario) -> None:

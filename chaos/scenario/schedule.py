@@ -11,12 +11,13 @@ from random import Random
 from typing import Final
 
 from kvorum.chaos.faults.events import Injected
+from kvorum.chaos.faults.fault_kinds import FAULTS
 from kvorum.chaos.scenario.models import Randomised, Step
 from kvorum.chaos.scenario.verbs import Verbs
 
 TICK_SECONDS: Final = 0.05
 ENDERS: Final = 32
-DOWN: Final = frozenset({"kill", "kill-all", "terminate", "pause", "isolate", "restart"})
+DOWN: Final = frozenset(kind.verb for kind in FAULTS.values() if kind.stops == "nodes")
 """Kinds by which a node cannot be reached."""
 
 

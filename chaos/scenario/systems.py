@@ -9,13 +9,12 @@ from typing import Final, Protocol
 from kvorum.chaos import history
 from kvorum.chaos.faults.events import FaultRegister, OnFault
 from kvorum.chaos.faults.inside import inside_configs
-from kvorum.chaos.faults.lab import Lab, LabError
-from kvorum.chaos.faults.parts import CHILD_MODULE, LAB_MEMBER
+from kvorum.chaos.faults.lab import CHILD_MODULE, LAB_MEMBER, Lab
 from kvorum.chaos.faults.shape import LabShape
+from kvorum.chaos.faults.target_cluster import LabError
 from kvorum.chaos.faults.topology import BROKER, CONTROLLER
 from kvorum.chaos.scenario.external import ExternalCluster
 from kvorum.chaos.scenario.models import Scenario
-from kvorum.chaos.scenario.verbs import Breakable
 from kvorum.chaos.workload.admin import REQUEST_SECONDS, admin_client
 from kvorum.chaos.workload.follower import MetadataFollower
 from kvorum.chaos.workload.inspect import write_images, write_replicas
@@ -61,7 +60,7 @@ class System(Protocol):
     """Interface of a run's cluster."""
 
     @property
-    def cluster(self) -> Breakable:
+    def cluster(self) -> Lab | ExternalCluster:
         """Cluster that steps act on."""
         ...
 
@@ -86,7 +85,7 @@ class System(Protocol):
         """
         ...
 
-    def described(self) -> history.ClusterShape:
+    def history_shape(self) -> history.ClusterShape:
         """Return the cluster for the history's first line."""
         ...
 
@@ -125,8 +124,8 @@ class LabSystem:
         cluster = scenario.cluster
         topics = scenario.every_topic().values()
         self._replicas_expected = sum(topic.partitions * topic.replication_factor for topic in topics)
-        refusing = any(step.do in ("refuse-inside", "failpoint") for step in scenario.steps)
-        inside = inside_configs(str(folder)) if refusing else {}
+        needs_inside = any(step.fault is not None and step.fault.needs == "inside" for step in scenario.steps)
+        inside = inside_configs(str(folder)) if needs_inside else {}
         shape = LabShape(
             brokers=cluster.brokers,
             controllers=cluster.controllers,
@@ -149,7 +148,7 @@ class LabSystem:
         )
 
     @property
-    def cluster(self) -> Breakable:
+    def cluster(self) -> Lab | ExternalCluster:
         """The lab."""
         return self.lab
 
@@ -172,9 +171,9 @@ class LabSystem:
         network = self.lab.namespaces
         return nullcontext() if network is None else network.inside(LAB_MEMBER if group is None else group)
 
-    def described(self) -> history.ClusterShape:
+    def history_shape(self) -> history.ClusterShape:
         """See System."""
-        return self.lab.described()
+        return self.lab.history_shape()
 
     def followers(self, recorder: Recorder) -> list[Follower]:
         """Return a follower of the metadata log, and the observer of the active controller."""
@@ -194,7 +193,7 @@ class LabSystem:
         late = lab.cluster.stop()
         names = [party.partition("/")[0] for party in lab.plan.topology.parties.processes(BROKER)]
         replicas = write_replicas(
-            recorder, {lab.id_of(name): lab.log_directories(name) for name in names}, high_watermarks
+            recorder, {lab.id_of(name): lab.disks.directories(name, BROKER) for name in names}, high_watermarks
         )
         roles = [(name, role) for name, (_, found) in lab.shape.nodes().items() for role in found]
         homes = {f"{name}/{role}": lab.disks.directories(name, role)[0] for name, role in roles}
@@ -228,7 +227,7 @@ class ExternalSystem:
             raise LabError(f"{', '.join(sorted(there))}: these topics exist already; a run requires new topics")
 
     @property
-    def cluster(self) -> Breakable:
+    def cluster(self) -> Lab | ExternalCluster:
         """The cluster."""
         return self.external
 
@@ -250,9 +249,9 @@ class ExternalSystem:
         """See System: it is right here."""
         return nullcontext()
 
-    def described(self) -> history.ClusterShape:
+    def history_shape(self) -> history.ClusterShape:
         """See System."""
-        return self.external.described()
+        return self.external.history_shape()
 
     def followers(self, recorder: Recorder) -> list[Follower]:
         """Return samplers: the metadata log of others is not ours to read."""

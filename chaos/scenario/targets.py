@@ -50,10 +50,18 @@ class Seen(Protocol):
 class Targets:
     """Resolves targets; remembers those that steps name."""
 
-    def __init__(self, seen: Seen, rng: Random, controllers: Callable[[], list[str]], links: tuple[str, ...]) -> None:
-        """`links`: names that are only ends of links (client groups)."""
+    def __init__(
+        self,
+        seen: Seen,
+        rng: Random,
+        controllers: Callable[[], list[str]],
+        links: tuple[str, ...],
+        timeout_seconds: float = LEADER_SECONDS,
+    ) -> None:
+        """`links`: names that are only ends of links (client groups). Leaders are waited for until the timeout."""
         self._seen = seen
-        self._rng = rng
+        self.rng = rng
+        self._timeout_seconds = timeout_seconds
         self.controllers = controllers
         self._links = links
         self._named: dict[str, list[str]] = {}
@@ -77,14 +85,14 @@ class Targets:
             case ["all"]:
                 return list(self._seen.nodes)
             case ["random"]:
-                return [self._rng.choice(self._seen.nodes)]
+                return [self.rng.choice(self._seen.nodes)]
             case ["active-controller"]:
-                return [self._seen.active_controller()]
+                return [self._seen.active_controller(self._timeout_seconds)]
             case ["standby-controller"]:
-                active = self._seen.active_controller()
-                return [self._rng.choice([each for each in self.controllers() if each != active])]
+                active = self._seen.active_controller(self._timeout_seconds)
+                return [self.rng.choice([each for each in self.controllers() if each != active])]
             case ["standby-controllers"]:
-                active = self._seen.active_controller()
+                active = self._seen.active_controller(self._timeout_seconds)
                 return [each for each in self.controllers() if each != active]
             case ["leader", partition]:
                 return [self._leader(partition)]
@@ -116,14 +124,14 @@ class Targets:
 
     def _leader(self, partition: str) -> str:
         topic, number = _split(partition)
-        return self._seen.leader_of(topic, number)
+        return self._seen.leader_of(topic, number, self._timeout_seconds)
 
     def _coordinator(self, topic: str, key: str) -> str:
         """Return the leader of the coordinator partition of a group or a transactional id; `any`: of the first one."""
         count = sum(name.rpartition("-")[0] == topic for name in self._seen.partitions())
         if count == 0:
             raise UnknownTarget(f"{key!r} has no coordinator yet: {topic} does not exist")
-        return self._seen.leader_of(topic, 0 if key == ANY else partition_for(key, count))
+        return self._seen.leader_of(topic, 0 if key == ANY else partition_for(key, count), self._timeout_seconds)
 
     def _followers(self, partition: str) -> list[str]:
         """Return the replicas that do not lead, those in sync first."""

@@ -17,9 +17,9 @@ from pydantic import BaseModel
 
 from kvorum.admin.http.access import Refused
 from kvorum.admin.http.operations import INT64_MAX, B, BadInput, Call, NoBody, Operation, Stream, number_of
+from kvorum.chaos.faults.events import FaultError
 from kvorum.chaos.scenario import files
 from kvorum.chaos.serve.events import Events
-from kvorum.chaos.serve.faults import CannotDo
 from kvorum.chaos.serve.models import Cell, ScenarioDetail, ScenarioRequest, ScenarioState, Shipped
 from kvorum.chaos.serve.routes import PREFIX, Workers, refusing
 from kvorum.chaos.serve.scenarios import Busy, NoReport, ScenarioRun, Scenarios
@@ -60,7 +60,7 @@ class ScenarioRoutes:
             try:
                 run = await self.scenarios.start(wanted.scenario, wanted.seed, wanted.duration)
             except (ValueError, OSError) as error:
-                raise CannotDo(str(error)) from error
+                raise FaultError(str(error)) from error
         return ScenarioState.model_validate(run.described(whole=False))
 
     async def get_scenario_run(self, call: Call[NoBody]) -> ScenarioDetail:

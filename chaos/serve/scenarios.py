@@ -15,7 +15,7 @@ from pathlib import Path
 from traceback import format_exception
 from typing import Any, Final, Literal, TypeAlias
 
-from kvorum.chaos.faults.leash import leashed
+from kvorum.chaos.faults.die_with_parent import die_with_parent_command
 from kvorum.runtime.clock import SystemClock
 from kvorum.runtime.logs import get_logger
 
@@ -128,7 +128,7 @@ class Scenarios:
         arguments = ["run", scenario, "--seed", str(seed), "--out", str(folder)]
         arguments += [] if duration is None else ["--duration", f"{duration:g}"]
         run.process = await asyncio.create_subprocess_exec(
-            *leashed([*self._command, *arguments]),
+            *die_with_parent_command([*self._command, *arguments]),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
@@ -183,7 +183,7 @@ class Scenarios:
     async def _said(self, *arguments: str) -> tuple[bytes, str]:
         """Run another chaos command to its end; return its standard output and standard error."""
         process = await asyncio.create_subprocess_exec(
-            *leashed([*self._command, *arguments]),
+            *die_with_parent_command([*self._command, *arguments]),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

@@ -23,7 +23,7 @@ from click.testing import CliRunner
 
 from kvorum.chaos.faults.events import FaultRegister
 from kvorum.chaos.faults.inside import Door, Inside
-from kvorum.chaos.faults.keeper import NotPermitted
+from kvorum.chaos.faults.namespace_holder import NotPermitted
 from kvorum.chaos.faults.small_disk import SmallDisk
 from kvorum.chaos.serve.events import BEHIND_MAX, KEPT_MAX, LISTENERS_MAX, Events, SentAway, TooManyListeners
 from kvorum.chaos.serve.routes import silent_of

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kvorum.chaos.faults.links import BOTH, KINDS, STREAMS_OF, LinkFaultError, Placed, toxics_of
+from kvorum.chaos.faults.links import BOTH, PROXY_KINDS, STREAMS_OF, LinkFaultError, Placed, toxics_of
 from kvorum.chaos.faults.toxiproxy import Stream, ToxiproxyError
 from tests.unit.chaos.faults.conftest import Client, Echo, Link
 
@@ -196,4 +196,4 @@ def test_invalid_faults_are_refused(kind: str, attributes: dict[str, int]) -> No
 
 
 def test_every_kind_has_its_toxics() -> None:
-    assert {kind for kind in KINDS if not toxics_of(kind, 1, BOTH, {}, 1.0)} == {"refuse"}
+    assert {kind for kind in PROXY_KINDS if not toxics_of(kind, 1, BOTH, {}, 1.0)} == {"refuse"}

@@ -130,16 +130,16 @@ def test_names_with_a_comma_between_them_are_all_of_them_each_once() -> None:
     assert found == ["node-2/broker", "clients-b", "node-2/controller"]
     with pytest.raises(UnknownParty, match="is not a node or process"):
         parties().named("node-1,nobody")
-    own, others = plan_of_lab(THREE).topology.around("node-1,node-2")
+    own, others = plan_of_lab(THREE).topology.parties.around("node-1,node-2")
     assert len(own) == 4 and set(others) == {"node-3/broker", "node-3/controller", "clients", "clients-b"}
 
 
 def test_around_a_node_are_the_others_and_around_a_process_not_its_own_node() -> None:
     topology = plan_of_lab(THREE).topology
-    own, others = topology.around("node-1")
+    own, others = topology.parties.around("node-1")
     assert own == ["node-1/broker", "node-1/controller"]
     assert not {"node-1/broker", "node-1/controller"} & set(others) and "clients" in others and len(others) == 6
-    own, others = topology.around("node-1/controller")
+    own, others = topology.parties.around("node-1/controller")
     assert own == ["node-1/controller"] and "node-1/broker" not in others
     assert len(topology.towards(own, others)) == 2, "to two controllers"
     assert len(topology.towards(others, own)) == 4, "from two brokers and two controllers"

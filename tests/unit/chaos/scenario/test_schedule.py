@@ -8,12 +8,13 @@ from typing import cast
 import pytest
 
 from kvorum.chaos.faults.events import FaultRegister, Injected, nothing
+from kvorum.chaos.faults.lab import Lab
 from kvorum.chaos.faults.observer import PartitionView
 from kvorum.chaos.history import HistoryWriter
 from kvorum.chaos.scenario.models import Randomised, Step
 from kvorum.chaos.scenario.schedule import DOWN, drawn, step_text
 from kvorum.chaos.scenario.targets import Targets, UnknownTarget
-from kvorum.chaos.scenario.verbs import Breakable, Verbs
+from kvorum.chaos.scenario.verbs import Verbs
 from kvorum.chaos.workload.recorder import Recorder
 
 PARTITIONS = ["orders-0", "orders-1"]
@@ -74,10 +75,14 @@ class Stories(Cluster):
     def __init__(self) -> None:
         self.reported: list[str] = []
 
-    def kill(self, name: str, *roles: str, story: str = "") -> Injected:
+    @property
+    def processes(self) -> "Stories":
+        return self
+
+    def kill(self, name: str, *, story: str = "") -> Injected:
         return self._begin("kill", name, story)
 
-    def pause(self, name: str, *roles: str, story: str = "") -> Injected:
+    def pause(self, name: str, *, story: str = "") -> Injected:
         return self._begin("pause", name, story)
 
     def _begin(self, kind: str, name: str, story: str) -> Injected:
@@ -101,7 +106,7 @@ class Stories(Cluster):
 def test_the_story_of_a_fault_names_the_active_controller(do: str, target: str, story: str) -> None:
     cluster = Stories()
     targets = Targets(cluster, Random(1), lambda: ["node-1", "node-3"], ("clients",))
-    verbs = Verbs(cast(Breakable, cluster), targets, Recorder(HistoryWriter()), lambda: False)
+    verbs = Verbs(cast(Lab, cluster), targets, Recorder(HistoryWriter()), lambda: False)
     verbs.do(Step.model_validate_json(json.dumps({"do": do, "target": target})))
     assert cluster.reported == [story]
 
