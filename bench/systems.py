@@ -34,7 +34,7 @@ def with_bytecode() -> Mapping[str, str]:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     environment = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": folder}
     modules = ["kvorum.cluster.process.child", "kvorum.cluster.process.supervisor"]
-    modules += [f"kvorum.cluster.{role}_process" for role in ("controller", "broker", "admin")]
+    modules += [f"kvorum.cluster.process.{role}_process" for role in ("controller", "broker", "admin")]
     subprocess.run([sys.executable, "-c", f"import {', '.join(modules)}"], env=os.environ | environment, check=True)
     return environment
 

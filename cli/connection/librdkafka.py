@@ -88,3 +88,13 @@ def reached(client: Any, watch: Watch, topic: str | None = None) -> "ClusterMeta
                 fail(unreachable(watch.bootstrap, watch.reason), Exit.UNREACHABLE)
             if time.monotonic() >= deadline:
                 fail(unreachable(watch.bootstrap, error.args[0].str()), Exit.UNREACHABLE)
+
+
+def exit_code_of(error: "KafkaError") -> Exit:
+    """Return the exit code for the kind of error that ended the command."""
+    from confluent_kafka import KafkaError
+
+    if error.code() in (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_OUT):
+        return Exit.UNREACHABLE
+    unknown = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
+    return Exit.NOT_FOUND if error.code() in unknown else Exit.FAILED

@@ -10,10 +10,10 @@ import click
 from kvorum.cli.completion import group_names, topic_names
 from kvorum.cli.connection.client import client_of, given_of
 from kvorum.cli.connection.client_properties import BLACKLIST, INTERNAL_TOPICS
+from kvorum.cli.connection.librdkafka import exit_code_of
 from kvorum.cli.kafka.common import Connection, Files, connected, key_values, one_of_two, read_properties
 from kvorum.cli.kafka.formatters import FormatError, Formatter, formatter_of
 from kvorum.cli.output import fail, say
-from kvorum.cli.records.consume import exit_of
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
@@ -172,7 +172,7 @@ def consume(consumer: "Consumer", formatter: Formatter, options: dict[str, Any])
         start(consumer, options)
         read(consumer, formatter, options, count)
     except KafkaException as error:
-        fail(error.args[0].str(), exit_of(error.args[0]))
+        fail(error.args[0].str(), exit_code_of(error.args[0]))
     except KeyboardInterrupt:
         pass  # the usual end of a consumer without a limit
     finally:
@@ -210,7 +210,7 @@ def read(consumer: "Consumer", formatter: Formatter, options: dict[str, Any], co
                 return
             continue
         if error is not None:
-            fail(error.str(), exit_of(error))
+            fail(error.str(), exit_code_of(error))
         count.records, last = count.records + 1, time.monotonic()
         try:
             formatter.write(message, out)

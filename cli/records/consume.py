@@ -11,7 +11,7 @@ from kvorum.cli.completion import group_names, topic_names
 from kvorum.cli.connection.client import bootstrap_option, client_of, client_options, given_of
 from kvorum.cli.connection.librdkafka import Watch, reached
 from kvorum.cli.escapes import EscapeError, unescaped
-from kvorum.cli.output import Exit, pairs
+from kvorum.cli.output import pairs
 from kvorum.cli.records.record_formats import NULL, FormatError, Part, as_json, compiled, plain
 from kvorum.cli.topics.offset_ranges import Bound, Kind, Range, RangeError, joined, parse_range
 
@@ -188,13 +188,3 @@ def json_writer(*, meta_only: bool, indent: int | None) -> Part:
         return json.dumps(found, separators=separators, indent=indent).encode() + b"\n"
 
     return write
-
-
-def exit_of(error: Any) -> Exit:
-    """Return the exit code for the kind of error that ended the command."""
-    from confluent_kafka import KafkaError
-
-    if error.code() in (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_OUT):
-        return Exit.UNREACHABLE
-    unknown = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
-    return Exit.NOT_FOUND if error.code() in unknown else Exit.FAILED

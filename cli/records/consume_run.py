@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from kvorum.cli.connection.librdkafka import exit_code_of
 from kvorum.cli.connection.missing_topics import no_topic
 from kvorum.cli.output import Exit, fail, warn
-from kvorum.cli.records.consume import exit_of
 from kvorum.cli.records.record_formats import Part
 from kvorum.cli.topics.offset_ranges import Bound, Kind, Range, resolved
 
@@ -52,7 +52,7 @@ def run(consumer: "Consumer", reading: Reading, ask: "Callable[[str | None], Clu
             loop.assign(partitions_of(reading, ask))
         loop.read()
     except KafkaException as error:
-        fail(error.args[0].str(), exit_of(error.args[0]))
+        fail(error.args[0].str(), exit_code_of(error.args[0]))
     except KeyboardInterrupt:
         pass  # the usual end of a consumer without a limit
     finally:
@@ -74,7 +74,7 @@ def partitions_of(reading: Reading, ask: "Callable[[str | None], ClusterMetadata
         for name in dict.fromkeys(reading.topics):
             topic = ask(name).topics[name]
             if topic.error is not None:
-                code = exit_of(topic.error)
+                code = exit_code_of(topic.error)
                 text = no_topic(name, ask(None).topics) if code is Exit.NOT_FOUND else topic.error.str()
                 fail(text, code)
             found[name] = sorted(topic.partitions)
@@ -190,7 +190,7 @@ class Loop:
 
         if error.code() != KafkaError._PARTITION_EOF:
             self._out.flush()
-            fail(error.str(), exit_of(error))
+            fail(error.str(), exit_code_of(error))
         place = (message.topic() or "", message.partition() or 0)
         if self._reading.exits_at_end or (message.offset() or 0) >= self._ends.get(place, sys.maxsize):
             self._open.discard(place)

@@ -12,8 +12,8 @@ import click
 
 from kvorum.cli.completion import group_names, topic_names
 from kvorum.cli.connection.client import bootstrap_option, client_of, client_options
+from kvorum.cli.connection.librdkafka import exit_code_of
 from kvorum.cli.output import Exit, pairs
-from kvorum.cli.records.consume import exit_of
 from kvorum.cli.records.verifiable_producer import event, interrupt
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Run:
             errors = [error for message in found if (error := message.error()) is not None and not error.retriable()]
             if errors:
                 event("error", message=errors[0].str())
-                return exit_of(errors[0])
+                return exit_code_of(errors[0])
             self.take([message for message in found if message.error() is None])
         return Exit.DONE
 

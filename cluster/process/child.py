@@ -88,7 +88,7 @@ def data_folders(settings: Settings, role: str) -> tuple[str, ...]:
 
 def load(role: str) -> None:
     """Load a role's modules, so that its process, a fork of this one, has them."""
-    importlib.import_module(f"kvorum.cluster.{role}_process")
+    importlib.import_module(f"kvorum.cluster.process.{role}_process")
 
 
 def run(role: str, settings: Settings, paths: NodePaths) -> int:

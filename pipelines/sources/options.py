@@ -5,7 +5,8 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from kvorum.pipelines.databases.dialect import DatabaseError, Dialect, dialect_of
+from kvorum.pipelines.databases.dialect import DatabaseError, Dialect
+from kvorum.pipelines.databases.url import dialect_of
 
 
 class Options(BaseModel):

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from sim.mutants_command import mutants
 
 from kvorum.broker.replica.partition import Partition
 from kvorum.quorum.raft.journal import DurableJournal
 from kvorum.runtime.disk import OsDisk
 from sim.mutants import hunt as hunting
+from sim.mutants.__main__ import mutants
 from sim.mutants.catalogue import ALL, CLUSTER, DIRECTED, MUTANTS, QUORUM, SIMULATED, Mutant, mutated
 from sim.mutants.child import VARIABLE, main
 from sim.mutants.controller import WITHHELD_WRITES, Withheld

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from sim.mutants_command import mutants
 
 from kvorum.chaos.faults.toxiproxy_binary import NoToxiproxy, find_or_build
+from sim.mutants.__main__ import mutants
 from sim.mutants.catalogue import MUTANTS
 from sim.mutants.real import run_real
 from sim.mutants.scenarios import CELLS, SHIPPED, scenario_of, scenarios_of

@@ -6,12 +6,12 @@ from pathlib import Path
 import msgspec
 import pytest
 from click.testing import CliRunner
-from sim.command import seeds_of, sim
 
 from kvorum.broker.replica.partition import Partition
 from kvorum.protocol.errors import ErrorCode
 from kvorum.quorum.raft.replica import Outbox
 from sim import campaign
+from sim.__main__ import seeds_of, sim
 from sim.campaign import (
     CLUSTER,
     QUORUM,

@@ -6,8 +6,8 @@ from confluent_kafka import KafkaError
 
 from kvorum.cli.main import main
 from kvorum.cli.output import Exit
+from kvorum.cli.perf import loads
 from kvorum.cli.perf.loads import LoadError, Timed, row_of
-from kvorum.cli.perf.perf import loads
 
 
 class FakeProducer:

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from kvorum.cluster.local import foreground
 from kvorum.cluster.local.foreground import RunsAlready, ask_foreground, end_foreground, hold
-from kvorum.cluster.local.local import ClusterError, foreground
+from kvorum.cluster.local.local import ClusterError
 from kvorum.cluster.local.paths import ClusterPaths
 from kvorum.cluster.process import readiness
 

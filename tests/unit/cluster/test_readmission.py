@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from kvorum.cluster.local import formatting
 from kvorum.cluster.local.formatting import FormatError, controller_directory, format_node, raft_directory
-from kvorum.cluster.local.local import LocalCluster, formatting
+from kvorum.cluster.local.local import LocalCluster
 from kvorum.cluster.local.plan import plan_of
 from kvorum.cluster.local.unsafe_recovery import look, readmit
 from kvorum.cluster.process.exits import Exit

@@ -2,6 +2,7 @@
 
 import ast
 import tomllib
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -162,6 +163,35 @@ def test_imports_follow_the_dependency_rule() -> None:
             elif name.partition(".")[0] in MAY_IMPORT:
                 wrong.append(f"{relative(path)}: write {PACKAGE}.{name}")
     assert not wrong
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    """Imports inside functions count, those for type checkers alone do not."""
+    modules = {name_of(path): path for path in FILES}
+    graph = {name: imported_modules(path, modules) - {name} for name, path in modules.items()}
+    while leaves := {name for name, found in graph.items() if not found & graph.keys()}:
+        graph = {name: found for name, found in graph.items() if name not in leaves}
+    assert not sorted(graph), "these import one another, or such modules"
+
+
+def name_of(path: Path) -> str:
+    """Return a module's name."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    dotted = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+    return dotted if parts[0] in CHECKOUT_ROOMS else f"{PACKAGE}.{dotted}"
+
+
+def imported_modules(path: Path, modules: Mapping[str, Path]) -> set[str]:
+    """Return the modules among these that a file imports when it runs."""
+    blocks = (node for node in ast.walk(tree_of(path)) if isinstance(node, ast.If) and isinstance(node.test, ast.Name))
+    for_types = {id(each) for node in blocks if node.test.id == "TYPE_CHECKING" for each in ast.walk(node)}
+    found = set()
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.ImportFrom) and id(node) not in for_types:
+            for alias in node.names:
+                name = f"{node.module}.{alias.name}"
+                found.add(name if name in modules else str(node.module))
+    return found & modules.keys()
 
 
 def test_sans_io_modules_import_no_io() -> None:

@@ -14,7 +14,8 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
-from kvorum.pipelines.databases.dialect import DatabaseError, Dialect, dialect_of
+from kvorum.pipelines.databases.dialect import DatabaseError, Dialect
+from kvorum.pipelines.databases.url import dialect_of
 from kvorum.pipelines.sinks.jdbc import DELETED, Table, create_table, write_rows
 from kvorum.pipelines.sources.jdbc import MESSAGE, ROW, JdbcSourceOptions, JdbcStream, JdbcStreamReader
 from tests.unit.pipelines.cdc.conftest import Server, postgresql

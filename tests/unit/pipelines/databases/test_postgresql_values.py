@@ -24,7 +24,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from kvorum.pipelines.databases.dialect import DatabaseError, dialect_of, identifier
+from kvorum.pipelines.databases.dialect import DatabaseError, identifier
+from kvorum.pipelines.databases.url import dialect_of
 from kvorum.pipelines.sources.jdbc import MESSAGE, ROW, JdbcSourceOptions, JdbcStream
 from tests.unit.pipelines.cdc.conftest import Server, postgresql
 

@@ -23,8 +23,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from kvorum.pipelines.databases.dialect import DatabaseError, dialect_of, postgresql_settings
+from kvorum.pipelines.databases.dialect import DatabaseError
 from kvorum.pipelines.databases.sqlite import Sqlite, spark_type
+from kvorum.pipelines.databases.url import dialect_of, postgresql_settings
 from kvorum.pipelines.sinks.jdbc import DELETED, Table, create_table, write_rows
 from kvorum.pipelines.sources.jdbc import MESSAGE, JdbcSourceOptions, JdbcStream, JdbcStreamReader
 from kvorum.pipelines.sources.jdbc import ROW as FAILED_ROW
