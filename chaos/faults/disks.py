@@ -72,15 +72,16 @@ class DiskFaults:
         inside = disk is not None and os.path.commonpath([disk.directory, path]) == disk.directory
         return disk.outside(path) if disk is not None and inside else path
 
-    def wipe(self, name: str, roles: Sequence[str] = ()) -> Injected:
-        """kill -9 a node, remove its data (or those of its broker or controller), and format its directories again.
+    def wipe(self, target: str) -> Injected:
+        """kill -9 a node, remove its data (of a process: only this one's), and format its directories again.
 
         The node stays down until a start. Raises NoSmallDisk for a node with a small disk: a mount cannot be removed.
         """
+        name, _, only = target.partition("/")
         if name in self.small:
             raise NoSmallDisk(f"the small disk of {name} cannot be wiped")
-        wanted = roles or self.settings(name).list("process.roles")
-        folders = [each for role in (BROKER, CONTROLLER) if role in wanted for each in self.directories(name, role)]
+        roles = [only] if only else self.settings(name).list("process.roles")
+        folders = [each for role in (BROKER, CONTROLLER) if role in roles for each in self.directories(name, role)]
 
         def do() -> None:
             self.cluster.kill(name)
@@ -89,7 +90,7 @@ class DiskFaults:
                     shutil.rmtree(folder)
             self.cluster.format_lost(name)
 
-        what = "all its disks" if not roles else f"the disks of its {' and '.join(roles)}"
+        what = f"the disks of its {only}" if only else "all its disks"
         return self.processes.stop_nodes("wipe", [name], f"{name} killed and {what} wiped", do, lossy=True)
 
     def lose_tail(self, names: Sequence[str]) -> Injected:

@@ -60,6 +60,16 @@ GROUPS: Final[dict[Needs, str]] = {
 """Titles of the kinds with the same needs."""
 
 
+LACKING: Final[dict[Needs, str]] = {
+    "small_disks": "no node of this cluster has a small disk: create one with --create --small-disk",
+    "directories": "the brokers of this cluster have one log directory each: set several in log.dirs",
+    "clocks": "the nodes of this cluster have no separate clocks: create one with --create",
+    "links": "the links of this cluster have no proxies: create one with --create",
+    "inside": "this cluster has no control listeners: create one with --create, or set kvorum.chaos.listener",
+}
+"""Why a cluster does not support them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Injection:
     """The cluster and the targets of one fault."""
@@ -107,36 +117,19 @@ class FaultKind:
     def unsupported_by(self, cluster: TargetCluster) -> str | None:
         """Return why the cluster, as created, does not support such a fault; None if it does."""
         links = cluster.links.kinds
-        missing: dict[Needs, tuple[bool, str]] = {
-            "small_disks": (
-                not cluster.disks.small,
-                "no node of this cluster has a small disk: create one with --create --small-disk",
-            ),
-            "directories": (
-                not any("," in node.properties.get("log.dirs", "") for node in cluster.cluster.plan.nodes),
-                "the brokers of this cluster have one log directory each: set several in log.dirs",
-            ),
-            "clocks": (
-                not cluster.clocks.nodes,
-                "the nodes of this cluster have no separate clocks: create one with --create",
-            ),
-            "links": (not links, "the links of this cluster have no proxies: create one with --create"),
-            "inside": (
-                not cluster.inside.doors,
-                "this cluster has no control listeners: create one with --create, or set kvorum.chaos.listener",
-            ),
+        has_directories = any("," in node.properties.get("log.dirs", "") for node in cluster.cluster.plan.nodes)
+        means: dict[Needs, object] = {
+            "small_disks": cluster.disks.small,
+            "directories": has_directories,
+            "clocks": cluster.clocks.nodes,
+            "links": links,
+            "inside": cluster.inside.doors,
         }
-        is_missing, why = missing.get(self.needs, (False, ""))
-        if is_missing:
-            return why
+        if not means.get(self.needs, True):
+            return LACKING[self.needs]
         if self.name in LINK_KINDS and self.needs == "links" and self.name not in links:
             return f"the network of this cluster supports only {', '.join(links)}"
         return None
-
-
-def _split(name: str) -> tuple[str, tuple[str, ...]]:
-    node, _, role = name.partition("/")
-    return node, (role,) if role else ()
 
 
 def _kill_controller(at: Injection, options: ControllerOptions) -> Injected:
@@ -165,11 +158,6 @@ def _shrink_isr(at: Injection, options: BelowMinOptions) -> Injected:
 
 def _restart(at: Injection, options: NoOptions) -> None:
     at.cluster.processes.restart(*at.names)
-
-
-def _wipe(at: Injection, options: NoOptions) -> Injected:
-    node, roles = _split(at.targets[0])
-    return at.cluster.disks.wipe(node, roles)
 
 
 def _flip_bits(at: Injection, options: FlipOptions) -> None:
@@ -212,8 +200,10 @@ def _raw(name: str, title: str, about: str, **more: Any) -> FaultKind:
 
 _down = partial(FaultKind, stops="nodes", ends="start")
 _directory = partial(FaultKind, needs="directories", options=DirectoryOptions, several=False)
+_lost_directory = partial(_directory, stops="nodes", ends="start")
 _link_kind = partial(FaultKind, needs="links", of="parties", targets=(2, 2))
 _inside = partial(FaultKind, needs="inside", of="processes")
+_small_disk = partial(FaultKind, needs="small_disks", stops="writes", several=False)
 
 _ROWS: Final = (
     _down(
@@ -278,7 +268,7 @@ _ROWS: Final = (
         "wipe",
         "Kill and wipe the disk",
         "Kills a node or process with SIGKILL and empties its directories, as a replaced disk does",
-        _wipe,
+        lambda at, _: at.cluster.disks.wipe(at.targets[0]),
         needs="disks",
         of="processes",
         several=False,
@@ -308,23 +298,17 @@ _ROWS: Final = (
         lambda at, options: at.cluster.inside.slow_disk(at.targets[0], options.failpoints(), options.story()),
         options=SlowDiskOptions,
     ),
-    FaultKind(
+    _small_disk(
         "disk_full",
         "Disk full",
         "Writes fail because the disk is full",
         lambda at, _: at.cluster.disks.fill(at.targets[0]),
-        needs="small_disks",
-        stops="writes",
-        several=False,
     ),
-    FaultKind(
+    _small_disk(
         "read_only",
         "Read-only disk",
         "Writes fail because the disk is read-only",
         lambda at, _: at.cluster.disks.read_only(at.targets[0]),
-        needs="small_disks",
-        stops="writes",
-        several=False,
     ),
     _directory(
         "fail_directory",
@@ -333,21 +317,17 @@ _ROWS: Final = (
         lambda at, options: at.cluster.directories.fail(at.targets[0], options.directory),
         stops="writes",
     ),
-    _directory(
+    _lost_directory(
         "replace_directory",
         "Log directory is replaced",
         "Kills a node with SIGKILL and replaces a log directory by an empty one",
         lambda at, options: at.cluster.directories.replace(at.targets[0], options.directory),
-        stops="nodes",
-        ends="start",
     ),
-    _directory(
+    _lost_directory(
         "drop_directory",
         "Log directory is removed",
         "Kills a node with SIGKILL and removes a log directory from log.dirs",
         lambda at, options: at.cluster.directories.drop(at.targets[0], options.directory),
-        stops="nodes",
-        ends="start",
     ),
     FaultKind(
         "clock_jump",

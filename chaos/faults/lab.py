@@ -138,7 +138,7 @@ class Lab(TargetCluster):
         elif namespaces is not None:
             links = NamespaceFaults(register, parties, namespaces)
         processes = ProcessFaults(cluster, register, spawner)
-        stack.callback(processes.end_all)
+        stack.callback(processes.kill_now, processes.names)
         disks = DiskFaults(cluster, register, processes, small, new_random(seed))
         return cls(
             cluster=cluster,

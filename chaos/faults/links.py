@@ -1,22 +1,10 @@
-"""Faults on the proxied links: sets, verifies and removes their toxics.
-
-| kind | toxic | effect |
-| --- | --- | --- |
-| refuse | the proxy does not listen | connects are refused, open connections closed |
-| black_hole | timeout 0 | connects, nothing arrives, sent data are lost; open connections close at the end |
-| freeze | bandwidth 0 | connects, nothing arrives until the end (a zombie's requests arrive late) |
-| latency | latency, jitter (ms) | each direction is delayed by this |
-| bandwidth | rate (KB/s) | |
-| slicer | size, variation (bytes), delay (us) | arrives in small pieces |
-| reset | reset_peer 0 | new connections are reset, open ones closed |
-| lose_requests | timeout 0 upstream | the peer receives nothing; data from it arrive |
-| lose_responses | timeout 0 downstream | requests are executed, responses lost |
+"""Faults on the proxied links: sets, verifies and removes their toxics. fault_kinds describes the effects.
 
 A proxy refuses the handshake only as `refuse`: lost SYNs need namespaces. Toxics of several faults stack.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final
 
@@ -115,14 +103,6 @@ class Links:
         with self._lock:
             self._remove(placed)
             self._check(placed, present=False)
-
-    def update(self, placed: Placed, attributes: Mapping[str, int]) -> None:
-        """Change the attributes of a fault's toxics while it is in force. Raises ToxiproxyError."""
-        with self._lock:
-            for toxic in placed.toxics:
-                changed = replace(toxic, attributes={**toxic.attributes, **attributes})
-                self.api.update(placed.proxy, changed)
-                self._toxics[placed.proxy][toxic.name] = changed
 
     def _refuse(self, proxy: str) -> None:
         self._refusals[proxy] = self._refusals.get(proxy, 0) + 1

@@ -154,10 +154,6 @@ class ProcessFaults:
             if {target.partition("/")[0] for target in fault.targets} <= set(names):
                 fault.end()
 
-    def end_all(self) -> None:
-        """Kill all that is left, stopped or not, without events."""
-        self.kill_now(self.names)
-
 
 def _late(names: Sequence[str]) -> str | None:
     """Return the story of nodes that had to be killed."""

@@ -49,11 +49,6 @@ class SmallDisk:
         """Return the path by which this process reaches a node's path."""
         return f"/proc/{self.holder.pid}/root{path}"
 
-    def free_bytes(self) -> int:
-        """Return the free bytes."""
-        found = os.statvfs(self.outside(self.directory))
-        return found.f_bavail * found.f_frsize
-
     def fill(self) -> None:
         """Leave no room."""
         fd = os.open(os.path.join(self.outside(self.directory), FILLER), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

@@ -23,7 +23,7 @@ from kvorum.chaos.faults.inside import Inside
 from kvorum.chaos.faults.link_faults import LinkFaults
 from kvorum.chaos.faults.observer import AT_ONCE_MS, NO_LEADER, Observer, PartitionView, in_a_thread
 from kvorum.chaos.faults.processes import ProcessFaults
-from kvorum.chaos.faults.topology import BROKER, Parties
+from kvorum.chaos.faults.topology import BROKER, CONTROLLER, Parties
 from kvorum.client.wire.cluster_client import ClusterClient, ResourceType, Unreachable
 from kvorum.cluster.local.local import LocalCluster
 from kvorum.network.addresses import Address, parse_bootstrap
@@ -93,6 +93,11 @@ class TargetCluster:
         """All nodes, running or not."""
         return self.processes.names
 
+    @property
+    def controllers(self) -> list[str]:
+        """The nodes that may be the active controller."""
+        return [node.name for node in self.cluster.plan.nodes if CONTROLLER in node.roles]
+
     def id_of(self, name: str) -> int:
         """Return a node's id. Raises KeyError."""
         return int(self.cluster.plan.node(name).properties["node.id"])
@@ -144,11 +149,8 @@ class TargetCluster:
         return wait_for(leader, lambda: problem, timeout_seconds)
 
     def isr_of(self, topic: str, partition: int) -> list[str]:
-        """Return the nodes in sync. Raises LabError for an unknown partition."""
-        view = self.partitions().get(f"{topic}-{partition}")
-        if view is None:
-            raise LabError(f"partition {topic}-{partition} does not exist")
-        return [self.name_of(node_id) for node_id in view.isr]
+        """Return the nodes in sync. Raises NotNow for an unknown partition."""
+        return [self.name_of(node_id) for node_id in self.partition(f"{topic}-{partition}").isr]
 
     def min_isr(self, topic: str) -> int:
         """Return a topic's min.insync.replicas in force. Raises NotNow."""
@@ -176,9 +178,9 @@ class TargetCluster:
         )
         return self.name_of(found[0])
 
-    def active_controller_now(self) -> str | None:
+    def active_controller_now(self, timeout_ms: int = AT_ONCE_MS) -> str | None:
         """Return the node of the active controller if it answers at once, else None."""
-        found = self.observer.active_controller(AT_ONCE_MS)
+        found = self.observer.active_controller(timeout_ms)
         return None if found is None else self.name_of(found)
 
     def wait_until_healthy(self, timeout_seconds: float = HEALTHY_SECONDS) -> None:

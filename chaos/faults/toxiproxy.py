@@ -105,10 +105,6 @@ class ToxiproxyApi:
         """Add a toxic. Raises ToxiproxyError, also when there is one of that name."""
         self._call("post", f"/proxies/{quote(proxy)}/toxics", toxic.body())
 
-    def update(self, proxy: str, toxic: Toxic) -> None:
-        """Change a toxic's attributes and toxicity. Raises ToxiproxyError."""
-        self._call("post", f"/proxies/{quote(proxy)}/toxics/{quote(toxic.name)}", toxic.body())
-
     def remove(self, proxy: str, toxic: str) -> None:
         """Remove a toxic; a missing one is not an error. Raises ToxiproxyError."""
         self._call("delete", f"/proxies/{quote(proxy)}/toxics/{quote(toxic)}", missing_ok=True)

@@ -50,7 +50,6 @@ class KvorumCluster:
     folder: str
     lab: Lab
     """The full interface of the lab, for what is missing here."""
-    has_links: bool
     _faults: list[history.Fault] = field(repr=False)
     _notes: dict[int, str] = field(default_factory=dict, repr=False)
     """Consequences of a fault, by its id."""
@@ -86,7 +85,7 @@ class KvorumCluster:
         except BaseException:
             lab.close()
             raise
-        return cls(folder=folder, lab=lab, has_links=links, _faults=faults)
+        return cls(folder=folder, lab=lab, _faults=faults)
 
     def close(self) -> None:
         """Kill every process and give everything back. Idempotent."""
@@ -177,7 +176,7 @@ class KvorumCluster:
         The result ends it; None: it is over at once. Raises KeyError, ValueError, FaultError, NoLinks.
         """
         kind = FAULTS[fault]
-        if kind.needs == "links" and not self.has_links:
+        if kind.needs == "links" and not self.lab.links.kinds:
             raise NoLinks(
                 f"{fault} needs proxies on the links: mark the test with @pytest.mark.kvorum(links=True), "
                 "or run pytest with --kvorum-links"

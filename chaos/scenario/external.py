@@ -133,6 +133,20 @@ class ExternalCluster:
         return cls(bootstrap, processes, register, observer, topics, addresses, has_quorum)
 
     @property
+    def direct_bootstrap(self) -> str:
+        """The same: no fault of links touches it."""
+        return self.bootstrap
+
+    def bootstrap_of(self, group: str) -> str:
+        """Return the bootstrap servers of a group of clients."""
+        return self.bootstrap
+
+    @property
+    def controllers(self) -> list[str]:
+        """The nodes that may be the active controller."""
+        return self.nodes
+
+    @property
     def nodes(self) -> list[str]:
         """All brokers."""
         return list(self.processes.ids)

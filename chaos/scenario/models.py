@@ -24,11 +24,11 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import (
     AfterValidator,
+    BeforeValidator,
     ConfigDict,
     Field,
     PrivateAttr,
     ValidationError,
-    field_validator,
     model_validator,
 )
 from pydantic_core import PydanticCustomError
@@ -92,6 +92,16 @@ NO_PARTITIONS = frozenset({"", "all", "journal"})
 """Values of a step's `partition` other than a partition."""
 
 
+def texts(value: object) -> object:
+    """Return configs with their values as Kafka spells them: YAML's true and 2 are "true" and "2"."""
+    if not isinstance(value, dict):
+        return value
+    return {key: str(each).lower() if isinstance(each, bool) else str(each) for key, each in value.items()}
+
+
+Configs: TypeAlias = Annotated[dict[str, str], BeforeValidator(texts)]
+
+
 class Cluster(Strict):
     """The cluster that a scenario makes."""
 
@@ -104,20 +114,10 @@ class Cluster(Strict):
     groups: tuple[str, ...] = ("clients",)
     log_dirs: int = Field(default=1, ge=1, le=10)
     """Of each broker. The first one cannot fail: it has the node's own files."""
-    configs: dict[str, str] = Field(default_factory=dict)
-    node_configs: dict[str, dict[str, str]] = Field(default_factory=dict)
+    configs: Configs = Field(default_factory=dict)
+    node_configs: dict[str, Configs] = Field(default_factory=dict)
     small_disks: dict[str, int] = Field(default_factory=dict)
     """{node: bytes}: its log directory is that small."""
-
-    @field_validator("configs", mode="before")
-    @classmethod
-    def _texts(cls, value: object) -> object:
-        return texts(value)
-
-    @field_validator("node_configs", mode="before")
-    @classmethod
-    def _texts_of_nodes(cls, value: object) -> object:
-        return {node: texts(own) for node, own in value.items()} if isinstance(value, dict) else value
 
 
 class Topic(Strict):
@@ -125,13 +125,8 @@ class Topic(Strict):
 
     partitions: int = Field(default=1, ge=1, le=1000)
     replication_factor: int = Field(default=3, ge=1, le=20)
-    configs: dict[str, str] = Field(default_factory=dict)
+    configs: Configs = Field(default_factory=dict)
     count: int | None = Field(default=None, ge=1, le=1000)
-
-    @field_validator("configs", mode="before")
-    @classmethod
-    def _texts(cls, value: object) -> object:
-        return texts(value)
 
 
 class Condition(Strict):
@@ -185,7 +180,7 @@ class Step(Strict):
     levels: dict[str, int] = Field(default_factory=dict)
     """{feature: level}."""
     topic: str = ""
-    configs: dict[str, str] = Field(default_factory=dict)
+    configs: Configs = Field(default_factory=dict)
     quota: dict[str, str] = Field(default_factory=dict)
     """The entity of `alter-quota`, {type: name, or "" for the default}; a value of "" removes one."""
     times: int = Field(default=1, ge=1, le=10_000)
@@ -201,11 +196,6 @@ class Step(Strict):
     acked_max: int | None = Field(default=None, ge=0)
     """Maximum of sends that may be acknowledged within a `window`, whenever they began."""
     _options: FaultOptions = PrivateAttr(default_factory=NoOptions)
-
-    @field_validator("configs", mode="before")
-    @classmethod
-    def _texts(cls, value: object) -> object:
-        return texts(value)
 
     @model_validator(mode="after")
     def _whole(self) -> "Step":
@@ -378,10 +368,3 @@ class Scenario(Strict):
             numbers = [""] if topic.count is None else [f"-{number}" for number in range(1, topic.count + 1)]
             found |= {f"{name}{number}": topic for number in numbers}
         return found
-
-
-def texts(value: object) -> object:
-    """Return configs with their values as Kafka spells them: YAML's true and 2 are "true" and "2"."""
-    if not isinstance(value, dict):
-        return value
-    return {key: str(each).lower() if isinstance(each, bool) else str(each) for key, each in value.items()}

@@ -1,4 +1,4 @@
-"""Operator requests of steps: reassignments, feature levels, voters of the quorum.
+"""Operator requests of steps: elections, quotas, moves, reassignments, feature levels, voters of the quorum.
 
 Each is retried for a while if the result may change: a controller has just died, a voter is not connected yet, another
 change is in progress. The first attempt may have been executed without an answer, so from the second one on an existing
@@ -12,6 +12,8 @@ from typing import Final, TypeVar
 from kvorum.chaos.faults.observer import in_a_thread
 from kvorum.chaos.workload.recorder import split_partition
 from kvorum.client.features import UpgradeType, describe_features, update_features
+from kvorum.client.partitions.log_dir_moves import LogDirMoves, Replica
+from kvorum.client.quotas import alter_quotas
 from kvorum.client.reassignments.reassignments import Reassignments
 from kvorum.client.voters import add_voter, remove_voter
 from kvorum.client.wire.cluster_client import ClusterClient, Unreachable
@@ -92,6 +94,46 @@ def remove_controller(bootstrap: str, node_id: int, directory_id: Uuid) -> None:
     _operate(bootstrap, lambda cluster: remove_voter(cluster, node_id, directory_id))
 
 
+def elect_leaders(bootstrap: str, partitions: Sequence[str], *, unclean: bool) -> None:
+    """Request elections; an existing leader is not an error. Raises Refused."""
+    topics: dict[str, list[int]] = {}
+    for name in partitions:
+        topic, number = split_partition(name)
+        topics.setdefault(topic, []).append(number)
+
+    async def ask(cluster: ClusterClient) -> None:
+        answer = await cluster.elect_leaders(topics, unclean=unclean)
+        for result in answer.replica_election_results:
+            for row in result.partition_result:
+                if row.error_code not in (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED):
+                    raise Refused(f"{result.topic}-{row.partition_id}: {ErrorCode(row.error_code).name}")
+
+    _operate(bootstrap, ask)
+
+
+def alter_quota(bootstrap: str, entity: Mapping[str, str], configs: Mapping[str, str]) -> None:
+    """Set quotas of one entity, {type: name or "" for the default}; a value of "" removes one. Raises Refused."""
+    names = {kind: name or None for kind, name in entity.items()}
+    removed = [key for key, value in configs.items() if not value]
+    try:
+        values = {key: float(value) for key, value in configs.items() if value}
+    except ValueError as error:
+        raise Refused(f"a quota is a number: {error}") from error
+    _operate(bootstrap, lambda cluster: alter_quotas(cluster, names, values, removed))
+
+
+def move_replica(bootstrap: str, partition: str, broker_id: int, path: str) -> None:
+    """Request that a broker's replica of a partition moves to a log directory. Raises Refused."""
+    replica = Replica(*split_partition(partition), broker_id)
+
+    async def ask(cluster: ClusterClient) -> None:
+        started = await LogDirMoves(cluster).ask({replica: path})
+        if replica not in started.begun:
+            raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, started.refused.get(replica, f"{replica} does not exist"))
+
+    _operate(bootstrap, ask)
+
+
 def _operate(bootstrap: str, ask: Callable[[ClusterClient], Awaitable[T]]) -> T:
     """Retry until it is done. Raises Refused."""
     return in_a_thread(lambda: _with_retries(bootstrap, ask))
@@ -100,18 +142,18 @@ def _operate(bootstrap: str, ask: Callable[[ClusterClient], Awaitable[T]]) -> T:
 async def _with_retries(bootstrap: str, ask: Callable[[ClusterClient], Awaitable[T]]) -> T:
     loop = asyncio.get_running_loop()
     until, again = loop.time() + OPERATE_SECONDS, False
-    cluster = ClusterClient(parse_bootstrap(bootstrap), client_id="kvorum-chaos-operator", timeout_ms=ASK_MS)
-    try:
-        while True:
-            try:
-                return await ask(cluster)
-            except (KafkaError, Unreachable) as error:
-                code = error.code if isinstance(error, KafkaError) else None
-                if again and code in REACHED:
-                    return None  # type: ignore[return-value]  # what answers with it has nothing to say
-                if code in FINAL or loop.time() > until:
-                    raise Refused(str(error)) from error
-                again = True
-            await asyncio.sleep(RETRY_SECONDS)
-    finally:
-        await cluster.close()
+    while True:
+        # A new one each time: a retry uses connections without a throttle.
+        cluster = ClusterClient(parse_bootstrap(bootstrap), client_id="kvorum-chaos-operator", timeout_ms=ASK_MS)
+        try:
+            return await ask(cluster)
+        except (KafkaError, Unreachable) as error:
+            code = error.code if isinstance(error, KafkaError) else None
+            if again and code in REACHED:
+                return None  # type: ignore[return-value]  # what answers with it has nothing to say
+            if code in FINAL or loop.time() > until:
+                raise Refused(str(error)) from error
+            again = True
+        finally:
+            await cluster.close()
+        await asyncio.sleep(RETRY_SECONDS)

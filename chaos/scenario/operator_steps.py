@@ -5,7 +5,7 @@ Each is an operation of the history.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it means to export all of them
@@ -16,19 +16,16 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it means to
 )
 
 from kvorum.chaos.faults.lab import Lab
-from kvorum.chaos.faults.observer import PartitionView
 from kvorum.chaos.faults.shape import CONTROLLER_LISTENER
 from kvorum.chaos.faults.target_cluster import LabError
 from kvorum.chaos.faults.topology import CONTROLLER
 from kvorum.chaos.history import Info, Ok, OperationValue
 from kvorum.chaos.scenario import operating
+from kvorum.chaos.scenario.external import ExternalCluster
 from kvorum.chaos.scenario.models import Step
 from kvorum.chaos.scenario.operating import Refused
 from kvorum.chaos.scenario.targets import Targets, no_leader
 from kvorum.chaos.workload.admin import REQUEST_SECONDS, admin_client
-from kvorum.chaos.workload.elections import PREFERRED, UNCLEAN, NotElected, elect
-from kvorum.chaos.workload.log_dirs import NotMoved, move
-from kvorum.chaos.workload.quotas import NotAltered, alter_quota
 from kvorum.chaos.workload.recorder import Recorder
 from kvorum.runtime.listeners import split_address
 
@@ -39,28 +36,11 @@ class CannotDo(Exception):
     """A step that this cluster does not support, or whose condition was not met in time."""
 
 
-class Operated(Protocol):
-    """Operator requests to the cluster under test."""
-
-    @property
-    def bootstrap(self) -> str:
-        """bootstrap.servers of clients."""
-        ...
-
-    def id_of(self, name: str) -> int:
-        """Return a node's id. Raises KeyError."""
-        ...
-
-    def partitions(self) -> dict[str, PartitionView]:
-        """Return {"orders-0": leader, ISR, ...}."""
-        ...
-
-
 @dataclass(slots=True)
 class OperatorSteps:
     """The requests of one run."""
 
-    cluster: Operated
+    cluster: Lab | ExternalCluster
     targets: Targets
     recorder: Recorder
 
@@ -76,7 +56,7 @@ class OperatorSteps:
                     self._alter(ResourceType.BROKER, str(self.lab(step).id_of(node)), step)
             case "alter-quota":
                 words = [f"{key}={each}" for key, each in (step.quota | step.configs).items()]
-                self.record([step.do, *words], lambda: alter_quota(bootstrap, step.quota, step.configs))
+                self.record([step.do, *words], lambda: operating.alter_quota(bootstrap, step.quota, step.configs))
             case "elect-unclean" | "elect-preferred":
                 self._elect(step)
             case "move-log-dir":
@@ -117,20 +97,19 @@ class OperatorSteps:
 
     def _move(self, lab: Lab, node: str, step: Step) -> None:
         """Request the move of a broker's replica to another log directory; it runs during the scenario."""
-        path = lab.directories.path(node, step.directory)
-        address = lab.plan.reached[lab.shape.groups[0]][node]
+        path, bootstrap, node_id = lab.directories.path(node, step.directory), lab.bootstrap, lab.id_of(node)
         value: OperationValue = [step.do, step.partition, f"{node}:{step.directory}"]
-        self.record(value, lambda: move(address, step.partition, path))
+        self.record(value, lambda: operating.move_replica(bootstrap, step.partition, node_id, path))
 
     def _elect(self, step: Step) -> None:
         """Request elections: of one partition, or (`all`) of all without a leader. A leader that is there is fine."""
-        kind = UNCLEAN if step.do == "elect-unclean" else PREFERRED
+        bootstrap, unclean = self.cluster.bootstrap, step.do == "elect-unclean"
         names = [step.partition]
         if step.partition == "all":
             names = [name for name, view in self.cluster.partitions().items() if no_leader(view)]
         if names:
             value: OperationValue = [step.do.replace("elect-", "elect-leaders-"), *names]
-            self.record(value, lambda: elect(self.cluster.bootstrap, kind, names))
+            self.record(value, lambda: operating.elect_leaders(bootstrap, names, unclean=unclean))
 
     def _change_voter(self, lab: Lab, verb: str, name: str) -> None:
         """Add a controller to the voters, with the directory it has now; or remove it, with the one that votes."""
@@ -152,7 +131,7 @@ class OperatorSteps:
         op = self.recorder.invoke(process, "admin", value)
         try:
             request()
-        except (KafkaException, NotElected, NotMoved, NotAltered, Refused) as error:
+        except (KafkaException, Refused) as error:
             self.recorder.complete(op, Info, error=str(error))
             raise CannotDo(f"{value}: {error}") from error
         self.recorder.complete(op, Ok)

@@ -145,12 +145,12 @@ class Run:
             system = self._system(on_fault)
             stack.callback(system.close)
             stack.enter_context(system.within())
-            self._begin(recorder, system.history_shape())
+            self._begin(recorder, system.cluster.history_shape())
             followers = system.followers(recorder)
             for follower in followers:
                 follower.start()
                 stack.callback(follower.stop)
-            create_topics(system.direct_bootstrap, self.scenario)
+            create_topics(system.cluster.direct_bootstrap, self.scenario)
             system.cluster.wait_until_healthy()
             schedule = self._broken(recorder, system, outcome)
             if self._healed(system, outcome):
@@ -196,9 +196,9 @@ class Run:
         """Load the cluster and break it; returns when the schedule is over and the load has stopped."""
         scenario, rng = self.scenario, Random(self.seed)
         topics = {name: topic.partitions for name, topic in scenario.every_topic().items()}
-        load = Load(scenario.workload, topics, system.bootstrap_of, recorder, rng, system.within)
+        load = Load(scenario.workload, topics, system.cluster.bootstrap_of, recorder, rng, system.within)
         groups = ("clients", *scenario.cluster.groups)
-        targets = Targets(system.cluster, rng, lambda: system.controllers, groups)
+        targets = Targets(system.cluster, rng, lambda: system.cluster.controllers, groups)
         verbs = Verbs(system.cluster, targets, recorder, self.stop.is_set)
         schedule = Schedule(verbs, self._seconds, self.stop.is_set, self.watch.on_line)
         steps, duration = scenario.every_step(), self.duration or scenario.duration
@@ -249,20 +249,20 @@ class Run:
         try:
             timeout = transactions_end_within(self.scenario.workload)
             if timeout is not None:
-                wait_for_stable(recorder, system.direct_bootstrap, partitions, timeout)
-            watermarks = high_watermarks(system.direct_bootstrap, partitions)
+                wait_for_stable(recorder, system.cluster.direct_bootstrap, partitions, timeout)
+            watermarks = high_watermarks(system.cluster.direct_bootstrap, partitions)
             for name, end in watermarks.items():
                 if end < recorder.ends.get(name, 0):
                     recorder.note(f"{name} ends at {end}; offset {recorder.ends[name] - 1} was returned before")
-            behind = read_all(recorder, system.direct_bootstrap, watermarks)
+            behind = read_all(recorder, system.cluster.direct_bootstrap, watermarks)
             if behind:
                 outcome.failures.append(f"the final reads did not reach the end of {', '.join(behind)}")
-            silent = final_offsets(recorder, system.direct_bootstrap, groups_of(self.scenario.workload, topics))
+            silent = final_offsets(recorder, system.cluster.direct_bootstrap, groups_of(self.scenario.workload, topics))
             if silent:
                 outcome.failures.append(f"the committed offsets of {', '.join(silent)} are not available")
             self.watch.enter("comparing replicas and metadata")
             if self._admins:
-                metadata = admin_client(system.direct_bootstrap).list_topics(timeout=REQUEST_SECONDS)
+                metadata = admin_client(system.cluster.direct_bootstrap).list_topics(timeout=REQUEST_SECONDS)
                 for admin in self._admins:
                     admin.verify(set(metadata.topics))
             for follower in followers:

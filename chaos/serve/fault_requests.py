@@ -16,8 +16,8 @@ from kvorum.chaos.faults.events import FaultError, Injected, Unsupported
 from kvorum.chaos.faults.fault_kinds import SEPARATOR, FaultKind, Injection
 from kvorum.chaos.faults.fault_options import ControllerOptions, FaultOptions
 from kvorum.chaos.faults.target_cluster import NotNow, TargetCluster
-from kvorum.chaos.faults.topology import CLIENTS, CONTROLLER
-from kvorum.chaos.scenario.targets import Targets, UnknownTarget
+from kvorum.chaos.faults.topology import CLIENTS
+from kvorum.chaos.scenario.targets import Targets, UnknownTarget, split_partition
 from kvorum.cluster.local.local import ClusterError
 
 LONE: Final = (["all"], ["random"], ["active-controller"], ["standby-controller"], ["standby-controllers"])
@@ -35,9 +35,9 @@ def resolve_targets(cluster: TargetCluster, kind: FaultKind, targets: Sequence[s
     if not first <= len(targets) <= last:
         wanted = str(first) if first == last else f"{first} to {last}"
         raise FaultError(f"{kind.name} needs {wanted} targets, not {len(targets)}")
-    if kind.of == "partitions":
-        return [partition_name(each) for each in targets]
     try:
+        if kind.of == "partitions":
+            return ["-".join(map(str, split_partition(each))) for each in targets]
         found = [resolve(cluster, each, rng) for each in targets]
     except UnknownTarget as error:
         raise FaultError(str(error)) from error
@@ -52,14 +52,6 @@ def resolve_targets(cluster: TargetCluster, kind: FaultKind, targets: Sequence[s
     return [SEPARATOR.join(names) for names in found]
 
 
-def partition_name(name: str) -> str:
-    """Return a name like "orders-0". Raises FaultError."""
-    topic, _, number = name.rpartition("-")
-    if not topic or not number.isdecimal():
-        raise FaultError(f"{name!r} is not a partition (TOPIC-NUMBER)")
-    return f"{topic}-{int(number)}"
-
-
 def resolve(cluster: TargetCluster, target: str, rng: Random) -> list[str]:
     """Return the names that a target selects; plain names unchanged. Raises NotNow, UnknownTarget."""
     if SEPARATOR in target and target.split()[:1] not in KEYED:
@@ -69,11 +61,8 @@ def resolve(cluster: TargetCluster, target: str, rng: Random) -> list[str]:
     if len(words) < 2 and words[:1] not in LONE:
         return [target.strip()]
 
-    def controllers() -> list[str]:
-        return [node.name for node in cluster.cluster.plan.nodes if CONTROLLER in node.roles]
-
     try:
-        found = Targets(cluster, rng, controllers, (CLIENTS,), timeout_seconds=0).resolve(target)
+        found = Targets(cluster, rng, lambda: cluster.controllers, (CLIENTS,), timeout_seconds=0).resolve(target)
     except IndexError as error:  # no candidate
         raise NotNow(f"{target!r} matches no node now") from error
     if not found:

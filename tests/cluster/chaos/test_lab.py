@@ -94,7 +94,7 @@ def test_the_cluster_is_described_as_the_history_has_it(lab: Lab) -> None:
     assert shape.nodes["node-2"] == history.NodeShape(id=2, roles=["broker", "controller"])
     assert lab.name_of(lab.id_of("node-3")) == "node-3"
     assert lab.active_controller() in lab.nodes
-    with pytest.raises(LabError, match="partition absent-0 does not exist"):
+    with pytest.raises(LabError, match="no responding broker has a partition 'absent-0'"):
         lab.isr_of("absent", 0)
 
 
@@ -297,7 +297,7 @@ def test_a_controller_whose_journal_is_damaged_refuses_to_run_until_it_is_wiped(
     lab.processes.kill(node)
     lab.disks.flip_bits(node, "journal", position=IN_FIRST_BLOCK)
     assert lab.processes.start(node) == {node: "died"}
-    with lab.disks.wipe(node, ["controller"]):
+    with lab.disks.wipe(f"{node}/controller"):
         (folder,) = lab.disks.directories(node, BROKER)
         assert Path(folder, "__cluster_metadata-0").is_dir(), "the broker's disk is left alone"
 

@@ -78,13 +78,10 @@ def test_a_freeze_delivers_all_of_it_late(link: Link, echo: Echo) -> None:
     assert client.best_ping(0.5) < 0.5
 
 
-def test_latency_takes_its_time_in_each_direction_and_can_be_changed(link: Link) -> None:
+def test_latency_takes_its_time_in_each_direction(link: Link) -> None:
     client = link.connect()
     placed = place(link, "latency", latency=100)
     assert 0.2 <= client.best_ping(0.39) < 0.39
-    link.links.update(placed, {"latency": 200})
-    client.ping()
-    assert 0.4 <= client.best_ping(0.79) < 0.79
     link.links.remove([placed])
     client.ping()
     assert client.best_ping(0.1) < 0.1

@@ -14,7 +14,7 @@ from kvorum.chaos.scenario.files import ScenarioError, load
 from kvorum.chaos.scenario.models import ACTIONS, FAULT_VERBS, Condition, Step
 from kvorum.chaos.scenario.operating import Refused, _operate
 from kvorum.chaos.scenario.operator_steps import CannotDo, OperatorSteps
-from kvorum.chaos.scenario.targets import Seen, Targets
+from kvorum.chaos.scenario.targets import Targets
 from kvorum.chaos.workload.recorder import Recorder
 from kvorum.client.wire.cluster_client import ClusterClient, Unreachable
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -103,7 +103,7 @@ def requested(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 
 def three() -> tuple[Any, Targets]:
     cluster = Three()
-    return cluster, Targets(cast(Seen, cluster), Random(1), lambda: [], ())
+    return cluster, Targets(cast(Any, cluster), Random(1), lambda: [], ())
 
 
 def steps() -> tuple[OperatorSteps, HistoryWriter]:
