@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kvorum.chaos.faults.events import FaultRegister, Injected
+from kvorum.chaos.faults.events import ActiveFault, FaultRegister
 from kvorum.runtime.clock import OFFSET_BYTES, TEST_CLOCK
 
 
@@ -43,7 +43,7 @@ class ClockFaults:
     register: FaultRegister
     nodes: Mapping[str, NodeClock]
 
-    def jump(self, *names: str, offset_ms: int) -> Injected:
+    def jump(self, *names: str, offset_ms: int) -> ActiveFault:
         """Shift the wall clocks of nodes from the true time, at once; the end corrects them."""
         clocks = [self.nodes[name] for name in names]
         story = f"the clock of {', '.join(names)} is {abs(offset_ms)} ms {'ahead' if offset_ms >= 0 else 'behind'}"

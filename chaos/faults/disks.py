@@ -16,7 +16,7 @@ from kvorum.chaos.faults.disk_damage import (
     lose_unsynced,
     segment_of,
 )
-from kvorum.chaos.faults.events import FaultRegister, Injected, Unsupported
+from kvorum.chaos.faults.events import ActiveFault, FaultRegister, Unsupported
 from kvorum.chaos.faults.processes import ProcessFaults
 from kvorum.chaos.faults.small_disk import SmallDisk
 from kvorum.chaos.faults.topology import BROKER, CONTROLLER
@@ -72,7 +72,7 @@ class DiskFaults:
         inside = disk is not None and os.path.commonpath([disk.directory, path]) == disk.directory
         return disk.outside(path) if disk is not None and inside else path
 
-    def wipe(self, target: str) -> Injected:
+    def wipe(self, target: str) -> ActiveFault:
         """kill -9 a node, remove its data (of a process: only this one's), and format its directories again.
 
         The node stays down until a start. Raises NoSmallDisk for a node with a small disk: a mount cannot be removed.
@@ -93,7 +93,7 @@ class DiskFaults:
         what = f"the disks of its {only}" if only else "all its disks"
         return self.processes.stop_nodes("wipe", [name], f"{name} killed and {what} wiped", do, lossy=True)
 
-    def lose_tail(self, names: Sequence[str]) -> Injected:
+    def lose_tail(self, names: Sequence[str]) -> ActiveFault:
         """kill -9 nodes at once and remove unsynced data from their disks, as a power failure may.
 
         They stay down until a start. The durable-length files determine the loss; a controller's journal
@@ -138,12 +138,12 @@ class DiskFaults:
         self.register.at_once("flip_bits", [name], story, do, lossy=True)
         return flipped
 
-    def fill(self, name: str) -> Injected:
+    def fill(self, name: str) -> ActiveFault:
         """Leave no byte free on a node's small disk; its end gives the room back. Raises NoSmallDisk."""
         disk = self.small_disk(name)
         return self.register.begin("disk_full", [name], f"the disk of {name} is full", do=disk.fill, undo=disk.empty)
 
-    def read_only(self, name: str) -> Injected:
+    def read_only(self, name: str) -> ActiveFault:
         """Make a node's small disk read-only for opens; open files stay writable. Raises NoSmallDisk."""
         disk = self.small_disk(name)
         return self.register.begin(

@@ -10,7 +10,7 @@ from functools import partial
 from random import Random
 from typing import Any, Final, Literal, TypeAlias
 
-from kvorum.chaos.faults.events import FaultError, Injected
+from kvorum.chaos.faults.events import ActiveFault, FaultError
 from kvorum.chaos.faults.fault_options import (
     BandwidthOptions,
     BelowMinOptions,
@@ -95,7 +95,7 @@ class FaultKind:
     title: str
     about: str
     """Its effect, for people."""
-    inject: Callable[[Injection, Any], Injected | None]
+    inject: Callable[[Injection, Any], ActiveFault | None]
     """Begins the fault. The result ends it, by undoing it or by a start of its nodes; None: it is over at once."""
     needs: Needs = "processes"
     options: type[FaultOptions] = NoOptions
@@ -113,6 +113,13 @@ class FaultKind:
     def verb(self) -> str:
         """Its name in scenario files."""
         return self.name.replace("_", "-")
+
+    def check_count(self, targets: Sequence[str]) -> None:
+        """Check the number of targets. Raises FaultError."""
+        first, last = self.targets
+        if not first <= len(targets) <= last:
+            wanted = str(first) if first == last else f"{first} to {last}"
+            raise FaultError(f"{self.name} needs {wanted} targets, not {len(targets)}")
 
     def unsupported_by(self, cluster: TargetCluster) -> str | None:
         """Return why the cluster, as created, does not support such a fault; None if it does."""
@@ -132,12 +139,12 @@ class FaultKind:
         return None
 
 
-def _kill_controller(at: Injection, options: ControllerOptions) -> Injected:
+def _kill_controller(at: Injection, options: ControllerOptions) -> ActiveFault:
     name = at.cluster.active_controller(0) + ("/controller" if options.process else "")
     return at.cluster.processes.kill(name, story=f"kill -9 {name}, the active controller")
 
 
-def _shrink_isr(at: Injection, options: BelowMinOptions) -> Injected:
+def _shrink_isr(at: Injection, options: BelowMinOptions) -> ActiveFault:
     """Remove as many followers from the ISR as necessary. The leader continues and rejects acks=all."""
     (partition,), cluster = at.targets, at.cluster
     topic, _, number = partition.rpartition("-")
@@ -156,46 +163,25 @@ def _shrink_isr(at: Injection, options: BelowMinOptions) -> Injected:
     return cluster.processes.pause(*(f"{name}/broker" for name in chosen), story=story)
 
 
-def _restart(at: Injection, options: NoOptions) -> None:
-    at.cluster.processes.restart(*at.names)
-
-
 def _flip_bits(at: Injection, options: FlipOptions) -> None:
     disks = replace(at.cluster.disks, rng=at.rng)
     disks.flip_bits(at.targets[0], options.what, options.count, options.position)
 
 
-def _cut(at: Injection, options: CutOptions, *, one_way: bool) -> Injected:
+def _cut(at: Injection, options: CutOptions, *, one_way: bool) -> ActiveFault:
     a, b = at.targets
     return at.cluster.links.cut(a, b, options.kind, one_way=one_way)
 
 
-def _isolate(at: Injection, options: IsolateOptions) -> Injected:
-    return at.cluster.links.isolate(at.targets[0], options.kind, clients=options.clients)
-
-
-def _link(at: Injection, options: LinkFaultOptions, kind: str) -> Injected:
+def _link(at: Injection, options: LinkFaultOptions, kind: str) -> ActiveFault:
     a, b = at.targets
     return at.cluster.links.between(kind, a, b, **options.arguments())
 
 
-def _error(at: Injection, options: ErrorOptions) -> Injected:
-    return at.cluster.inside.error(at.targets[0], options.api, **options.rule())
-
-
-def _delay(at: Injection, options: DelayOptions) -> Injected:
-    return at.cluster.inside.delay(at.targets[0], options.api, **options.rule())
-
-
-def _drop(at: Injection, options: DropOptions) -> Injected:
-    return at.cluster.inside.drop(at.targets[0], options.api, **options.rule())
-
-
 def _raw(name: str, title: str, about: str, **more: Any) -> FaultKind:
     """Return the row of one of LINK_KINDS."""
-    row: dict[str, Any] = {"options": ConnectionOptions, "stops": "traffic"}
-    row |= {"needs": "links", "of": "parties", "targets": (2, 2), **more}
-    return FaultKind(name, title, about, partial(_link, kind=name), **row)
+    more = {"options": ConnectionOptions, "stops": "traffic", **more}
+    return _link_kind(name, title, about, partial(_link, kind=name), **more)
 
 
 _down = partial(FaultKind, stops="nodes", ends="start")
@@ -251,7 +237,7 @@ _ROWS: Final = (
         "restart",
         "Restart",
         "Shuts a node down in order and starts it again",
-        _restart,
+        lambda at, _: at.cluster.processes.restart(*at.names),
         stops="nodes",
         ends="at once",
         is_drawn=True,
@@ -360,7 +346,7 @@ _ROWS: Final = (
         "isolate",
         "Isolate a node",
         "Blocks all traffic of a node",
-        _isolate,
+        lambda at, options: at.cluster.links.isolate(at.targets[0], options.kind, clients=options.clients),
         options=IsolateOptions,
         stops="nodes",
         targets=(1, 1),
@@ -401,16 +387,22 @@ _ROWS: Final = (
         "error",
         "Reject requests with an error",
         "Rejects requests of an API with an error code",
-        _error,
+        lambda at, options: at.cluster.inside.error(at.targets[0], options.api, **options.rule()),
         options=ErrorOptions,
         stops="requests",
     ),
-    _inside("delay", "Delay responses", "Delays responses of an API", _delay, options=DelayOptions),
+    _inside(
+        "delay",
+        "Delay responses",
+        "Delays responses of an API",
+        lambda at, options: at.cluster.inside.delay(at.targets[0], options.api, **options.rule()),
+        options=DelayOptions,
+    ),
     _inside(
         "drop",
         "Drop requests",
         "Drops requests of an API without a response",
-        _drop,
+        lambda at, options: at.cluster.inside.drop(at.targets[0], options.api, **options.rule()),
         options=DropOptions,
         stops="requests",
     ),
@@ -434,13 +426,11 @@ _ROWS: Final = (
 FAULTS: Final[dict[str, FaultKind]] = {kind.name: kind for kind in _ROWS}
 
 
-def inject(cluster: TargetCluster, name: str, *targets: str, **options: object) -> Injected | None:
+def inject(cluster: TargetCluster, name: str, *targets: str, **options: object) -> ActiveFault | None:
     """Begin a fault of the table at named targets; None: it is over at once.
 
-    Raises KeyError (no such fault), ValueError (its targets and options), FaultError, ClusterError, OSError.
+    Raises KeyError (no such fault), FaultError, ValueError (invalid options or names), ClusterError, OSError.
     """
     kind = FAULTS[name]
-    first, last = kind.targets
-    if not first <= len(targets) <= last:
-        raise ValueError(f"{name} needs {first if first == last else f'{first} to {last}'} targets, not {len(targets)}")
+    kind.check_count(targets)
     return kind.inject(Injection(cluster, targets, cluster.disks.rng), kind.options.model_validate(options))

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from io import BufferedIOBase
 from typing import Any, Final
 
-from kvorum.chaos.faults.events import FaultError, FaultRegister, Injected
+from kvorum.chaos.faults.events import ActiveFault, FaultError, FaultRegister
 from kvorum.cluster.local.plan import ClusterPlan
 from kvorum.runtime.config import ConfigError, Settings
 from kvorum.runtime.listeners import HttpEndpoint, chaos_listener
@@ -148,7 +148,7 @@ class Inside:
 
     def error(
         self, name: str, api: str | int, code: str | int, *, count: int | None = None, **more: object
-    ) -> Injected:
+    ) -> ActiveFault:
         """Answer requests of an API with an error, undone: the next `count`, or all until it ends.
 
         `more`: client_id, listener, at_top. Raises InsideError.
@@ -158,7 +158,9 @@ class Inside:
             "error_injection", self.processes(name), f"{name} rejects {_how_many(api, count)} with {code}", rule
         )
 
-    def delay(self, name: str, api: str | int, delay_ms: int, *, count: int | None = None, **more: object) -> Injected:
+    def delay(
+        self, name: str, api: str | int, delay_ms: int, *, count: int | None = None, **more: object
+    ) -> ActiveFault:
         """Delay the answers to requests of an API by this time. Raises InsideError."""
         rule = {"do": "inject", "action": "delay", "api": api, "delay_ms": delay_ms, "count": count, **more}
         return self._inject(
@@ -174,7 +176,7 @@ class Inside:
         silent: bool = False,
         handled: bool = False,
         **more: object,
-    ) -> Injected:
+    ) -> ActiveFault:
         """Drop responses of an API: close the connection, or (`silent`) let the client wait.
 
         `handled`: the requests are still executed. Raises InsideError.
@@ -194,7 +196,7 @@ class Inside:
             "drop_injection", self.processes(name), f"{name} {how} {_how_many(api, count)} and {end}", rule
         )
 
-    def refuse(self, name: str, listener: str, *, cut: bool = False) -> Injected:
+    def refuse(self, name: str, listener: str, *, cut: bool = False) -> ActiveFault:
         """Close a listener while the process runs; `cut`: also its connections. The end opens it again."""
         processes = self.processes(name)
         tail = " and closes its connections" if cut else ""
@@ -206,7 +208,7 @@ class Inside:
             {"do": "accept", "listener": listener},
         )
 
-    def failpoints(self, name: str, arm: str) -> Injected:
+    def failpoints(self, name: str, arm: str) -> ActiveFault:
         """Arm failpoints ("log.append.after=kill@3"), which replace earlier ones. Raises InsideError.
 
         A process that is killed before its response has had its fault.
@@ -221,7 +223,7 @@ class Inside:
             kills="=kill" in arm,
         )
 
-    def slow_disk(self, name: str, arm: str, story: str) -> Injected:
+    def slow_disk(self, name: str, arm: str, story: str) -> ActiveFault:
         """Delay disk operations, replacing earlier delays; `arm`: places and delays.
 
         Raises InsideError.
@@ -247,7 +249,7 @@ class Inside:
         end: Mapping[str, object] | None = None,
         *,
         kills: bool = False,
-    ) -> Injected:
+    ) -> ActiveFault:
         """Begin a fault in each process. `end` is the command that ends it; None: a rule is withdrawn by its id."""
         ends: dict[str, Mapping[str, object]] = {}
 

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
-from kvorum.chaos.faults.events import FaultRegister, Injected, Unsupported
-from kvorum.chaos.faults.links import BOTH, PROXY_KINDS, STREAMS_OF, Links, Placed, toxics_of
+from kvorum.chaos.faults.events import ActiveFault, FaultRegister, Unsupported
+from kvorum.chaos.faults.links import BOTH, PROXY_KINDS, STREAMS_OF, Links, ProxyToxics, toxics_of
 from kvorum.chaos.faults.namespaces import Namespaces, Rule
-from kvorum.chaos.faults.topology import Parties, Proxied, Topology, node_of
+from kvorum.chaos.faults.topology import Parties, Proxy, Topology, node_of
 from kvorum.chaos.faults.toxiproxy import Stream
 
 CONNECTION_KINDS: Final = ("refuse", "reset", "lose_requests", "lose_responses")
@@ -58,7 +58,7 @@ class LinkFaults:
         one_way: bool = False,
         share: float = 1.0,
         attributes: Mapping[str, int] | None = None,
-    ) -> Injected:
+    ) -> ActiveFault:
         """Start a fault between a and b, or (one way) from a to b.
 
         `share`: of connections; of packets for packet_loss. `attributes`: Toxiproxy's (latency, jitter, rate, ...).
@@ -69,11 +69,11 @@ class LinkFaults:
         own, others = self._ends(a), self._ends(b)
         return self._begin(LinkFault(kind, [a, b], story, own, others, one_way, share, attributes or {}))
 
-    def cut(self, a: str, b: str, kind: str | None = None, *, one_way: bool = False) -> Injected:
+    def cut(self, a: str, b: str, kind: str | None = None, *, one_way: bool = False) -> ActiveFault:
         """Cut the links between a and b: bytes are lost; or `refuse`, or `freeze` (bytes arrive at the end)."""
         return self.between(kind or self.cut_kind, a, b, one_way=one_way)
 
-    def isolate(self, name: str, kind: str | None = None, *, clients: bool = True) -> Injected:
+    def isolate(self, name: str, kind: str | None = None, *, clients: bool = True) -> ActiveFault:
         """Cut a node (or process, or group) off from all others; its own processes still reach each other."""
         chosen = kind or self.cut_kind
         own, others = self.parties.around(name)
@@ -88,9 +88,9 @@ class LinkFaults:
 
     def _ends(self, name: str) -> list[str]:
         """Return the parties of one end."""
-        return self.parties.named(name)
+        return self.parties.resolve(name)
 
-    def _begin(self, fault: LinkFault) -> Injected:
+    def _begin(self, fault: LinkFault) -> ActiveFault:
         raise NotThisNetwork("this cluster has no proxies, so links cannot have faults")
 
 
@@ -102,7 +102,7 @@ class ProxyFaults(LinkFaults):
     links: Links
     kinds = PROXY_KINDS
 
-    def _begin(self, fault: LinkFault) -> Injected:
+    def _begin(self, fault: LinkFault) -> ActiveFault:
         if fault.kind not in PROXY_KINDS:
             raise NotThisNetwork(f"{fault.kind} needs network namespaces; proxies support {', '.join(PROXY_KINDS)}")
         where = self._streams(fault.own, fault.others, fault.kind, fault.one_way)
@@ -110,7 +110,7 @@ class ProxyFaults(LinkFaults):
             raise ValueError(f"{' and '.join(fault.targets)} never connect to each other")
         number = self.register.take_id()
         placed = [
-            Placed(proxy.name, toxics_of(fault.kind, number, streams, fault.attributes, fault.share))
+            ProxyToxics(proxy.name, toxics_of(fault.kind, number, streams, fault.attributes, fault.share))
             for proxy, streams in where
         ]
         return self.register.begin(
@@ -124,7 +124,7 @@ class ProxyFaults(LinkFaults):
 
     def _streams(
         self, own: Sequence[str], others: Sequence[str], kind: str, one_way: bool
-    ) -> list[tuple[Proxied, tuple[Stream, ...]]]:
+    ) -> list[tuple[Proxy, tuple[Stream, ...]]]:
         """Return the proxies concerned and which of their streams."""
         there, back = self.topology.towards(own, others), self.topology.towards(others, own)
         if kind in CONNECTION_KINDS:
@@ -145,7 +145,7 @@ class NamespaceFaults(LinkFaults):
     kinds = NAMESPACE_KINDS
     cut_kind = "drop"
 
-    def _begin(self, fault: LinkFault) -> Injected:
+    def _begin(self, fault: LinkFault) -> ActiveFault:
         if fault.kind not in NAMESPACE_KINDS:
             raise NotThisNetwork(f"{fault.kind} needs proxies; namespaces support {', '.join(NAMESPACE_KINDS)}")
         members, peers = _members(fault.own), _members(fault.others)
@@ -170,7 +170,7 @@ class NamespaceFaults(LinkFaults):
     def _ends(self, name: str) -> list[str]:
         if "/" in name:
             raise NotThisNetwork(f"{name}: the processes of a node share its namespace")
-        return self.parties.named(name)
+        return self.parties.resolve(name)
 
 
 def _members(parties: Sequence[str]) -> list[str]:

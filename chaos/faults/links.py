@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Final
 
 from kvorum.chaos.faults.events import FaultError
-from kvorum.chaos.faults.topology import Proxied
+from kvorum.chaos.faults.topology import Proxy
 from kvorum.chaos.faults.toxiproxy import ProxyState, Stream, Toxic, ToxiproxyApi, ToxiproxyError
 
 BOTH: Final[tuple[Stream, Stream]] = ("upstream", "downstream")
@@ -40,7 +40,7 @@ class LinkFaultError(FaultError):
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class ProxyToxics:
     """One fault on one proxy: its toxics, or (without any) the proxy's refusal."""
 
     proxy: str
@@ -69,7 +69,7 @@ class Links:
     """The proxies of a cluster and the faults on them. Thread safe."""
 
     api: ToxiproxyApi
-    proxies: Sequence[Proxied]
+    proxies: Sequence[Proxy]
     listen_host: str = "127.0.0.1"
     _lock: Lock = field(default_factory=Lock)
     _refusals: dict[str, int] = field(default_factory=dict)
@@ -83,7 +83,7 @@ class Links:
             [(each.name, f"{self.listen_host}:{each.listen_port}", each.upstream) for each in self.proxies]
         )
 
-    def inject(self, placed: Sequence[Placed]) -> None:
+    def inject(self, placed: Sequence[ProxyToxics]) -> None:
         """Put faults into force and read them back. Raises LinkFaultError, ToxiproxyError; then none of it is left."""
         with self._lock:
             try:
@@ -98,7 +98,7 @@ class Links:
                 self._remove(placed)
                 raise
 
-    def remove(self, placed: Sequence[Placed]) -> None:
+    def remove(self, placed: Sequence[ProxyToxics]) -> None:
         """Take faults out and check that they are. Raises LinkFaultError, ToxiproxyError."""
         with self._lock:
             self._remove(placed)
@@ -108,7 +108,7 @@ class Links:
         self._refusals[proxy] = self._refusals.get(proxy, 0) + 1
         self.api.enable(proxy, False)
 
-    def _remove(self, placed: Sequence[Placed]) -> None:
+    def _remove(self, placed: Sequence[ProxyToxics]) -> None:
         for each in placed:
             for toxic in each.toxics:
                 if self._toxics.get(each.proxy, {}).pop(toxic.name, None) is None:
@@ -133,14 +133,14 @@ class Links:
         if self._refusals.get(name):
             self.api.enable(name, False)
 
-    def _check(self, placed: Sequence[Placed], *, present: bool) -> None:
+    def _check(self, placed: Sequence[ProxyToxics], *, present: bool) -> None:
         """Compare the server's own state with the requested one. Raises LinkFaultError, ToxiproxyError."""
         states = self.api.proxies()
         wrong = [fault for each in placed if (fault := self._wrong(each, states.get(each.proxy), present)) is not None]
         if wrong:
             raise LinkFaultError("; ".join(wrong))
 
-    def _wrong(self, placed: Placed, state: ProxyState | None, present: bool) -> str | None:
+    def _wrong(self, placed: ProxyToxics, state: ProxyState | None, present: bool) -> str | None:
         if state is None:
             return f"{placed.proxy} no longer exists"
         names = {toxic.name for toxic in placed.toxics}

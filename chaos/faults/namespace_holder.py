@@ -41,13 +41,13 @@ class NamespaceHolder:
         except FileNotFoundError as error:
             raise NotPermitted(str(error)) from error
         holder = cls(kind, process)
-        said = holder._said()
+        said = holder._setup_output()
         if not said.endswith(READY):
             holder.close()
             raise NotPermitted(f"a {kind} namespace: {said.decode(errors='replace').strip() or 'no output'}")
         return holder
 
-    def _said(self) -> bytes:
+    def _setup_output(self) -> bytes:
         """Return the output of the setup until it was ready, ended, or timed out."""
         assert self.process.stdout is not None
         said, deadline = b"", time.monotonic() + SETUP_SECONDS

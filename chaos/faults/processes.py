@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
-from kvorum.chaos.faults.events import FaultRegister, Injected, nothing
+from kvorum.chaos.faults.events import ActiveFault, FaultRegister, nothing
 from kvorum.cluster.local.local import LocalCluster
 from kvorum.runtime.process import send
 
@@ -61,7 +61,7 @@ class ProcessFaults:
         if failed:
             raise NotStarted(", ".join(f"{name} {what}" for name, what in failed.items()))
 
-    def kill(self, *names: str, story: str = "") -> Injected:
+    def kill(self, *names: str, story: str = "") -> ActiveFault:
         """kill -9 nodes in the same instant, until they are started; or processes, which their supervisors restart."""
         story = story or f"kill -9 {', '.join(names)}"
         if not any("/" in name for name in names):
@@ -77,12 +77,12 @@ class ProcessFaults:
         fault.end()
         return fault
 
-    def kill_all(self) -> Injected:
+    def kill_all(self) -> ActiveFault:
         """kill -9 everything, all in the same instant; ends when all are started."""
         story = "kill -9 of all nodes at once"
         return self.stop_nodes("kill_all", self.names, story, lambda: self.kill_now(self.names))
 
-    def terminate(self, *names: str) -> Injected:
+    def terminate(self, *names: str) -> ActiveFault:
         """SIGTERM nodes and wait until they have shut down in order; they stay down until they are started."""
         story = f"SIGTERM to {', '.join(names)}"
         return self.stop_nodes("terminate", names, story, lambda: _late(self.cluster.stop(*names)))
@@ -105,7 +105,7 @@ class ProcessFaults:
         *,
         lossy: bool = False,
         partitions: Sequence[str] = (),
-    ) -> Injected:
+    ) -> ActiveFault:
         """Start a fault that stops nodes; its end starts them. For `partitions` see history.Fault."""
 
         def undo() -> None:
@@ -125,7 +125,7 @@ class ProcessFaults:
         for name in names:
             self.cluster.kill(name)
 
-    def pause(self, *names: str, story: str = "") -> Injected:
+    def pause(self, *names: str, story: str = "") -> ActiveFault:
         """SIGSTOP nodes, or processes; ends when all are resumed."""
         processes = [(node, (role,) if role else ()) for node, _, role in (name.partition("/") for name in names)]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kvorum.chaos import history
-from kvorum.chaos.faults.events import Injected
+from kvorum.chaos.faults.events import ActiveFault
 from kvorum.chaos.faults.fault_kinds import FAULTS, inject
 from kvorum.chaos.faults.inside import Inside, inside_configs
 from kvorum.chaos.faults.lab import Lab
@@ -170,7 +170,7 @@ class KvorumCluster:
         """Faults from inside: requests refused, late or lost by API; listeners that refuse; failpoints."""
         return self.lab.inside
 
-    def inject(self, fault: str, *targets: str, **options: object) -> Injected | None:
+    def inject(self, fault: str, *targets: str, **options: object) -> ActiveFault | None:
         """Begin any fault of docs/chaos.md: `inject("clock_jump", "node-1", offset_ms=60_000)`.
 
         The result ends it; None: it is over at once. Raises KeyError, ValueError, FaultError, NoLinks.
@@ -185,41 +185,41 @@ class KvorumCluster:
         injected = inject(self.lab, fault, *targets, **options)
         if alone and injected is not None:
             self._notes[injected.id] = (
-                f"{topics.listed(alone)} had its only replica on {targets[0]} and has no leader without it: "
+                f"{topics.join_names(alone)} had its only replica on {targets[0]} and has no leader without it: "
                 "create topics with more replicas to survive this"
             )
         return injected
 
-    def _begin(self, fault: str, *targets: str, **options: object) -> Injected:
+    def _begin(self, fault: str, *targets: str, **options: object) -> ActiveFault:
         injected = self.inject(fault, *targets, **options)
         assert injected is not None, "it lasts"
         return injected
 
-    def kill(self, node: str) -> Injected:
+    def kill(self, node: str) -> ActiveFault:
         """kill -9 all processes of a node."""
         return self._begin("kill", node)
 
-    def terminate(self, node: str) -> Injected:
+    def terminate(self, node: str) -> ActiveFault:
         """Shut a node down in order."""
         return self._begin("terminate", node)
 
-    def pause(self, node: str) -> Injected:
+    def pause(self, node: str) -> ActiveFault:
         """Suspend all processes of a node (SIGSTOP): they neither respond nor close a connection."""
         return self._begin("pause", node)
 
-    def cut(self, a: str, b: str) -> Injected:
+    def cut(self, a: str, b: str) -> ActiveFault:
         """Cut two nodes, or a node and "clients", off from each other."""
         return self._begin("cut", a, b)
 
-    def cut_one_way(self, a: str, b: str) -> Injected:
+    def cut_one_way(self, a: str, b: str) -> ActiveFault:
         """Drop all that `a` sends to `b`."""
         return self._begin("cut_one_way", a, b)
 
-    def slow(self, a: str, b: str, ms: int) -> Injected:
+    def slow(self, a: str, b: str, ms: int) -> ActiveFault:
         """Delay everything between two parties by this time, in each direction."""
         return self._begin("slow", a, b, latency_ms=ms)
 
-    def isolate(self, node: str) -> Injected:
+    def isolate(self, node: str) -> ActiveFault:
         """Cut a node off from all others and from the clients; it lives on."""
         return self._begin("isolate", node)
 

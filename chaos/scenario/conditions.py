@@ -70,7 +70,7 @@ def _unmet_of_controllers(cluster: Lab | ExternalCluster, targets: Targets, want
 
 def _unmet_by_operator(cluster: Lab | ExternalCluster, targets: Targets, wanted: Condition) -> str:
     if wanted.reassigned:
-        under_way = operating.reassigned(cluster.bootstrap) & {*wanted.reassigned}
+        under_way = operating.active_reassignments(cluster.bootstrap) & {*wanted.reassigned}
         if under_way:
             return f"{', '.join(sorted(under_way))} not being reassigned"
     for name in targets.resolve(wanted.empty) if wanted.empty else ():

@@ -12,7 +12,7 @@ from typing import Final
 from confluent_kafka import KafkaException
 
 from kvorum.chaos import history
-from kvorum.chaos.faults.events import FaultRegister, Injected
+from kvorum.chaos.faults.events import ActiveFault, FaultRegister
 from kvorum.chaos.faults.observer import (
     AT_ONCE_MS,
     NO_LEADER,
@@ -21,7 +21,7 @@ from kvorum.chaos.faults.observer import (
     in_a_thread,
     under_replicated,
 )
-from kvorum.chaos.faults.target_cluster import LabError, wait_for
+from kvorum.chaos.faults.target_cluster import LEADER_SECONDS, LabError, wait_for
 from kvorum.chaos.faults.topology import BROKER
 from kvorum.chaos.workload.admin import admin_client
 from kvorum.network.addresses import Address
@@ -29,7 +29,6 @@ from kvorum.network.addresses import Address
 HOOKS: Final = ("kill", "start", "pause", "resume")
 HOOK_SECONDS: Final = 120.0
 ASK_SECONDS: Final = 10.0
-LEADER_SECONDS: Final = 30.0
 HEALTHY_SECONDS: Final = 120.0
 OUTPUT_SHOWN: Final = 300
 
@@ -47,11 +46,11 @@ class ProcessHooks:
     hooks: Mapping[str, str]
     register: FaultRegister
 
-    def kill(self, name: str, *, story: str = "") -> Injected:
+    def kill(self, name: str, *, story: str = "") -> ActiveFault:
         """kill -9 a node with its hook; it ends with the start hook."""
         return self._begin("kill", name, story or f"kill -9 {name}", "start")
 
-    def pause(self, name: str, *, story: str = "") -> Injected:
+    def pause(self, name: str, *, story: str = "") -> ActiveFault:
         """Stop a node in time by its hook; it ends by the resume hook."""
         return self._begin("pause", name, story or f"{name} paused", "resume")
 
@@ -66,7 +65,7 @@ class ProcessHooks:
         for fault in self.register.in_force("pause", target=name):
             fault.end()
 
-    def _begin(self, verb: str, name: str, story: str, end: str) -> Injected:
+    def _begin(self, verb: str, name: str, story: str, end: str) -> ActiveFault:
         self._hook(end)
         node = name.partition("/")[0]
         return self.register.begin(

@@ -257,7 +257,7 @@ class Step(Strict):
         return partitions
 
 
-class Randomised(Strict):
+class RandomFaults(Strict):
     """Faults drawn with the run's seed: every `every` seconds another subset of the kinds, now and then none."""
 
     kinds: tuple[RandomKind, ...]
@@ -325,7 +325,7 @@ class Scenario(Strict):
     recovery: float = Field(default=90.0, gt=0)
     """Seconds in which the cluster must be healthy after the last fault."""
     steps: tuple[Step, ...] = ()
-    random: Randomised | None = None
+    random: RandomFaults | None = None
     expect: Expectation = Expectation()
 
     @model_validator(mode="after")

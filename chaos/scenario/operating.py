@@ -41,12 +41,12 @@ REACHED: Final = frozenset(
 T = TypeVar("T")
 
 
-class Refused(Exception):
+class RequestFailed(Exception):
     """A request failed: the last response."""
 
 
 def reassign(bootstrap: str, partition: str, replicas: Sequence[int] | None) -> None:
-    """Start a partition's reassignment to these brokers, or (None) cancel it. Raises Refused."""
+    """Start a partition's reassignment to these brokers, or (None) cancel it. Raises RequestFailed."""
     place = TopicPartition(*split_partition(partition))
 
     async def ask(cluster: ClusterClient) -> None:
@@ -59,8 +59,8 @@ def reassign(bootstrap: str, partition: str, replicas: Sequence[int] | None) -> 
     _operate(bootstrap, ask)
 
 
-def reassigned(bootstrap: str) -> set[str]:
-    """Return the partitions that are being reassigned ("orders-0"). Raises Refused without an answer."""
+def active_reassignments(bootstrap: str) -> set[str]:
+    """Return the partitions that are being reassigned ("orders-0"). Raises RequestFailed without an answer."""
 
     async def ask(cluster: ClusterClient) -> set[str]:
         return {f"{place.topic}-{place.partition}" for place in await Reassignments(cluster).under_way()}
@@ -69,7 +69,7 @@ def reassigned(bootstrap: str) -> set[str]:
 
 
 def set_levels(bootstrap: str, levels: Mapping[str, int]) -> None:
-    """Put features to these levels, each up or down as it has to. Raises Refused."""
+    """Put features to these levels, each up or down as it has to. Raises RequestFailed."""
 
     async def ask(cluster: ClusterClient) -> None:
         present = {row.feature: row.finalized for row in await describe_features(cluster)}
@@ -85,17 +85,17 @@ def set_levels(bootstrap: str, levels: Mapping[str, int]) -> None:
 
 
 def add_controller(bootstrap: str, node_id: int, directory_id: Uuid, endpoints: Sequence[Endpoint]) -> None:
-    """Make a controller that follows a voter. Raises Refused."""
+    """Make a controller that follows a voter. Raises RequestFailed."""
     _operate(bootstrap, lambda cluster: add_voter(cluster, node_id, directory_id, endpoints))
 
 
 def remove_controller(bootstrap: str, node_id: int, directory_id: Uuid) -> None:
-    """Make a voter one that follows. Raises Refused."""
+    """Make a voter one that follows. Raises RequestFailed."""
     _operate(bootstrap, lambda cluster: remove_voter(cluster, node_id, directory_id))
 
 
 def elect_leaders(bootstrap: str, partitions: Sequence[str], *, unclean: bool) -> None:
-    """Request elections; an existing leader is not an error. Raises Refused."""
+    """Request elections; an existing leader is not an error. Raises RequestFailed."""
     topics: dict[str, list[int]] = {}
     for name in partitions:
         topic, number = split_partition(name)
@@ -106,24 +106,24 @@ def elect_leaders(bootstrap: str, partitions: Sequence[str], *, unclean: bool) -
         for result in answer.replica_election_results:
             for row in result.partition_result:
                 if row.error_code not in (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED):
-                    raise Refused(f"{result.topic}-{row.partition_id}: {ErrorCode(row.error_code).name}")
+                    raise RequestFailed(f"{result.topic}-{row.partition_id}: {ErrorCode(row.error_code).name}")
 
     _operate(bootstrap, ask)
 
 
 def alter_quota(bootstrap: str, entity: Mapping[str, str], configs: Mapping[str, str]) -> None:
-    """Set quotas of one entity, {type: name or "" for the default}; a value of "" removes one. Raises Refused."""
+    """Set quotas of one entity, {type: name or "" for the default}; a value of "" removes one. Raises RequestFailed."""
     names = {kind: name or None for kind, name in entity.items()}
     removed = [key for key, value in configs.items() if not value]
     try:
         values = {key: float(value) for key, value in configs.items() if value}
     except ValueError as error:
-        raise Refused(f"a quota is a number: {error}") from error
+        raise RequestFailed(f"a quota is a number: {error}") from error
     _operate(bootstrap, lambda cluster: alter_quotas(cluster, names, values, removed))
 
 
 def move_replica(bootstrap: str, partition: str, broker_id: int, path: str) -> None:
-    """Request that a broker's replica of a partition moves to a log directory. Raises Refused."""
+    """Request that a broker's replica of a partition moves to a log directory. Raises RequestFailed."""
     replica = Replica(*split_partition(partition), broker_id)
 
     async def ask(cluster: ClusterClient) -> None:
@@ -135,7 +135,7 @@ def move_replica(bootstrap: str, partition: str, broker_id: int, path: str) -> N
 
 
 def _operate(bootstrap: str, ask: Callable[[ClusterClient], Awaitable[T]]) -> T:
-    """Retry until it is done. Raises Refused."""
+    """Retry until it is done. Raises RequestFailed."""
     return in_a_thread(lambda: _with_retries(bootstrap, ask))
 
 
@@ -152,7 +152,7 @@ async def _with_retries(bootstrap: str, ask: Callable[[ClusterClient], Awaitable
             if again and code in REACHED:
                 return None  # type: ignore[return-value]  # what answers with it has nothing to say
             if code in FINAL or loop.time() > until:
-                raise Refused(str(error)) from error
+                raise RequestFailed(str(error)) from error
             again = True
         finally:
             await cluster.close()

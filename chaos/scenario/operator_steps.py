@@ -23,7 +23,7 @@ from kvorum.chaos.history import Info, Ok, OperationValue
 from kvorum.chaos.scenario import operating
 from kvorum.chaos.scenario.external import ExternalCluster
 from kvorum.chaos.scenario.models import Step
-from kvorum.chaos.scenario.operating import Refused
+from kvorum.chaos.scenario.operating import RequestFailed
 from kvorum.chaos.scenario.targets import Targets, no_leader
 from kvorum.chaos.workload.admin import REQUEST_SECONDS, admin_client
 from kvorum.chaos.workload.recorder import Recorder
@@ -131,7 +131,7 @@ class OperatorSteps:
         op = self.recorder.invoke(process, "admin", value)
         try:
             request()
-        except (KafkaException, Refused) as error:
+        except (KafkaException, RequestFailed) as error:
             self.recorder.complete(op, Info, error=str(error))
             raise CannotDo(f"{value}: {error}") from error
         self.recorder.complete(op, Ok)

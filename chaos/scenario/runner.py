@@ -29,10 +29,10 @@ from kvorum.chaos.history import read_history
 from kvorum.chaos.report import files as report
 from kvorum.chaos.scenario.event_rules import needs_events, unmet_in_events
 from kvorum.chaos.scenario.models import Scenario
-from kvorum.chaos.scenario.operating import Refused
+from kvorum.chaos.scenario.operating import RequestFailed
 from kvorum.chaos.scenario.operator_steps import CannotDo
 from kvorum.chaos.scenario.outcome import HISTORY, Outcome, unmet
-from kvorum.chaos.scenario.schedule import Schedule, drawn
+from kvorum.chaos.scenario.schedule import Schedule, draw_steps
 from kvorum.chaos.scenario.systems import Elsewhere, ExternalSystem, Follower, LabSystem, System
 from kvorum.chaos.scenario.targets import Targets, UnknownTarget
 from kvorum.chaos.scenario.verbs import Verbs
@@ -50,7 +50,7 @@ from kvorum.runtime.config import ConfigError
 TOPIC_SECONDS: Final = 30.0
 HIGH_WATERMARK_SECONDS: Final = 10.0
 STEP_ERRORS: Final = (
-    *(CannotDo, Refused, UnknownTarget, FaultError, LabError, NotStarted),
+    *(CannotDo, RequestFailed, UnknownTarget, FaultError, LabError, NotStarted),
     *(ClusterError, KafkaException, ValueError, OSError),
 )
 """Exceptions of a step that cannot be executed."""
@@ -152,8 +152,8 @@ class Run:
                 stack.callback(follower.stop)
             create_topics(system.cluster.direct_bootstrap, self.scenario)
             system.cluster.wait_until_healthy()
-            schedule = self._broken(recorder, system, outcome)
-            if self._healed(system, outcome):
+            schedule = self._run_load(recorder, system, outcome)
+            if self._wait_until_healthy(system, outcome):
                 self._last_looks(recorder, system, followers, outcome)
             outcome.failures += [f"unexpected exception: {line}" for line in system.unexpected_exceptions()]
             recorder.write(lambda t: history.Finish(t=t))
@@ -192,7 +192,7 @@ class Run:
             )
         )
 
-    def _broken(self, recorder: Recorder, system: System, outcome: Outcome) -> Schedule:
+    def _run_load(self, recorder: Recorder, system: System, outcome: Outcome) -> Schedule:
         """Load the cluster and break it; returns when the schedule is over and the load has stopped."""
         scenario, rng = self.scenario, Random(self.seed)
         topics = {name: topic.partitions for name, topic in scenario.every_topic().items()}
@@ -203,7 +203,7 @@ class Run:
         schedule = Schedule(verbs, self._seconds, self.stop.is_set, self.watch.on_line)
         steps, duration = scenario.every_step(), self.duration or scenario.duration
         if scenario.random is not None:
-            steps = tuple(drawn(scenario.random, named(topics), duration, rng))
+            steps = tuple(draw_steps(scenario.random, named(topics), duration, rng))
         period = duration if scenario.random is not None else scenario.duration
         load.start()
         try:
@@ -216,7 +216,7 @@ class Run:
                 outcome.failures.append(f"a step failed: {type(error).__name__}: {error}")
             self.watch.enter("healing")
             schedule.finish()
-            self._recovered(system, outcome)
+            self._recover(system, outcome)
             self.stop.wait(scenario.quiet_end)
         finally:
             self.watch.enter("waiting for the last responses")
@@ -225,14 +225,14 @@ class Run:
         self._admins = load.admins
         return schedule
 
-    def _recovered(self, system: System, outcome: Outcome) -> None:
+    def _recover(self, system: System, outcome: Outcome) -> None:
         """Repair everything while the load continues."""
         try:
             system.cluster.recover(self.scenario.recovery)
         except STEP_ERRORS as error:
             outcome.failures.append(f"the cluster did not recover: {error}")
 
-    def _healed(self, system: System, outcome: Outcome) -> bool:
+    def _wait_until_healthy(self, system: System, outcome: Outcome) -> bool:
         """Return whether the cluster is healthy after the load."""
         try:
             system.cluster.wait_until_healthy(self.scenario.recovery)

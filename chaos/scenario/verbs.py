@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final, cast
 
-from kvorum.chaos.faults.events import Injected
+from kvorum.chaos.faults.events import ActiveFault
 from kvorum.chaos.faults.fault_kinds import FaultKind, Injection
 from kvorum.chaos.faults.lab import Lab
 from kvorum.chaos.faults.link_faults import LINK_KINDS
@@ -35,10 +35,10 @@ class Verbs:
     recorder: Recorder
     stopped: Callable[[], bool]
     """Whether the run is to end: waits give up."""
-    _begun: dict[str, list[Injected]] = field(default_factory=dict)
+    _begun: dict[str, list[ActiveFault]] = field(default_factory=dict)
     """Last faults of the named steps."""
 
-    def do(self, step: Step) -> list[Injected]:
+    def do(self, step: Step) -> list[ActiveFault]:
         """Start a step; return the faults that its `for` ends. Raises CannotDo, UnknownTarget and the lab's errors."""
         if step.do == "heal":
             self._heal(step.target)
@@ -62,7 +62,7 @@ class Verbs:
         for fault in self._begun[str(name)] if name else self.cluster.register.in_force(*LINK_KINDS):
             fault.end()
 
-    def _act(self, step: Step, found: Sequence[str]) -> list[Injected]:
+    def _act(self, step: Step, found: Sequence[str]) -> list[ActiveFault]:
         """Execute a step that is not a fault."""
         match step.do:
             case "recover":
@@ -83,7 +83,7 @@ class Verbs:
 
     # Faults.
 
-    def _inject(self, step: Step, kind: FaultKind, found: Sequence[str]) -> list[Injected]:
+    def _inject(self, step: Step, kind: FaultKind, found: Sequence[str]) -> list[ActiveFault]:
         """Inject a fault into each target, or one that is about all of them, or about none."""
         if not isinstance(self.cluster, Lab) and kind.name not in HOOKED:
             raise CannotDo(f"do: {step.do} needs a lab cluster")
@@ -100,14 +100,14 @@ class Verbs:
             return self._begin(step, kind, *found)
         return [fault for each in found for fault in self._begin(step, kind, each)]
 
-    def _inject_into_links(self, step: Step, kind: FaultKind, found: Sequence[str]) -> list[Injected]:
+    def _inject_into_links(self, step: Step, kind: FaultKind, found: Sequence[str]) -> list[ActiveFault]:
         """Inject a fault into the links between each target and each other end."""
         pairs = [(a, b) for a in found for b in self.targets.resolve(step.to) if a != b or a in GROUPS]
         if not pairs and "random" not in f"{step.target} {step.to}":
             raise CannotDo(f"do: {step.do}: no link exists between {step.target} and {step.to}")
         return [fault for pair in pairs for fault in self._begin(step, kind, *pair)]
 
-    def _begin(self, step: Step, kind: FaultKind, *targets: str, active: str | None = None) -> list[Injected]:
+    def _begin(self, step: Step, kind: FaultKind, *targets: str, active: str | None = None) -> list[ActiveFault]:
         story = ""
         if kind.name in HOOKED:
             story = f"{HOOKED[kind.name]} {targets[0]}{self._which(step, targets[0], active)}"

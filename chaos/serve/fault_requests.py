@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final
 
-from kvorum.chaos.faults.events import FaultError, Injected, Unsupported
+from kvorum.chaos.faults.events import ActiveFault, FaultError, Unsupported
 from kvorum.chaos.faults.fault_kinds import SEPARATOR, FaultKind, Injection
 from kvorum.chaos.faults.fault_options import ControllerOptions, FaultOptions
 from kvorum.chaos.faults.target_cluster import NotNow, TargetCluster
@@ -31,10 +31,7 @@ def resolve_targets(cluster: TargetCluster, kind: FaultKind, targets: Sequence[s
     why = kind.unsupported_by(cluster)
     if why is not None:
         raise Unsupported(why)
-    first, last = kind.targets
-    if not first <= len(targets) <= last:
-        wanted = str(first) if first == last else f"{first} to {last}"
-        raise FaultError(f"{kind.name} needs {wanted} targets, not {len(targets)}")
+    kind.check_count(targets)
     try:
         if kind.of == "partitions":
             return ["-".join(map(str, split_partition(each))) for each in targets]
@@ -89,7 +86,7 @@ def ends_at_once(kind: FaultKind, targets: Sequence[str], options: FaultOptions)
     return kind.ends == "at once" or restarts or (isinstance(options, ControllerOptions) and options.process)
 
 
-def begin(kind: FaultKind, injection: Injection, options: FaultOptions) -> Injected | None:
+def begin(kind: FaultKind, injection: Injection, options: FaultOptions) -> ActiveFault | None:
     """Start a fault of resolved targets; return None if it has already ended and got no number.
 
     Raises FaultError (the request is wrong), Unsupported, NotNow, NotStarted.

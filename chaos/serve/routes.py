@@ -32,13 +32,13 @@ from kvorum.admin.http.operations import (
     number_of,
 )
 from kvorum.chaos.faults import fault_kinds
-from kvorum.chaos.faults.events import FaultError, Injected, Unsupported
+from kvorum.chaos.faults.events import ActiveFault, FaultError, Unsupported
 from kvorum.chaos.faults.fault_kinds import FAULTS, Injection
 from kvorum.chaos.faults.fault_options import FaultOptions
 from kvorum.chaos.faults.processes import NotStarted
 from kvorum.chaos.faults.target_cluster import LabError, NotNow, TargetCluster
 from kvorum.chaos.serve.ends import Ends
-from kvorum.chaos.serve.events import Events, Listener, SentAway
+from kvorum.chaos.serve.events import Events, Listener, StreamEnded
 from kvorum.chaos.serve.fault_requests import begin, ends_at_once, resolve_targets
 from kvorum.chaos.serve.models import (
     Begun,
@@ -83,7 +83,7 @@ class Workers:
 
 
 @contextmanager
-def refusing() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """Refuse in the API's shape what cannot be done. Raises Refused."""
     try:
         yield
@@ -107,11 +107,11 @@ class FaultRoutes:
         self._cluster = cluster
         self._events = events
         self._workers = workers
-        self.ends = Ends(cluster.register, workers.do, SystemClock(), self._not_ended)
+        self.ends = Ends(cluster.register, workers.do, SystemClock(), self._report_failure)
 
-    def _not_ended(self, fault: Injected, why: str) -> None:
+    def _report_failure(self, fault: ActiveFault, why: str) -> None:
         described = {"id": fault.id, "fault": fault.kind, "targets": list(fault.targets), "story": fault.story}
-        self._events.tell("failure", {**described, "failure": why, "timestamp_ms": SystemClock().wall_ms()})
+        self._events.publish("failure", {**described, "failure": why, "timestamp_ms": SystemClock().wall_ms()})
 
     async def get_chaos_state(self, call: Call[NoBody]) -> Lab:
         """Return the cluster's nodes, running processes and faults; `health`: also its problems."""
@@ -146,7 +146,7 @@ class FaultRoutes:
         kind, options = kind_of(wanted)
         seed = new_random().getrandbits(SEED_BITS) if wanted.seed is None else wanted.seed
         rng = Random(seed)
-        with refusing():
+        with translate_errors():
             targets = await self._workers.do(resolve_targets, self._cluster, kind, wanted.targets, rng)
             if wanted.seconds is not None and ends_at_once(kind, targets, options):
                 raise BadInput("seconds", f"{wanted.fault} of {', '.join(targets)} has no duration")
@@ -157,7 +157,7 @@ class FaultRoutes:
         in_force = fault in self._cluster.register.in_force()
         if in_force and wanted.seconds is not None:
             self.ends.plan(fault, wanted.seconds)
-        found = self._begun(fault, seed)
+        found = self._response_of(fault, seed)
         return found if in_force else Reply(status=200, text=found.model_dump_json())
 
     async def end_fault(self, call: Call[NoBody]) -> Begun:
@@ -165,15 +165,15 @@ class FaultRoutes:
         fault_id = number_of("id", call.path["id"], 0, INT64_MAX)
         for fault in self._cluster.register.in_force():
             if fault.id == fault_id:
-                with refusing():
+                with translate_errors():
                     await self._workers.do(fault.end)
-                return self._begun(fault, None)
+                return self._response_of(fault, None)
         raise Refused(404, "NOT_FOUND", f"fault {fault_id} is not in force")
 
     async def heal_cluster(self, call: Call[HealRequest]) -> Healed:
         """End all faults, and (by default) start all stopped nodes."""
         start = call.body.start
-        with refusing():
+        with translate_errors():
             started = await self._workers.do(lambda: self._cluster.heal(start=start))
         return Healed(started=started, in_force=self._in_force())
 
@@ -193,7 +193,7 @@ class FaultRoutes:
                 try:
                     while True:
                         yield await next_of(listener)
-                except SentAway:
+                except StreamEnded:
                     why = "server" if self._events.is_closed else "behind"
                     yield b"event: end\ndata: " + msgspec.json.encode({"stopped_by": why}) + b"\n\n"
 
@@ -202,7 +202,7 @@ class FaultRoutes:
     def _in_force(self) -> list[Fault]:
         return [self._state_of(fault) for fault in self._cluster.register.in_force()]
 
-    def _state_of(self, fault: Injected) -> Fault:
+    def _state_of(self, fault: ActiveFault) -> Fault:
         planned = self.ends.of(fault.id)
         return Fault(
             id=fault.id,
@@ -215,7 +215,7 @@ class FaultRoutes:
             stops_nodes=fault.stops_nodes,
         )
 
-    def _begun(self, fault: Injected, seed: int | None) -> Begun:
+    def _response_of(self, fault: ActiveFault, seed: int | None) -> Begun:
         described = self._state_of(fault).model_dump(exclude={"failure"})
         in_force = fault in self._cluster.register.in_force()
         return Begun(
@@ -278,10 +278,10 @@ def kind_of(wanted: FaultRequest) -> tuple[fault_kinds.FaultKind, FaultOptions]:
 
 
 async def next_of(listener: Listener) -> bytes:
-    """Return the next event for sending, or a comment after an idle time. Raises SentAway."""
+    """Return the next event for sending, or a comment after an idle time. Raises StreamEnded."""
     try:
         async with asyncio.timeout(EVENT_IDLE_SECONDS):
-            return (await listener.next()).encoded()
+            return (await listener.next()).encode_event()
     except TimeoutError:
         return b": idle\n\n"
 

@@ -89,7 +89,7 @@ def fault_reporter(events: Events) -> Callable[[history.Fault], None]:
     """Return the fault listener of a register."""
     clock = SystemClock()
 
-    def tell(fault: history.Fault) -> None:
+    def publish(fault: history.Fault) -> None:
         data: dict[str, object] = {
             "id": fault.id,
             "fault": fault.fault,
@@ -100,6 +100,6 @@ def fault_reporter(events: Events) -> Callable[[history.Fault], None]:
             "t": fault.t,
             "timestamp_ms": clock.wall_ms(),
         }
-        events.tell("fault", data)
+        events.publish("fault", data)
 
-    return tell
+    return publish

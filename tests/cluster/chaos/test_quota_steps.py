@@ -10,7 +10,7 @@ import pytest
 from kvorum.chaos.faults.toxiproxy_binary import NoToxiproxy, find_or_build
 from kvorum.chaos.scenario import operating
 from kvorum.chaos.scenario.models import Scenario, Step, Topic
-from kvorum.chaos.scenario.operating import Refused, alter_quota
+from kvorum.chaos.scenario.operating import RequestFailed, alter_quota
 from kvorum.chaos.scenario.outcome import unmet
 from kvorum.chaos.scenario.schedule import Window
 from kvorum.chaos.workload.members import member_settings
@@ -70,9 +70,9 @@ def test_an_invalid_quota_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operating, "RETRY_SECONDS", 0.0)
     cluster = Cluster(KafkaError(ErrorCode.INVALID_REQUEST, "not so"))
     monkeypatch.setattr(operating, "alter_quotas", cluster.alter)
-    with pytest.raises(Refused, match="not so"):
+    with pytest.raises(RequestFailed, match="not so"):
         alter_quota("127.0.0.1:1", {"ip": ""}, {"connection_creation_rate": "1"})
-    with pytest.raises(Refused, match="a quota is a number"):
+    with pytest.raises(RequestFailed, match="a quota is a number"):
         alter_quota("127.0.0.1:1", {"ip": ""}, {"connection_creation_rate": "fast"})
 
 

@@ -25,7 +25,7 @@ from kvorum.chaos.faults.events import FaultRegister
 from kvorum.chaos.faults.inside import Door, Inside
 from kvorum.chaos.faults.namespace_holder import NotPermitted
 from kvorum.chaos.faults.small_disk import SmallDisk
-from kvorum.chaos.serve.events import BEHIND_MAX, KEPT_MAX, LISTENERS_MAX, Events, SentAway, TooManyListeners
+from kvorum.chaos.serve.events import BEHIND_MAX, KEPT_MAX, LISTENERS_MAX, Events, StreamEnded, TooManyListeners
 from kvorum.chaos.serve.routes import silent_of
 from kvorum.chaos.serve.scenarios import Busy, Scenarios
 from kvorum.chaos.serve.server import fault_reporter
@@ -336,10 +336,10 @@ def test_listeners_have_limits_and_are_sent_away_at_the_end() -> None:
         events = Events()
         with events.listening(0) as slow:
             for number in range(BEHIND_MAX + 10):
-                events.tell("fault", {"number": number})
+                events.publish("fault", {"number": number})
             await asyncio.sleep(0)
             heard = 0
-            with pytest.raises(SentAway):
+            with pytest.raises(StreamEnded):
                 while await slow.next():
                     heard += 1
             assert heard == BEHIND_MAX
@@ -353,7 +353,7 @@ def test_listeners_have_limits_and_are_sent_away_at_the_end() -> None:
             for each in held:
                 each.__exit__(None, None, None)
         events.close()
-        with events.listening(10**9) as last, pytest.raises(SentAway):
+        with events.listening(10**9) as last, pytest.raises(StreamEnded):
             await last.next()
 
     asyncio.run(main())
@@ -498,7 +498,7 @@ def test_a_cluster_is_made_broken_in_every_way_healed_and_ended(tmp_path: Path) 
         ask("POST", "/faults", refused)
         inside = ask("GET", "/state")["inside"]
         assert inside["node-1/broker"]["rules"][0]["api"] == "METADATA"
-        assert inside["node-1/broker"]["listeners"]["CLIENTS"]["refusing"] is True
+        assert inside["node-1/broker"]["listeners"]["CLIENTS"]["translate_errors"] is True
         assert inside["node-1/controller"]["rules"] == [] and inside["node-1/controller"]["role"] == "controller"
 
         armed = {"fault": "failpoints", "targets": ["node-1/controller"], "options": {"arm": "journal.sync.after=kill"}}
@@ -508,7 +508,7 @@ def test_a_cluster_is_made_broken_in_every_way_healed_and_ended(tmp_path: Path) 
         ask("POST", "/heal", {"start": True})
         inside = ask("GET", "/state")["inside"]
         assert inside["node-1/broker"]["rules"] == []
-        assert inside["node-1/broker"]["listeners"]["CLIENTS"]["refusing"] is False
+        assert inside["node-1/broker"]["listeners"]["CLIENTS"]["translate_errors"] is False
         until(lambda: ask("GET", "/state?health=true")["ailments"] == [])
         the_words_of_a_partition_and_its_slow_disk(command)
         a_disk_that_is_full(command, bool(disk))

@@ -112,24 +112,24 @@ def parties() -> Parties:
 
 
 def test_names_resolve_to_parties() -> None:
-    assert parties().named("node-1") == ["node-1/broker", "node-1/controller"]
-    assert parties().named("node-1/broker") == ["node-1/broker"]
-    assert parties().named("clients-b") == ["clients-b"]
-    assert parties().named("controllers") == [f"node-{number}/controller" for number in (1, 2, 3)]
-    assert Parties({"n": ("broker",)}, ("clients-a", "clients-b")).named("clients") == ["clients-a", "clients-b"]
+    assert parties().resolve("node-1") == ["node-1/broker", "node-1/controller"]
+    assert parties().resolve("node-1/broker") == ["node-1/broker"]
+    assert parties().resolve("clients-b") == ["clients-b"]
+    assert parties().resolve("controllers") == [f"node-{number}/controller" for number in (1, 2, 3)]
+    assert Parties({"n": ("broker",)}, ("clients-a", "clients-b")).resolve("clients") == ["clients-a", "clients-b"]
 
 
 @pytest.mark.parametrize("name", ["node-4", "node-1/admin", "clients-c", ""])
 def test_an_unknown_name_is_refused_with_the_known_ones(name: str) -> None:
     with pytest.raises(UnknownParty, match="node-1, node-2, node-3, clients"):
-        parties().named(name)
+        parties().resolve(name)
 
 
 def test_names_with_a_comma_between_them_are_all_of_them_each_once() -> None:
-    found = parties().named("node-2/broker, clients-b,node-2")
+    found = parties().resolve("node-2/broker, clients-b,node-2")
     assert found == ["node-2/broker", "clients-b", "node-2/controller"]
     with pytest.raises(UnknownParty, match="is not a node or process"):
-        parties().named("node-1,nobody")
+        parties().resolve("node-1,nobody")
     own, others = plan_of_lab(THREE).topology.parties.around("node-1,node-2")
     assert len(own) == 4 and set(others) == {"node-3/broker", "node-3/controller", "clients", "clients-b"}
 

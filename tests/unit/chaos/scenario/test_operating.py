@@ -12,7 +12,7 @@ from kvorum.chaos.scenario import operating
 from kvorum.chaos.scenario.conditions import unmet_condition
 from kvorum.chaos.scenario.files import ScenarioError, load
 from kvorum.chaos.scenario.models import ACTIONS, FAULT_VERBS, Condition, Step
-from kvorum.chaos.scenario.operating import Refused, _operate
+from kvorum.chaos.scenario.operating import RequestFailed, _operate
 from kvorum.chaos.scenario.operator_steps import CannotDo, OperatorSteps
 from kvorum.chaos.scenario.targets import Targets
 from kvorum.chaos.workload.recorder import Recorder
@@ -54,7 +54,7 @@ def test_retriable_errors_are_retried() -> None:
 @pytest.mark.parametrize("code", sorted(operating.FINAL))
 def test_non_retriable_errors_fail_at_once(code: ErrorCode) -> None:
     left, ask = answers(refused(code), "never")
-    with pytest.raises(Refused, match=code.name):
+    with pytest.raises(RequestFailed, match=code.name):
         _operate(NOWHERE, ask)
     assert left == ["never"]
 
@@ -68,7 +68,7 @@ def test_an_already_reached_state_counts_as_done_after_an_earlier_request(code: 
 
 def test_requests_have_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operating, "OPERATE_SECONDS", -1.0)
-    with pytest.raises(Refused, match="nobody is there"):
+    with pytest.raises(RequestFailed, match="nobody is there"):
         _operate(NOWHERE, answers(Unreachable("nobody is there"), "never")[1])
 
 
@@ -97,7 +97,7 @@ def requested(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     found: list[object] = []
     monkeypatch.setattr(operating, "reassign", lambda bootstrap, name, ids: found.append((name, ids)))
     monkeypatch.setattr(operating, "set_levels", lambda bootstrap, levels: found.append(dict(levels)))
-    monkeypatch.setattr(operating, "reassigned", lambda bootstrap: {"orders-0"})
+    monkeypatch.setattr(operating, "active_reassignments", lambda bootstrap: {"orders-0"})
     return found
 
 
