@@ -498,7 +498,7 @@ def test_a_cluster_is_made_broken_in_every_way_healed_and_ended(tmp_path: Path) 
         ask("POST", "/faults", refused)
         inside = ask("GET", "/state")["inside"]
         assert inside["node-1/broker"]["rules"][0]["api"] == "METADATA"
-        assert inside["node-1/broker"]["listeners"]["CLIENTS"]["translate_errors"] is True
+        assert inside["node-1/broker"]["listeners"]["CLIENTS"]["refusing"] is True
         assert inside["node-1/controller"]["rules"] == [] and inside["node-1/controller"]["role"] == "controller"
 
         armed = {"fault": "failpoints", "targets": ["node-1/controller"], "options": {"arm": "journal.sync.after=kill"}}
@@ -508,7 +508,7 @@ def test_a_cluster_is_made_broken_in_every_way_healed_and_ended(tmp_path: Path) 
         ask("POST", "/heal", {"start": True})
         inside = ask("GET", "/state")["inside"]
         assert inside["node-1/broker"]["rules"] == []
-        assert inside["node-1/broker"]["listeners"]["CLIENTS"]["translate_errors"] is False
+        assert inside["node-1/broker"]["listeners"]["CLIENTS"]["refusing"] is False
         until(lambda: ask("GET", "/state?health=true")["ailments"] == [])
         the_words_of_a_partition_and_its_slow_disk(command)
         a_disk_that_is_full(command, bool(disk))
