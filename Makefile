@@ -120,10 +120,11 @@ check: $(VENV)/.dev
 	$(BIN)/python tools/generate_skipped.py --check
 	$(BIN)/python tools/generate_docs.py --check
 	$(BIN)/python tools/generate_grafana.py --check
+	$(BIN)/python tools/generate_sync.py --check
 
 # Whatever is written from the code, written again: after a change of configs, metrics, requests or dashboards.
 generated: $(VENV)/.installed
-	for each in messages node_properties skipped docs grafana compatibility; do $(BIN)/python tools/generate_$$each.py || exit 1; done
+	for each in messages node_properties skipped docs grafana compatibility sync; do $(BIN)/python tools/generate_$$each.py || exit 1; done
 
 # Which clients do what: runs the tests that show it, a few minutes, and writes docs/compatibility.json and .md.
 compatibility: $(VENV)/.tests

@@ -43,9 +43,9 @@ def group_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> 
     """Complete a group."""
 
     async def ask(cluster: "ClusterClient") -> list[str]:
-        from kvorum.client.groups.groups import Groups
+        from kvorum.client.namespaces.groups import Groups
 
-        return [listed.group_id for listed in await Groups(cluster).listed()]
+        return [listed.group_id for listed in await Groups(cluster).list()]
 
     return names(ctx, ask, incomplete)
 

@@ -5,8 +5,8 @@ Source: Kafka's Admin.describeFeatures, updateFeatures; FeatureUpdate.
 
 from collections.abc import Mapping
 from enum import IntEnum
-from typing import NamedTuple
 
+from kvorum.client.values.feature import Feature
 from kvorum.client.wire.cluster_client import ClusterClient, code_of, refuse
 from kvorum.network.addresses import Address
 from kvorum.protocol.errors import KafkaError
@@ -22,17 +22,7 @@ class UpgradeType(IntEnum):
     UNSAFE_DOWNGRADE = 3
 
 
-class FeatureRow(NamedTuple):
-    """A feature: the levels that are supported, and the one in use (0: none)."""
-
-    feature: str
-    min_supported: int
-    max_supported: int
-    finalized: int
-    epoch: int | None
-
-
-async def describe_features(cluster: ClusterClient, address: Address | None = None) -> list[FeatureRow]:
+async def describe_features(cluster: ClusterClient, address: Address | None = None) -> list[Feature]:
     """Return the features of one broker. Raises KafkaError, Unreachable."""
     answer = await ask_versions(cluster, address)
     refuse(answer.error_code, "ApiVersions")
@@ -45,12 +35,18 @@ async def ask_versions(cluster: ClusterClient, address: Address | None) -> ApiVe
     return await cluster.ask(request, ApiVersionsResponse, address)
 
 
-def features_in(answer: ApiVersionsResponse) -> list[FeatureRow]:
+def features_in(answer: ApiVersionsResponse) -> list[Feature]:
     """Return the features in a broker's response, by name."""
     levels = {each.name: each.max_version_level for each in answer.finalized_features}
     epoch = None if answer.finalized_features_epoch < 0 else answer.finalized_features_epoch
     return [
-        FeatureRow(each.name, each.min_version, each.max_version, levels.get(each.name, 0), epoch)
+        Feature(
+            name=each.name,
+            min_supported=each.min_version,
+            max_supported=each.max_version,
+            finalized=levels.get(each.name, 0),
+            epoch=epoch,
+        )
         for each in sorted(answer.supported_features, key=lambda each: each.name)
     ]
 

@@ -188,8 +188,14 @@ RETRIABLE: frozenset[ErrorCode] = frozenset(
 )
 
 
-class KafkaError(Exception):
-    """A refusal with Kafka's code for it; the message is for people (sent where the answer has a field for it)."""
+class KafkaException(Exception):
+    """Root of the errors of a client, with Kafka's code."""
+
+    code: ErrorCode
+
+
+class KafkaError(KafkaException):
+    """An error response: Kafka's code, and a message for people (sent where the response has a field for it)."""
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
         """Store the code and the message."""

@@ -1,23 +1,29 @@
 """MkDocs hooks of the documentation site (`make docs`).
 
 They add pages that are not in docs/: those at the top of the checkout, the list of decisions, and the reference of
-commands and HTTP operations, generated from the code. They translate what GitHub displays and MkDocs does not: alerts
-(`> [!WARNING]`) and links from docs/ to the top of the checkout.
+commands, HTTP operations and the Python API, generated from the code. They translate what GitHub displays and MkDocs
+does not: alerts (`> [!WARNING]`) and links from docs/ to the top of the checkout.
 """
 
+import inspect
 import re
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from enum import EnumType
 from pathlib import Path
+from typing import Any
 
 import click
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+import kvorum.client
 from kvorum.admin.http.app import operations
 from kvorum.admin.http.operations import Operation
 from kvorum.cli.main import COMMANDS
 from kvorum.cli.main import main as main_command
+from kvorum.client import Cluster
 
 ROOT = Path(__file__).parent.parent
 AT_THE_TOP = ("ARCHITECTURE.md", "CHANGELOG.md", "STYLE.md")
@@ -33,6 +39,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         "decisions/README.md": decisions(),
         "reference/commands.md": "# Commands and options\n\n" + "\n".join(commands(main_command, "kvorum")),
         "reference/http.md": http_operations(),
+        "reference/python.md": python_api(),
     }
     for name in AT_THE_TOP:
         files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
@@ -95,3 +102,38 @@ def http_operation(operation: Operation) -> str:
         lines += ["", "| parameter | meaning |", "| --- | --- |"]
         lines += [f"| `{name}` | {text.replace('|', chr(92) + '|')} |" for name, text in operation.query.items()]
     return "\n".join([*lines, ""])
+
+
+def python_api() -> str:
+    """Return the methods of each namespace of the Python API, then the public classes, by their docstrings."""
+    parts = ["# Methods of the Python API\n", "`SyncCluster` has the same methods without `await`.\n"]
+    for name, namespace in vars(Cluster.connect("localhost:9092")).items():
+        methods = [method for method in vars(type(namespace)).items() if not method[0].startswith("_")]
+        if name != "client":
+            parts += [
+                f"## cluster.{name}\n",
+                *(python_item(f"cluster.{name}.{each}", found) for each, found in methods),
+            ]
+    parts.append("## Classes\n")
+    for name in kvorum.client.__all__:
+        found = getattr(kvorum.client, name)
+        if is_dataclass(found):
+            rows = "\n".join(
+                f"    {each.name}: {without_modules(inspect.formatannotation(each.type))}" for each in fields(found)
+            )
+            parts.append(f"```python\nclass {name}:\n{rows}\n```\n\n{inspect.getdoc(found)}\n")
+        elif isinstance(found, EnumType):
+            parts.append(f"**`{name}`**: {inspect.getdoc(found)} {', '.join(f'`{each.name}`' for each in found)}\n")
+    return "\n".join(parts)
+
+
+def python_item(name: str, function: Any) -> str:
+    """Return the signature and the docstring of a method."""
+    wait = "await " if inspect.iscoroutinefunction(function) else ""
+    signature = re.sub(r"\(self(, )?", "(", without_modules(str(inspect.signature(function))), count=1)
+    return f"```python\n{wait}{name}{signature}\n```\n\n{inspect.getdoc(function)}\n"
+
+
+def without_modules(text: str) -> str:
+    """Return a type or signature without the names of modules; defaults that are members of enums by their names."""
+    return re.sub(r"<(\w+\.\w+): [^>]*>", r"\1", re.sub(r"\b(?:[a-z_]+\.)+(?=[A-Z])", "", text))

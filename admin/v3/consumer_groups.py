@@ -19,9 +19,10 @@ from kvorum.admin.v3.models import (
     ConsumerLagData,
     ConsumerLagDataList,
 )
-from kvorum.client.groups.groups import Groups
-from kvorum.client.groups.members import CLASSIC, CONSUMER, Described, Member
-from kvorum.client.partitions.offsets import Spec, list_offsets
+from kvorum.client.namespaces.groups import Groups
+from kvorum.client.partitions.offsets import list_offsets
+from kvorum.client.values.group import CLASSIC, CONSUMER, Group, Member
+from kvorum.client.values.offset import OffsetSpec
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.topic_partition import TopicPartition
 
@@ -37,7 +38,7 @@ AT_ONCE = 16
 """Groups described at a time."""
 
 
-def group_data(links: Links, group: Described) -> ConsumerGroupData:
+def group_data(links: Links, group: Group) -> ConsumerGroupData:
     """Return a group."""
     me = ("consumer-groups", group.group_id)
     return ConsumerGroupData(
@@ -55,11 +56,11 @@ def group_data(links: Links, group: Described) -> ConsumerGroupData:
     )
 
 
-async def group_of(call: Call[NoBody]) -> Described:
+async def group_of(call: Call[NoBody]) -> Group:
     """Return the group that the path names. Raises KafkaError, Refused."""
     group_id = call.path["consumer_group_id"]
     try:
-        return await Groups(call.cluster).described(group_id)
+        return await Groups(call.cluster).describe(group_id)
     except KafkaError as error:
         if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
             raise
@@ -71,16 +72,16 @@ async def list_kafka_consumer_groups(call: Call[NoBody]) -> ConsumerGroupDataLis
     links, groups = await links_of(call), Groups(call.cluster)
     free = asyncio.Semaphore(AT_ONCE)
 
-    async def describe(group_id: str) -> Described | None:
+    async def describe(group_id: str) -> Group | None:
         async with free:
             try:
-                return await groups.described(group_id)
+                return await groups.describe(group_id)
             except KafkaError as error:
                 if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
                     raise
                 return None  # deleted since it was listed
 
-    wanted = [each.group_id for each in await groups.listed() if each.is_of_consumers]
+    wanted = [each.group_id for each in await groups.list() if each.has_consumers]
     found = await asyncio.gather(*(describe(group_id) for group_id in wanted))
     return ConsumerGroupDataList(
         metadata=links.collection("consumer-groups"),
@@ -111,7 +112,7 @@ def consumer_data(links: Links, group_id: str, member: Member) -> ConsumerData:
     )
 
 
-def member_of(call: Call[NoBody], group: Described) -> Member:
+def member_of(call: Call[NoBody], group: Group) -> Member:
     """Return the member that the path names. Raises Refused."""
     for member in group.members:
         if member.member_id == call.path["consumer_id"]:
@@ -200,16 +201,16 @@ class Lag(NamedTuple):
 
 
 async def lags_of(
-    call: Call[NoBody], group: Described, needed: Callable[[TopicPartition], bool] | None = None
+    call: Call[NoBody], group: Group, needed: Callable[[TopicPartition], bool] | None = None
 ) -> list[Lag]:
     """Return a group's lags, sorted; without deleted partitions and those without a known log end.
 
     Raises Refused; KafkaError if the leader of a needed partition returns no end, or none at all.
     """
-    committed = await Groups(call.cluster).committed(group.group_id)
+    committed = await Groups(call.cluster).offsets(group.group_id)
     if not committed:
         raise not_found("Consumer group offsets could not be found.")
-    ends = await list_offsets(call.cluster, dict.fromkeys(committed, Spec.LATEST), attempts=1)
+    ends = await list_offsets(call.cluster, dict.fromkeys(committed, OffsetSpec.LATEST), attempts=1)
     there = {place: each.error for place, each in ends.items() if each.error not in GONE}
     silent = {place: error for place, error in there.items() if error is not ErrorCode.NONE}
     for place, error in silent.items():

@@ -12,8 +12,10 @@ from kvorum.admin.v3.models import (
     ReplicaData,
     ReplicaDataList,
 )
-from kvorum.client.partitions.offsets import Spec, known_offsets
-from kvorum.client.reassignments.reassignments import Reassignments, UnderWay
+from kvorum.client.namespaces.reassignments import Reassignments
+from kvorum.client.partitions.offsets import known_offsets
+from kvorum.client.values.offset import OffsetSpec
+from kvorum.client.values.reassignment import Reassignment
 from kvorum.protocol.messages.metadata import MetadataResponsePartition
 from kvorum.protocol.topic_partition import TopicPartition
 
@@ -84,8 +86,8 @@ async def list_kafka_partition_offsets(call: Call[NoBody]) -> PartitionWithOffse
         raise BadInput("offset_type", f"{wanted} is invalid")
     topic, row = await partition_of(call)
     place = TopicPartition(topic, row.partition_index)
-    earliest = await known_offsets(call.cluster, [place], Spec.EARLIEST)
-    latest = await known_offsets(call.cluster, [place], Spec.LATEST)
+    earliest = await known_offsets(call.cluster, [place], OffsetSpec.EARLIEST)
+    latest = await known_offsets(call.cluster, [place], OffsetSpec.LATEST)
     names = ("topic", topic), ("partition", row.partition_index), ("offset_type", BOTH)
     return PartitionWithOffsetsData(
         metadata=links.metadata(("topics", topic, "partitions", row.partition_index, "offset"), *names),
@@ -117,7 +119,7 @@ async def get_kafka_replica(call: Call[NoBody]) -> ReplicaData:
     return replica_data(links, topic, row, broker)
 
 
-def reassignment_data(links: Links, place: tuple[str, int], moving: UnderWay) -> ReassignmentData:
+def reassignment_data(links: Links, place: tuple[str, int], moving: Reassignment) -> ReassignmentData:
     """Return the fields of a reassignment of a partition."""
     topic, partition = place
     me = ("topics", topic, "partitions", partition)
@@ -127,15 +129,15 @@ def reassignment_data(links: Links, place: tuple[str, int], moving: UnderWay) ->
         cluster_id=links.cluster_id,
         topic_name=topic,
         partition_id=partition,
-        adding_replicas=moving.adding,
-        removing_replicas=moving.removing,
+        adding_replicas=[*moving.adding],
+        removing_replicas=[*moving.removing],
         replicas=links.related(*me, "replicas"),
     )
 
 
 async def reassignments(call: Call[NoBody], links: Links, topic: str | None) -> list[ReassignmentData]:
     """Return current reassignments, of one topic or of all."""
-    found = await Reassignments(call.cluster).under_way()
+    found = await Reassignments(call.cluster).list()
     return [reassignment_data(links, place, moving) for place, moving in found.items() if topic in (None, place.topic)]
 
 

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kvorum.chaos import history
 from kvorum.chaos.faults.events import ActiveFault
@@ -20,6 +20,9 @@ from kvorum.chaos.faults.shape import LabShape
 from kvorum.chaos.faults.target_cluster import HEALTHY_SECONDS, LEADER_SECONDS, POLL_SECONDS, LabError
 from kvorum.chaos.pytest import topics as topics
 from kvorum.chaos.pytest.async_tests import AsyncKvorumCluster
+
+if TYPE_CHECKING:
+    from kvorum.client.sync import SyncCluster
 
 CONTROLLERS_MAX: Final = 3
 """Default for clusters: three survive the loss of one, more cost only time."""
@@ -53,6 +56,7 @@ class KvorumCluster:
     _faults: list[history.Fault] = field(repr=False)
     _notes: dict[int, str] = field(default_factory=dict, repr=False)
     """Consequences of a fault, by its id."""
+    _admin: "SyncCluster | None" = field(default=None, repr=False)
 
     @classmethod
     def start_in(
@@ -89,6 +93,8 @@ class KvorumCluster:
 
     def close(self) -> None:
         """Kill every process and give everything back. Idempotent."""
+        if self._admin is not None:
+            self._admin.close()
         self.lab.close()
 
     # Nodes and roles.
@@ -141,6 +147,15 @@ class KvorumCluster:
         self.lab.wait_until_healthy(timeout_seconds)
 
     # Topics and groups.
+
+    @property
+    def admin(self) -> "SyncCluster":
+        """Kvorum's Python API for this cluster (docs/python-api.md), without proxies. Raises Unreachable."""
+        from kvorum.client.sync import SyncCluster
+
+        if self._admin is None:
+            self._admin = SyncCluster.connect(self.lab.direct_bootstrap, client_id="kvorum-pytest")
+        return self._admin
 
     def create_topic(
         self, topic: str, partitions: int = 1, replicas: int | None = None, configs: Mapping[str, object] | None = None

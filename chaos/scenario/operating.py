@@ -12,9 +12,11 @@ from typing import Final, TypeVar
 from kvorum.chaos.faults.observer import in_a_thread
 from kvorum.chaos.workload.recorder import split_partition
 from kvorum.client.features import UpgradeType, describe_features, update_features
-from kvorum.client.partitions.log_dir_moves import LogDirMoves, Replica
-from kvorum.client.quotas import alter_quotas
-from kvorum.client.reassignments.reassignments import Reassignments
+from kvorum.client.namespaces.log_dirs import LogDirs
+from kvorum.client.namespaces.partitions import Partitions
+from kvorum.client.namespaces.quotas import Quotas
+from kvorum.client.namespaces.reassignments import Reassignments
+from kvorum.client.values.log_dir import TopicPartitionReplica
 from kvorum.client.voters import add_voter, remove_voter
 from kvorum.client.wire.cluster_client import ClusterClient, Unreachable
 from kvorum.network.addresses import parse_bootstrap
@@ -51,10 +53,9 @@ def reassign(bootstrap: str, partition: str, replicas: Sequence[int] | None) -> 
 
     async def ask(cluster: ClusterClient) -> None:
         wanted = {place: None if replicas is None else list(replicas)}
-        refused = await Reassignments(cluster).alter(wanted, ASK_MS)
-        if place in refused:
-            name, _, message = refused[place].partition(": ")
-            raise KafkaError(ErrorCode[name], message)
+        errors = await Reassignments(cluster).alter(wanted, timeout_ms=ASK_MS)
+        if place in errors:
+            raise errors[place]
 
     _operate(bootstrap, ask)
 
@@ -63,7 +64,7 @@ def active_reassignments(bootstrap: str) -> set[str]:
     """Return the partitions that are being reassigned ("orders-0"). Raises RequestFailed without an answer."""
 
     async def ask(cluster: ClusterClient) -> set[str]:
-        return {f"{place.topic}-{place.partition}" for place in await Reassignments(cluster).under_way()}
+        return {f"{place.topic}-{place.partition}" for place in await Reassignments(cluster).list()}
 
     return _operate(bootstrap, ask)
 
@@ -72,7 +73,7 @@ def set_levels(bootstrap: str, levels: Mapping[str, int]) -> None:
     """Put features to these levels, each up or down as it has to. Raises RequestFailed."""
 
     async def ask(cluster: ClusterClient) -> None:
-        present = {row.feature: row.finalized for row in await describe_features(cluster)}
+        present = {row.name: row.finalized for row in await describe_features(cluster)}
         for kind, up in ((UpgradeType.UPGRADE, True), (UpgradeType.SAFE_DOWNGRADE, False)):
             wanted = {name: to for name, to in levels.items() if to != present.get(name, 0)}
             wanted = {name: to for name, to in wanted.items() if (to > present.get(name, 0)) is up}
@@ -96,17 +97,12 @@ def remove_controller(bootstrap: str, node_id: int, directory_id: Uuid) -> None:
 
 def elect_leaders(bootstrap: str, partitions: Sequence[str], *, unclean: bool) -> None:
     """Request elections; an existing leader is not an error. Raises RequestFailed."""
-    topics: dict[str, list[int]] = {}
-    for name in partitions:
-        topic, number = split_partition(name)
-        topics.setdefault(topic, []).append(number)
+    wanted = [TopicPartition(*split_partition(name)) for name in partitions]
 
     async def ask(cluster: ClusterClient) -> None:
-        answer = await cluster.elect_leaders(topics, unclean=unclean)
-        for result in answer.replica_election_results:
-            for row in result.partition_result:
-                if row.error_code not in (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED):
-                    raise RequestFailed(f"{result.topic}-{row.partition_id}: {ErrorCode(row.error_code).name}")
+        for partition, error in (await Partitions(cluster).elect_leaders(wanted, unclean=unclean)).items():
+            if error is not None and error.code is not ErrorCode.ELECTION_NOT_NEEDED:
+                raise RequestFailed(f"{partition}: {error}") from error
 
     _operate(bootstrap, ask)
 
@@ -119,17 +115,17 @@ def alter_quota(bootstrap: str, entity: Mapping[str, str], configs: Mapping[str,
         values = {key: float(value) for key, value in configs.items() if value}
     except ValueError as error:
         raise RequestFailed(f"a quota is a number: {error}") from error
-    _operate(bootstrap, lambda cluster: alter_quotas(cluster, names, values, removed))
+    _operate(bootstrap, lambda cluster: Quotas(cluster).alter(names, values, remove=removed))
 
 
 def move_replica(bootstrap: str, partition: str, broker_id: int, path: str) -> None:
     """Request that a broker's replica of a partition moves to a log directory. Raises RequestFailed."""
-    replica = Replica(*split_partition(partition), broker_id)
+    replica = TopicPartitionReplica(*split_partition(partition), broker_id)
 
     async def ask(cluster: ClusterClient) -> None:
-        started = await LogDirMoves(cluster).ask({replica: path})
-        if replica not in started.begun:
-            raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, started.refused.get(replica, f"{replica} does not exist"))
+        error = (await LogDirs(cluster).move({replica: path}))[replica]
+        if error is not None:
+            raise error
 
     _operate(bootstrap, ask)
 

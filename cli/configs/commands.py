@@ -127,11 +127,12 @@ async def config_rows(cluster: "ClusterClient", kind: str, name: str | None, eve
 async def quota_rows(cluster: "ClusterClient", entity: dict[str, str | None]) -> list[dict[str, Any]]:
     """Return a row a quota."""
     from kvorum.cli.configs.entities import QUOTA_ENTITIES
-    from kvorum.client.quotas import CLIENT_ID, IP, USER, describe_quotas
+    from kvorum.client.namespaces.quotas import Quotas
+    from kvorum.client.values.quota import CLIENT_ID, IP, USER
 
     wanted = {QUOTA_ENTITIES[kind]: name for kind, name in entity.items()}
     rows = []
-    for each in await describe_quotas(cluster, wanted):
+    for each in await Quotas(cluster).list(wanted):
         names = {kind: DEFAULT_NAME if name is None else name for kind, name in each.entity.items()}
         for key, value in each.values.items():
             rows.append(

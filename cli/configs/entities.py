@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kvorum.client.groups.groups import Groups
-from kvorum.client.quotas import CLIENT_ID, IP, USER, alter_quotas, describe_quotas
-from kvorum.client.wire.cluster_client import ClusterClient, ConfigChange, ConfigOperation, ResourceType, refuse
+from kvorum.client.config_changes import config_resources
+from kvorum.client.namespaces.groups import Groups
+from kvorum.client.namespaces.quotas import Quotas
+from kvorum.client.values.quota import CLIENT_ID, IP, USER
+from kvorum.client.wire.cluster_client import ClusterClient, ConfigChange, ConfigOperation, ResourceType
 from kvorum.protocol.messages.describe_configs import DescribeConfigsResourceResult
-from kvorum.protocol.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
 
 RESOURCES: Mapping[str, ResourceType] = {
     "topics": ResourceType.TOPIC,
@@ -130,17 +131,10 @@ async def entity_names(cluster: ClusterClient, kind: str) -> list[str]:
             ids = [str(node.broker_id) for node in (await cluster.describe_cluster(fenced=False)).brokers]
             return [*sorted(ids, key=int), *([""] if kind == "brokers" else [])]
         case "groups":
-            listed = {each.group_id for each in await Groups(cluster).listed()}
+            listed = {each.group_id for each in await Groups(cluster).list()}
             return sorted(listed | set(await config_resources(cluster, ResourceType.GROUP)))
         case _:
             return await config_resources(cluster, ResourceType.CLIENT_METRICS)
-
-
-async def config_resources(cluster: ClusterClient, kind: ResourceType) -> list[str]:
-    """Return the resources of a type with own configs (KIP-1142)."""
-    answer = await cluster.ask(ListConfigResourcesRequest(resource_types=[kind]), ListConfigResourcesResponse)
-    refuse(answer.error_code, f"list the {kind.name} resources")
-    return sorted(each.resource_name for each in answer.config_resources)
 
 
 async def resource_configs(cluster: ClusterClient, kind: str, name: str, *, everything: bool) -> list[ConfigRow]:
@@ -192,10 +186,11 @@ async def alter_entity_quotas(
     """Change the quotas of {users: name, clients: name} or the like; "" is the default. Raises EntityError."""
     wanted = {QUOTA_ENTITIES[kind]: name for kind, name in entity.items()}
     values = changes.of_quotas()
+    quotas = Quotas(cluster)
     if changes.deleted:
-        there = {key for each in await describe_quotas(cluster, wanted) for key in each.values}
+        there = {key for each in await quotas.list(wanted) for key in each.values}
         absent = [key for key in changes.deleted if key not in there]
         if absent:
             raise EntityError(f"Invalid config(s): {','.join(absent)}")
     named = {kind: name or None for kind, name in wanted.items()}
-    await alter_quotas(cluster, named, values, changes.deleted, validate_only=validate_only)
+    await quotas.alter(named, values, remove=changes.deleted, validate_only=validate_only)

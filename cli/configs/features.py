@@ -10,6 +10,7 @@ from kvorum.cli.output import Exit, fail, output_option, show, tell
 
 if TYPE_CHECKING:
     from kvorum.client.features import UpgradeType
+    from kvorum.client.values.feature import Feature
     from kvorum.client.wire.cluster_client import ClusterClient
     from kvorum.protocol.errors import KafkaError
 
@@ -39,10 +40,9 @@ def describe(node_id: int | None, bootstrap: str, output: str) -> None:
     from kvorum.cli.configs.feature_levels import level_name
 
     async def work(cluster: "ClusterClient") -> list[dict[str, Any]]:
-        from kvorum.client.features import describe_features
+        from kvorum.client.namespaces.features import Features
 
-        address = None if node_id is None else await cluster.broker_address(node_id)
-        return [row._asdict() for row in await describe_features(cluster, address)]
+        return [feature_row(row) for row in await Features(cluster).list(node_id)]
 
     rows = with_cluster(bootstrap, work)
     if output == "table":
@@ -50,6 +50,17 @@ def describe(node_id: int | None, bootstrap: str, output: str) -> None:
             for name in ("min_supported", "max_supported", "finalized"):
                 row[name] = level_name(row["feature"], row[name])
     show(rows, output, COLUMNS)
+
+
+def feature_row(feature: "Feature") -> dict[str, Any]:
+    """Return a feature's row."""
+    return {
+        "feature": feature.name,
+        "min_supported": feature.min_supported,
+        "max_supported": feature.max_supported,
+        "finalized": feature.finalized,
+        "epoch": feature.epoch,
+    }
 
 
 def change_options(command: Any) -> Any:

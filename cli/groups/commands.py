@@ -10,7 +10,10 @@ from kvorum.cli.groups.reset import check_groups, reset_offsets, with_usage
 from kvorum.cli.output import Exit, fail, output_option, show, tell
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kvorum.cli.groups.rows import GroupRows
+    from kvorum.client.values.group import MemberRemoval
     from kvorum.client.wire.cluster_client import ClusterClient
 
 LIST_COLUMNS = ("group", "type", "protocol", "state")
@@ -67,7 +70,7 @@ def list_(states: str | None, types: str | None, bootstrap: str, output: str) ->
     kvorum groups list --state Stable,Empty --type Consumer -o json
     """
     from kvorum.cli.groups.rows import STATES, TYPES, checked_words, list_row
-    from kvorum.client.groups.groups import Groups
+    from kvorum.client.namespaces.groups import Groups
 
     try:
         wanted = checked_words(states, STATES, "state"), checked_words(types, TYPES, "type")
@@ -75,7 +78,7 @@ def list_(states: str | None, types: str | None, bootstrap: str, output: str) ->
         raise click.UsageError(str(error)) from None
 
     async def work(cluster: "ClusterClient") -> list[dict[str, str]]:
-        return [list_row(listed) for listed in await Groups(cluster).listed(*wanted)]
+        return [list_row(each) for each in await Groups(cluster).list(*wanted)]
 
     show(with_cluster(bootstrap, work), output, LIST_COLUMNS)
 
@@ -101,7 +104,7 @@ def describe(names: tuple[str, ...], all_groups: bool, what: str, verbose: bool,
 
     async def work(cluster: "ClusterClient") -> list["GroupRows"]:
         from kvorum.cli.groups.rows import group_ids, group_rows
-        from kvorum.client.groups.groups import Groups
+        from kvorum.client.namespaces.groups import Groups
 
         wanted = await group_ids(Groups(cluster), names, all_groups)
         return [await group_rows(cluster, group_id) for group_id in wanted]
@@ -146,7 +149,7 @@ def delete(names: tuple[str, ...], all_groups: bool, bootstrap: str, output: str
     async def work(cluster: "ClusterClient") -> dict[str, Any]:
         from kvorum.cli.groups import actions as group_actions
         from kvorum.cli.groups.rows import group_ids
-        from kvorum.client.groups.groups import Groups
+        from kvorum.client.namespaces.groups import Groups
 
         if all_groups:
             return await group_actions.delete(cluster, await group_actions.without_members(cluster))
@@ -187,13 +190,17 @@ def delete_offsets(name: str, topics: tuple[str, ...], bootstrap: str, output: s
     """
 
     async def work(cluster: "ClusterClient") -> list[dict[str, Any]]:
-        from kvorum.cli.groups.actions import places_of
-        from kvorum.client.groups.groups import Groups
+        from kvorum.cli.groups.actions import read_partitions
+        from kvorum.client.namespaces.groups import Groups
 
-        outcome = await Groups(cluster).delete_offsets(name, await places_of(cluster, topics))
+        outcome = await Groups(cluster).delete_offsets(name, await read_partitions(cluster, topics))
         return [
-            {"topic": place.topic, "partition": place.partition, "status": "Successful" if not code else code.name}
-            for place, code in sorted(outcome.items())
+            {
+                "topic": place.topic,
+                "partition": place.partition,
+                "status": "Successful" if error is None else error.code.name,
+            }
+            for place, error in sorted(outcome.items())
         ]
 
     rows = with_usage(bootstrap, work)
@@ -228,23 +235,22 @@ def remove_members(
     kvorum groups remove-members payments --instance pay-1
     kvorum groups remove-members payments --all --reason "stuck since noon"
     """
-    from kvorum.client.groups.groups import Groups, Leaving, Removed
+    from kvorum.client.namespaces.groups import Groups
 
     if bool(members or instances) == everybody:
         raise click.UsageError("give --member or --instance, or --all")
-    leaving = [Leaving(member_id=each) for each in members] + [Leaving(instance_id=each) for each in instances]
 
-    async def work(cluster: "ClusterClient") -> list[Removed]:
+    async def work(cluster: "ClusterClient") -> "Sequence[MemberRemoval]":
         groups = Groups(cluster)
         if everybody:
-            return await groups.remove_all_members(name, reason)
-        return await groups.remove_members(name, leaving, reason)
+            return await groups.remove_all_members(name, reason=reason)
+        return await groups.remove_members(name, member_ids=members, instance_ids=instances, reason=reason)
 
     rows = [
         {
             "consumer_id": each.member_id or None,
             "group_instance_id": each.instance_id,
-            "status": each.error.name if each.error else "Removed",
+            "status": "Removed" if each.error is None else each.error.code.name,
         }
         for each in with_cluster(bootstrap, work)
     ]

@@ -6,7 +6,7 @@ Source: Kafka's ConsumerGroupCommand (parseTopicPartitionsToReset, checkOffsetsR
 import re
 from datetime import UTC, datetime, timedelta
 
-from kvorum.client.groups.offset_reset import Move, ResetError
+from kvorum.client.values.offset_reset import OffsetReset, ResetError
 
 PLACES = re.compile(r"(?P<topic>[^:]+)(?::(?P<partitions>\d+(?:,\d+)*))?")
 DURATION = re.compile(
@@ -17,16 +17,16 @@ DURATION = re.compile(
 ZONE = re.compile(r"(?:Z|[+-]\d{2}(?::?\d{2})?)$")
 
 
-def warning_of(move: Move) -> str | None:
+def warning_of(reset: OffsetReset) -> str | None:
     """Return the message of Kafka's tool for an offset outside the log."""
-    if move.wanted == move.after:
+    if reset.target == reset.after:
         return None
-    side = "higher than latest" if move.is_above else "lower than earliest"
-    head = f"New offset ({move.wanted}) is {side} offset for topic partition {move.place}."
-    return f"{head} Value will be set to {move.after}"
+    side = "higher than latest" if reset.is_above else "lower than earliest"
+    head = f"New offset ({reset.target}) is {side} offset for topic partition {reset.topic_partition}."
+    return f"{head} Value will be set to {reset.after}"
 
 
-def parse_places(text: str) -> tuple[str, list[int] | None]:
+def parse_partitions(text: str) -> tuple[str, list[int] | None]:
     """Read TOPIC or TOPIC:0,1,2; None means all partitions. Raises ResetError."""
     match = PLACES.fullmatch(text)
     if match is None:

@@ -6,9 +6,8 @@ Source: Kafka's ConsumerGroupCommand (collectGroupsOffsets, collectGroupsMembers
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from kvorum.client.groups.groups import Groups, Listed
-from kvorum.client.groups.members import Described
-from kvorum.client.groups.offsets import GroupPlace, places_of
+from kvorum.client.namespaces.groups import Groups
+from kvorum.client.values.group import Group, GroupListing, Lag
 from kvorum.client.wire.cluster_client import ClusterClient
 from kvorum.protocol.topic_partition import TopicPartition, by_topic
 
@@ -63,16 +62,16 @@ class StateRow(NamedTuple):
     members: int
 
 
-def offset_row(group: Described, found: GroupPlace) -> OffsetRow:
+def offset_row(group: Group, found: Lag) -> OffsetRow:
     """Return a partition's row."""
     committed, member = found.committed, found.member
     return OffsetRow(
         group=group.group_id,
-        topic=found.place.topic,
-        partition=found.place.partition,
-        leader_epoch=committed.leader_epoch if committed is not None and committed.leader_epoch >= 0 else None,
+        topic=found.topic,
+        partition=found.partition,
+        leader_epoch=None if committed is None else committed.leader_epoch,
         current_offset=None if committed is None else committed.offset,
-        log_end_offset=found.end,
+        log_end_offset=found.end_offset,
         lag=found.lag,
         consumer_id=member.member_id if member else None,
         host=member.host if member else None,
@@ -80,7 +79,7 @@ def offset_row(group: Described, found: GroupPlace) -> OffsetRow:
     )
 
 
-def member_rows(group: Described) -> list[MemberRow]:
+def member_rows(group: Group) -> list[MemberRow]:
     """Return one row per member, by id."""
     return [
         MemberRow(
@@ -100,7 +99,7 @@ def member_rows(group: Described) -> list[MemberRow]:
     ]
 
 
-def state_row(group: Described) -> StateRow:
+def state_row(group: Group) -> StateRow:
     """Return a group's row."""
     host, port = group.coordinator
     return StateRow(
@@ -119,7 +118,7 @@ def assignment_text(places: Iterable[TopicPartition]) -> str:
     return ";".join(f"{topic}:{','.join(map(str, sorted(parts)))}" for topic, parts in sorted(by_topic(places).items()))
 
 
-def state_notice(group: Described) -> str | None:
+def state_notice(group: Group) -> str | None:
     """Return the notice about a group beside its rows."""
     if group.state == "Empty":
         return f"Consumer group '{group.group_id}' has no active members."
@@ -128,13 +127,13 @@ def state_notice(group: Described) -> str | None:
     return None
 
 
-def list_row(listed: Listed) -> dict[str, str]:
+def list_row(listing: GroupListing) -> dict[str, str]:
     """Return a group's row in a list."""
     return {
-        "group": listed.group_id,
-        "type": SPELT.get(listed.type, listed.type),
-        "protocol": listed.protocol_type,
-        "state": listed.state,
+        "group": listing.group_id,
+        "type": SPELT.get(listing.type, listing.type),
+        "protocol": listing.protocol_type,
+        "state": listing.state,
     }
 
 
@@ -151,7 +150,7 @@ def checked_words(text: str | None, known: Sequence[str], what: str) -> list[str
 class GroupRows(NamedTuple):
     """A group, and its rows by partition."""
 
-    group: Described
+    group: Group
     rows: list[OffsetRow]
 
 
@@ -159,11 +158,11 @@ async def group_ids(groups: Groups, given: Sequence[str], everything: bool) -> l
     """Return the groups that are meant: those that are given, or all consumer groups."""
     if not everything:
         return list(dict.fromkeys(given))
-    return [listed.group_id for listed in await groups.listed() if listed.is_of_consumers]
+    return [each.group_id for each in await groups.list() if each.has_consumers]
 
 
 async def group_rows(cluster: ClusterClient, group_id: str) -> GroupRows:
     """Return a group and its rows. Raises KafkaError GROUP_ID_NOT_FOUND, Unreachable."""
     groups = Groups(cluster)
-    group = await groups.described(group_id)
-    return GroupRows(group, [offset_row(group, each) for each in await places_of(groups, group)])
+    group = await groups.describe(group_id)
+    return GroupRows(group, [offset_row(group, each) for each in await groups.lags(group)])

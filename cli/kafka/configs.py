@@ -1,6 +1,6 @@
 """`kafka-configs`. Source: Kafka's ConfigCommand."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,13 +15,13 @@ from kvorum.cli.kafka.common import (
     one_action,
     read_properties,
 )
+from kvorum.cli.kafka.java_numbers import java_double
 from kvorum.cli.output import say, warn
-from kvorum.cli.perf.java_numbers import java_double
 from kvorum.cli.text_values import UNSET_HINT
 
 if TYPE_CHECKING:
     from kvorum.cli.configs.entities import Changes, ConfigRow
-    from kvorum.client.quotas import Quotas
+    from kvorum.client.values.quota import Quota
     from kvorum.client.wire.cluster_client import ClusterClient
 
 TYPES = ("topics", "brokers", "broker-loggers", "groups", "client-metrics", "users", "clients", "ips")
@@ -167,14 +167,14 @@ def ordered_as_given(
 def describe_entity(connection: Connection, entity: dict[str, str | None], everything: bool) -> None:
     """Print the configs of an entity, or of each of a type."""
     from kvorum.cli.configs.entities import QUOTA_ENTITIES, entity_names, resource_configs
-    from kvorum.client.quotas import describe_quotas
+    from kvorum.client.namespaces.quotas import Quotas
 
     ((kind, name),) = list(entity.items())[:1]
     if kind in QUOTA_TYPES:
         wanted = {QUOTA_ENTITIES[each]: given for each, given in entity.items()}
 
-        async def quotas(cluster: "ClusterClient") -> "list[Quotas]":
-            return await describe_quotas(cluster, wanted)
+        async def quotas(cluster: "ClusterClient") -> "Sequence[Quota]":
+            return await Quotas(cluster).list(wanted)
 
         for found in connection.run(quotas):
             say(quota_line(found))
@@ -216,7 +216,7 @@ async def is_listed(cluster: "ClusterClient", kind: str, name: str) -> bool:
         return True
 
 
-def quota_line(quotas: "Quotas") -> str:
+def quota_line(quotas: "Quota") -> str:
     """Return the line of one entity's quotas."""
     parts = []
     for kind, name in sorted(quotas.entity.items(), reverse=True):  # the user before the client id

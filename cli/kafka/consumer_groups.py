@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kvorum.cli.completion import group_names, topic_names
-from kvorum.cli.groups.reset import scenarios_of, warn_of_moves
+from kvorum.cli.groups.reset import targets_of, warn_of_limits
 from kvorum.cli.kafka.common import Connection, Files, connected, invalid_beside, one_action, without
 from kvorum.cli.output import say
 
 if TYPE_CHECKING:
-    from kvorum.cli.groups.actions import Reset
+    from kvorum.cli.groups.actions import GroupReset
     from kvorum.cli.groups.rows import GroupRows
     from kvorum.client.wire.cluster_client import ClusterClient
-    from kvorum.protocol.errors import ErrorCode
+    from kvorum.protocol.errors import ErrorCode, KafkaError
     from kvorum.protocol.topic_partition import TopicPartition
 
 WAYS = ("to_earliest", "to_latest", "to_current", "to_offset", "shift_by", "to_datetime", "by_duration", "from_file")
@@ -120,7 +120,8 @@ def check(action: str, options: dict[str, Any]) -> None:
 def list_groups(connection: Connection, options: dict[str, Any]) -> None:
     """Print the ids, or a table with types and states."""
     from kvorum.cli.groups.rows import STATES, TYPES_OF_CONSUMERS, checked_words, list_row
-    from kvorum.client.groups.groups import Groups, Listed
+    from kvorum.client.namespaces.groups import Groups
+    from kvorum.client.values.group import GroupListing
 
     try:
         states = checked_words(options["state"], STATES, "state")
@@ -128,8 +129,8 @@ def list_groups(connection: Connection, options: dict[str, Any]) -> None:
     except ValueError as error:
         raise click.UsageError(str(error)) from None
 
-    async def work(cluster: "ClusterClient") -> list[Listed]:
-        return [each for each in await Groups(cluster).listed(states, types) if each.is_of_consumers]
+    async def work(cluster: "ClusterClient") -> list[GroupListing]:
+        return [each for each in await Groups(cluster).list(states, types) if each.has_consumers]
 
     rows = [list_row(each) for each in connection.run(work, timeout_ms=options["timeout_ms"])]
     wanted = ["group", *(["type"] if options["group_type"] is not None else [])]
@@ -163,7 +164,7 @@ def describe_groups(connection: Connection, options: dict[str, Any]) -> None:
 
     async def work(cluster: "ClusterClient") -> list["GroupRows"]:
         from kvorum.cli.groups.rows import group_ids, group_rows
-        from kvorum.client.groups.groups import Groups
+        from kvorum.client.namespaces.groups import Groups
 
         wanted = await group_ids(Groups(cluster), options["group"], options["all_groups"])
         return [await group_rows(cluster, group_id) for group_id in sorted(wanted)]
@@ -249,7 +250,7 @@ def delete_groups(connection: Connection, options: dict[str, Any]) -> None:
     async def work(cluster: "ClusterClient") -> dict[str, Any]:
         from kvorum.cli.groups import actions as group_actions
         from kvorum.cli.groups.rows import group_ids
-        from kvorum.client.groups.groups import Groups
+        from kvorum.client.namespaces.groups import Groups
 
         wanted = await group_ids(Groups(cluster), options["group"], options["all_groups"])
         return await group_actions.delete(cluster, wanted)
@@ -270,28 +271,30 @@ def delete_groups(connection: Connection, options: dict[str, Any]) -> None:
 
 def delete_group_offsets(connection: Connection, options: dict[str, Any]) -> None:
     """Forget a group's offsets of topics; a topic that is not there is a row with the error."""
-    from kvorum.cli.groups.reset_texts import parse_places
-    from kvorum.client.groups.groups import Groups
-    from kvorum.client.groups.offset_reset import ResetError
-    from kvorum.client.groups.offsets import places_there
+    from kvorum.cli.groups.reset_texts import parse_partitions
+    from kvorum.client.groups.offsets import find_existing_partitions
+    from kvorum.client.namespaces.groups import Groups
+    from kvorum.client.values.offset_reset import ResetError
 
     (group_id,) = options["group"][-1:]
     try:
-        named = [parse_places(topic) for topic in options["topic"]]
+        named = [parse_partitions(topic) for topic in options["topic"]]
     except ResetError as error:
         raise click.UsageError(str(error)) from None
 
-    async def work(cluster: "ClusterClient") -> tuple[dict["TopicPartition", "ErrorCode"], dict[str, "ErrorCode"]]:
-        places, absent = await places_there(cluster, named)
-        return await Groups(cluster).delete_offsets(group_id, places), absent
+    async def work(
+        cluster: "ClusterClient",
+    ) -> tuple[dict["TopicPartition", "KafkaError | None"], dict[str, "ErrorCode"]]:
+        partitions, absent = await find_existing_partitions(cluster, named)
+        return await Groups(cluster).delete_offsets(group_id, partitions), absent
 
     outcome, absent = connection.run(work, timeout_ms=options["timeout_ms"])
     if any(outcome.values()):
         say("\nError: Encountered some partition-level error, see the follow-up details.")
     else:
         say(f"Request succeeded for deleting offsets from group {group_id}.")
-    found = [(topic, -1, code) for topic, code in absent.items()]
-    found += [(place.topic, place.partition, code) for place, code in outcome.items()]
+    found: list[tuple[str, int, ErrorCode | None]] = [(topic, -1, code) for topic, code in absent.items()]
+    found += [(place.topic, place.partition, None if error is None else error.code) for place, error in outcome.items()]
     rows = [["TOPIC", "PARTITION", "STATUS"]]
     for topic, partition, code in sorted(found, key=lambda row: f"{row[0]}{row[1]}"):
         shown = "-" if partition < 0 else str(partition)
@@ -307,7 +310,7 @@ def reset_group_offsets(connection: Connection, options: dict[str, Any]) -> None
     """Print the new offsets of groups, and commit them with --execute."""
     from kvorum.cli.groups.actions import Scope, reset
     from kvorum.client.groups.offset_csv import format_plan
-    from kvorum.client.groups.offset_reset import ResetError
+    from kvorum.client.values.offset_reset import ResetError
 
     if not options["dry_run"] and not options["execute"]:
         click.echo(WITHOUT_EXECUTE, err=True)
@@ -316,41 +319,41 @@ def reset_group_offsets(connection: Connection, options: dict[str, Any]) -> None
         raise click.UsageError("One of the reset scopes should be defined: --all-topics, --topic.")
     only = options["group"][0] if len(options["group"]) == 1 else None
 
-    async def work(cluster: "ClusterClient") -> list["Reset"]:
+    async def work(cluster: "ClusterClient") -> list["GroupReset"]:
         from kvorum.cli.groups.rows import group_ids
-        from kvorum.client.groups.groups import Groups
+        from kvorum.client.namespaces.groups import Groups
 
         wanted = await group_ids(Groups(cluster), options["group"], options["all_groups"])
-        return await reset(cluster, wanted, scope, scenarios, execute=options["execute"])
+        return await reset(cluster, wanted, scope, targets, execute=options["execute"])
 
     try:
-        scenarios = scenarios_of({name: options[name] for name in WAYS}, only, time.time_ns() // 1_000_000)
+        targets = targets_of({name: options[name] for name in WAYS}, only, time.time_ns() // 1_000_000)
         found = connection.run(work, timeout_ms=options["timeout_ms"])
     except ResetError as error:
         raise click.UsageError(str(error)) from None
-    for move in (move for each in found for move in each.moves):
-        if move.note is not None and scenarios_are_of_time(options):
-            place = f"Partition {move.place.partition} from topic {move.place.topic}"
-            say(f"\nWarn: {place} is empty. Falling back to latest known offset.")
-    warn_of_moves(found, notes=False)
-    refused = [each.refused for each in found if each.refused is not None]
-    for reason in refused:
+    for each in (one for group in found for one in group.resets):
+        if each.note is not None and is_reset_by_time(options):
+            partition = f"Partition {each.partition} from topic {each.topic}"
+            say(f"\nWarn: {partition} is empty. Falling back to latest known offset.")
+    warn_of_limits(found, notes=False)
+    errors = [group.error for group in found if group.error is not None]
+    for reason in errors:
         say(f"\nError: {reason}")
     if options["export"]:
-        say(format_plan(((each.group_id, each.offsets) for each in found), with_group=only is None))
+        say(format_plan(((group.group_id, group.offsets) for group in found), with_group=only is None))
     else:
         for line in plan_lines(found):
             say(line)
-    if refused:
+    if errors:
         raise SystemExit(1)
 
 
-def scenarios_are_of_time(options: dict[str, Any]) -> bool:
+def is_reset_by_time(options: dict[str, Any]) -> bool:
     """Return whether groups are reset to a time."""
     return options["to_datetime"] is not None or options["by_duration"] is not None
 
 
-def plan_lines(found: Sequence["Reset"]) -> list[str]:
+def plan_lines(found: Sequence["GroupReset"]) -> list[str]:
     """Return the table of new offsets: a heading if there are groups, and one row per partition."""
     if not found:
         return [""]

@@ -1,6 +1,6 @@
 """`kafka-features`. Source: Kafka's FeatureCommand."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,7 +10,8 @@ from kvorum.cli.kafka.common import Connection, connected
 from kvorum.cli.output import fail, say
 
 if TYPE_CHECKING:
-    from kvorum.client.features import FeatureRow, UpgradeType
+    from kvorum.client.features import UpgradeType
+    from kvorum.client.values.feature import Feature
     from kvorum.client.wire.cluster_client import ClusterClient
     from kvorum.protocol.errors import KafkaError
 
@@ -38,17 +39,16 @@ def describe(connection: Connection, node_id: int | None) -> None:
     """
     from kvorum.cli.configs.feature_levels import level_name
 
-    async def work(cluster: "ClusterClient") -> "list[FeatureRow]":
-        from kvorum.client.features import describe_features
+    async def work(cluster: "ClusterClient") -> "Sequence[Feature]":
+        from kvorum.client.namespaces.features import Features
 
-        address = None if node_id is None else await cluster.broker_address(node_id)
-        return await describe_features(cluster, address)
+        return await Features(cluster).list(node_id)
 
     for row in connection.run(work):
-        lowest, highest = level_name(row.feature, row.min_supported), level_name(row.feature, row.max_supported)
+        lowest, highest = level_name(row.name, row.min_supported), level_name(row.name, row.max_supported)
         say(
-            f"Feature: {row.feature:<40}  SupportedMinVersion: {lowest:<15}  SupportedMaxVersion: {highest:<15}"
-            f"  FinalizedVersionLevel: {level_name(row.feature, row.finalized):<15}"
+            f"Feature: {row.name:<40}  SupportedMinVersion: {lowest:<15}  SupportedMaxVersion: {highest:<15}"
+            f"  FinalizedVersionLevel: {level_name(row.name, row.finalized):<15}"
             f"  Epoch: {'-' if row.epoch is None else row.epoch}"
         )
 

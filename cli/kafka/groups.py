@@ -8,7 +8,9 @@ from kvorum.cli.kafka.common import Connection, connected, one_action
 from kvorum.cli.output import say
 
 if TYPE_CHECKING:
-    from kvorum.client.groups.groups import Listed
+    from collections.abc import Sequence
+
+    from kvorum.client.values.group import GroupListing
     from kvorum.client.wire.cluster_client import ClusterClient
 
 WIDTH_MIN = 20
@@ -44,17 +46,17 @@ def groups(
         raise click.UsageError("give one of --consumer, --share, --streams, or --group-type and --protocol")
     wanted = "share" if share else "streams" if streams else group_type
 
-    async def work(cluster: "ClusterClient") -> list["Listed"]:
-        from kvorum.client.groups.groups import Groups
+    async def work(cluster: "ClusterClient") -> "Sequence[GroupListing]":
+        from kvorum.client.namespaces.groups import Groups
 
-        return await Groups(cluster).listed()
+        return await Groups(cluster).list()
 
     rows = [["GROUP", "TYPE", "PROTOCOL"]]
     for each in connection.run(work):
         if (
             (wanted is None or each.type == wanted.casefold())
             and (protocol is None or each.protocol_type == protocol)
-            and (not consumer or each.is_of_consumers)
+            and (not consumer or each.has_consumers)
         ):
             rows.append([each.group_id, list_row(each)["type"], each.protocol_type])
     widths = [max(WIDTH_MIN, *(len(row[index]) for row in rows)) for index in range(3)]

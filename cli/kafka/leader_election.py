@@ -1,5 +1,6 @@
 """`kafka-leader-election`. Source: Kafka's LeaderElectionCommand."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -8,11 +9,12 @@ import click
 from kvorum.cli.completion import topic_names
 from kvorum.cli.kafka.common import Connection, Files, connected, one_of_two, read_properties
 from kvorum.cli.output import fail, say
-from kvorum.cli.topics.leader_election import results
+from kvorum.cli.topics.leader_election import outcome_of
 
 if TYPE_CHECKING:
     from kvorum.client.wire.cluster_client import ClusterClient
-    from kvorum.protocol.messages.elect_leaders import ElectLeadersResponse
+    from kvorum.protocol.errors import KafkaError
+    from kvorum.protocol.topic_partition import TopicPartition
 
 
 @click.command("kafka-leader-election")
@@ -64,26 +66,22 @@ def leader_election(
     except PartitionFileError as error:
         raise click.UsageError(str(error)) from None
 
-    async def work(cluster: "ClusterClient") -> "ElectLeadersResponse":
+    async def work(cluster: "ClusterClient") -> "dict[TopicPartition, KafkaError | None]":
         return await cluster.elect_leaders(wanted, unclean=election_type.upper() == "UNCLEAN")
 
     show(connection.run(work), election_type.upper())
 
 
-def show(answer: "ElectLeadersResponse", kind: str) -> None:
+def show(results: "Mapping[TopicPartition, KafkaError | None]", kind: str) -> None:
     """Print the results of the partitions, in Kafka's words."""
-    from kvorum.client.wire.cluster_client import code_of
-    from kvorum.protocol.errors import ErrorCode
-
     elected, needless, failed = [], [], []
-    for place, row in results(answer).items():
-        match row.error_code:
-            case ErrorCode.NONE:
+    for place, error in sorted(results.items()):
+        match outcome_of(error):
+            case "elected":
                 elected.append(str(place))
-            case ErrorCode.ELECTION_NOT_NEEDED:
+            case "not needed":
                 needless.append(str(place))
-            case code:
-                reason = f"{code_of(code).name}: {row.error_message or 'refused'}"
+            case reason:
                 failed.append(f"Error completing leader election ({kind}) for partition: {place}: {reason}")
     if elected:
         say(f"Successfully completed leader election ({kind}) for partitions {', '.join(elected)}")

@@ -9,8 +9,8 @@ from kvorum.cli.output import say
 from kvorum.cli.topics.log_dirs import numbers
 
 if TYPE_CHECKING:
+    from kvorum.client.values.log_dir import LogDir
     from kvorum.client.wire.cluster_client import ClusterClient
-    from kvorum.protocol.messages.describe_log_dirs import DescribeLogDirsResult
 
 
 @click.command("kafka-log-dirs")
@@ -29,7 +29,7 @@ def log_dirs(connection: Connection, describe: bool, topic_list: str, broker_lis
     brokers = numbers(broker_list, "--broker-list")
     topics = {name for name in topic_list.split(",") if name}
 
-    async def work(cluster: "ClusterClient") -> "dict[int, list[DescribeLogDirsResult]]":
+    async def work(cluster: "ClusterClient") -> "dict[int, list[LogDir]]":
         from kvorum.client.partitions.log_dirs import describe_log_dirs
 
         return await describe_log_dirs(cluster, brokers)
@@ -40,27 +40,24 @@ def log_dirs(connection: Connection, describe: bool, topic_list: str, broker_lis
     say(compact({"brokers": [shown(broker, dirs, topics) for broker, dirs in found.items()], "version": 1}))
 
 
-def shown(broker: int, directories: "list[DescribeLogDirsResult]", topics: set[str]) -> dict[str, object]:
+def shown(broker: int, directories: "list[LogDir]", topics: set[str]) -> dict[str, object]:
     """Return a broker's part of the JSON."""
-    from kvorum.client.wire.cluster_client import code_of
-
     return {
         "broker": broker,
         "logDirs": [
             {
                 "partitions": [
                     {
-                        "partition": f"{topic.name}-{row.partition_index}",
-                        "size": row.partition_size,
+                        "partition": str(row.topic_partition),
+                        "size": row.size_bytes,
                         "offsetLag": row.offset_lag,
-                        "isFuture": row.is_future_key,
+                        "isFuture": row.is_future,
                     }
-                    for topic in each.topics
-                    for row in topic.partitions
-                    if not topics or topic.name in topics
+                    for row in each.replicas
+                    if not topics or row.topic in topics
                 ],
-                "error": code_of(each.error_code).name if each.error_code else None,
-                "logDir": each.log_dir,
+                "error": None if each.error is None else each.error.name,
+                "logDir": each.path,
             }
             for each in directories
         ],

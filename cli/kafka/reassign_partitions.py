@@ -13,9 +13,12 @@ from kvorum.cli.reassign.commands import placed
 from kvorum.cli.reassign.plans import joined, moves_in, plural
 
 if TYPE_CHECKING:
-    from kvorum.client.partitions.log_dir_moves import MoveState, Replica, Started
-    from kvorum.client.reassignments.reassignments import Assignment, Reassignments
+    from kvorum.client.namespaces.reassignments import Reassignments
+    from kvorum.client.partitions.log_dir_moves import MoveStart, MoveState
+    from kvorum.client.values.log_dir import TopicPartitionReplica
+    from kvorum.client.values.reassignment import Assignment
     from kvorum.client.wire.cluster_client import ClusterClient
+    from kvorum.protocol.errors import KafkaError
     from kvorum.protocol.topic_partition import TopicPartition
 
 T = TypeVar("T")
@@ -110,7 +113,7 @@ def ask(connection: Connection, work: Callable[["Reassignments"], Awaitable[T]])
     """Run `work` on the cluster's reassignments."""
 
     async def run(cluster: "ClusterClient") -> T:
-        from kvorum.client.reassignments.reassignments import Reassignments
+        from kvorum.client.namespaces.reassignments import Reassignments
 
         return await work(Reassignments(cluster))
 
@@ -125,14 +128,14 @@ def stop(text: str) -> NoReturn:
 
 def as_json(assignment: "Assignment", log_dirs: "Mapping[tuple[TopicPartition, int], str] | None" = None) -> str:
     """Return an assignment as Kafka writes it, without blanks."""
-    from kvorum.client.reassignments.reassignments import as_file
+    from kvorum.client.reassignments.assignment_file import assignment_json
 
-    return json.dumps(as_file(assignment, log_dirs or {}), separators=(",", ":"))
+    return json.dumps(assignment_json(assignment, log_dirs or {}), separators=(",", ":"))
 
 
 def assignment_in(path: Path) -> "Assignment":
     """Read a file of partitions."""
-    from kvorum.client.reassignments.reassignments import read_assignment
+    from kvorum.client.reassignments.assignment_file import read_assignment
 
     try:
         return read_assignment(path.read_text())
@@ -142,7 +145,7 @@ def assignment_in(path: Path) -> "Assignment":
 
 def generate(connection: Connection, options: dict[str, Any]) -> None:
     """Print the current and the proposed assignment."""
-    from kvorum.client.reassignments.reassignments import read_topics
+    from kvorum.client.reassignments.assignment_file import read_topics
 
     try:
         brokers = [int(each) for each in options["broker_list"].split(",")]
@@ -156,8 +159,8 @@ def generate(connection: Connection, options: dict[str, Any]) -> None:
     async def work(
         found: "Reassignments",
     ) -> "tuple[Assignment, dict[int, str | None], dict[tuple[TopicPartition, int], str]]":
-        current = await found.current(topics)
-        return current, await found.brokers(), await found.log_dirs(current)
+        current = await found.assignments(topics)
+        return current, await found.live_brokers(), await found.replica_log_dirs(current)
 
     current, racks, log_dirs = ask(connection, work)
     for missing in sorted(set(topics) - {place.topic for place in current}):
@@ -176,33 +179,30 @@ def generate(connection: Connection, options: dict[str, Any]) -> None:
 
 def execute(connection: Connection, options: dict[str, Any]) -> None:
     """Start the plan of the file, with a throttle first if requested."""
-    from kvorum.client.reassignments.reassignments import moves_of
-
     path, timeout_ms = options["reassignment_json_file"], options["timeout"]
     wanted, moves = assignment_in(path), moves_in(path)
     throttle, log_dirs_throttle = options["throttle"], options["replica_alter_log_dirs_throttle"]
     may_resize = not options["disallow_replication_factor_change"]
 
-    async def work(found: "Reassignments") -> dict[Any, str]:
-        under_way = await found.under_way()
-        if under_way and not options["additional"]:
+    async def work(found: "Reassignments") -> "dict[TopicPartition, KafkaError]":
+        if await found.list() and not options["additional"]:
             stop(ALREADY)
-        unknown = {broker for replicas in wanted.values() for broker in replicas}.difference(await found.brokers())
+        unknown = {broker for replicas in wanted.values() for broker in replicas}.difference(await found.live_brokers())
         if unknown:
             stop(f"Error: Unknown broker id {min(unknown)}")
         current = await current_of(found, wanted)
-        now = as_json(current, await found.log_dirs(current))
+        now = as_json(current, await found.replica_log_dirs(current))
         say(f"Current partition replica assignment\n\n{now}\n")
         say("Save this to use as the --reassignment-json-file option during rollback")
         if throttle >= 0 or log_dirs_throttle >= 0:
             say(VERIFY_PERIODICALLY)
         if throttle >= 0:
-            await found.throttle(moves_of(under_way, current, wanted), throttle)
+            await found.throttle(throttle, wanted)
             say(f"The inter-broker throttle limit was set to {throttle} B/s")
         if log_dirs_throttle >= 0:
             await found.moves.throttle({replica.broker for replica in moves}, log_dirs_throttle)
             say(f"The replica-alter-dir throttle limit was set to {log_dirs_throttle} B/s")
-        return await found.alter(dict(wanted), timeout_ms, may_resize=may_resize)
+        return await found.alter(wanted, timeout_ms=timeout_ms, allow_replication_factor_change=may_resize)
 
     refused = ask(connection, work)
     if refused:
@@ -212,14 +212,14 @@ def execute(connection: Connection, options: dict[str, Any]) -> None:
         say_begun(moves, ask(connection, lambda found: found.moves.begin(moves, timeout_ms)))
 
 
-def say_begun(moves: "Mapping[Replica, str]", started: "Started") -> None:
+def say_begun(moves: "Mapping[TopicPartitionReplica, str]", started: "MoveStart") -> None:
     """Print the replicas that move between log directories; those that do not are an error."""
     for each in started.begun:
         place = f"{each.topic}-{each.partition}"
         where = f"to {moves[each]} for replica {place} with broker {each.broker}"
         say(f"Successfully started moving log directory {where} ")  # the blank at the end is Kafka's
     if started.refused:
-        stop("\n".join(["Failed to alter dir:", *lines_of(started.refused)]))
+        stop("\n".join(["Failed to alter dir:", *lines_of(started.reasons)]))
     if started.absent:
         which = f"log directory move{plural(started.absent)} could be started for: {joined(started.absent)}"
         stop(f"Timed out before {which}")
@@ -227,7 +227,7 @@ def say_begun(moves: "Mapping[Replica, str]", started: "Started") -> None:
 
 async def current_of(found: "Reassignments", wanted: "Assignment") -> "Assignment":
     """Return the replicas that these partitions have; one that is not there ends the command."""
-    current = await found.current({place.topic for place in wanted})
+    current = await found.assignments({place.topic for place in wanted})
     for topic in sorted({place.topic for place in wanted} - {place.topic for place in current}):
         stop(f"Error: Topic {topic} not found.")
     missing = [place for place in sorted(wanted) if place not in current]
@@ -236,7 +236,7 @@ async def current_of(found: "Reassignments", wanted: "Assignment") -> "Assignmen
     return {place: current[place] for place in wanted}
 
 
-def lines_of(refused: Mapping[Any, str]) -> list[str]:
+def lines_of(refused: Mapping[Any, object]) -> list[str]:
     """Return the errors, one line per partition."""
     return [f"{place}: {why}" for place, why in sorted(refused.items())]
 
@@ -247,29 +247,26 @@ def verify(connection: Connection, options: dict[str, Any]) -> None:
     wanted, moves = assignment_in(path), moves_in(path)
 
     async def work(found: "Reassignments") -> None:
-        under_way = await found.under_way()
-        current = await found.current({place.topic for place in wanted})
+        progress = await found.verify(wanted, moves, preserve_throttles=options["preserve_throttles"])
         say("Status of partition reassignment:")
-        for place, target in sorted(wanted.items()):
-            replicas = current.get(place, [])
-            if place in under_way:
+        for each in progress.partitions:
+            place = each.topic_partition
+            if each.state == "in progress":
                 say(f"Reassignment of partition {place} is still in progress.")
-            elif replicas == target:
+            elif each.state == "completed":
                 say(f"Reassignment of partition {place} is completed.")
             else:
-                have, want = (",".join(map(str, each)) for each in (replicas, target))
+                have, want = (",".join(map(str, replicas)) for replicas in (each.replicas, each.target))
                 what = f"There is no active reassignment of partition {place}"
                 say(f"{what}, but replica set is {have} rather than {want}.")
-        states = await found.moves.states(moves)
-        say("".join(f"{line_of(replica, state)}\n" for replica, state in states.items()))
-        is_moving = any(state.future is not None for state in states.values())
-        if not under_way and not is_moving and not options["preserve_throttles"]:
-            await clear_throttles(found, wanted)
+        say("".join(f"{line_of(replica, state)}\n" for replica, state in progress.log_dirs.items()))
+        if progress.unthrottled_brokers is not None:
+            say_unthrottled(progress.unthrottled_brokers, progress.unthrottled_topics or ())
 
     ask(connection, work)
 
 
-def line_of(replica: "Replica", state: "MoveState") -> str:
+def line_of(replica: "TopicPartitionReplica", state: "MoveState") -> str:
     """Return the progress of a replica's move to another log directory (replicaMoveStatesToString)."""
     place = f"Partition {replica.topic}-{replica.partition}"
     if not state.current:
@@ -284,10 +281,9 @@ def line_of(replica: "Replica", state: "MoveState") -> str:
     return f"{place} on broker {replica.broker} is being moved to log dir {state.future} instead of {state.target}."
 
 
-async def clear_throttles(found: "Reassignments", wanted: "Assignment") -> None:
-    """Remove throttles, and list them."""
-    brokers, topics = await found.unthrottle(wanted)
-    for what, names in (("broker", list(map(str, brokers))), ("topic", topics)):
+def say_unthrottled(brokers: Sequence[int], topics: Sequence[str]) -> None:
+    """Print the throttles that were removed."""
+    for what, names in (("broker", [*map(str, brokers)]), ("topic", topics)):
         say(f"Clearing {what}-level throttles on {what}{'' if len(names) == 1 else 's'} {','.join(names)}")
 
 
@@ -297,14 +293,14 @@ def cancel(connection: Connection, options: dict[str, Any]) -> None:
     wanted, moves = assignment_in(path), moves_in(path)
 
     async def work(found: "Reassignments") -> None:
-        active = [place for place in await found.under_way() if place in wanted]
-        refused = await found.alter(dict.fromkeys(active), options["timeout"]) if active else {}
+        active = await found.cancel(wanted, timeout_ms=options["timeout"])
+        refused = {place: error for place, error in active.items() if error is not None}
         if refused:
             stop(
                 "\n".join([f"Error cancelling partition reassignment{plural(list(refused))} for:", *lines_of(refused)])
             )
         if active:
-            say(f"Successfully cancelled partition reassignment{plural(active)} for: {joined(active)}")
+            say(f"Successfully cancelled partition reassignment{plural([*active])} for: {joined([*active])}")
         else:
             say("None of the specified partition reassignments are active.")
         moving = {
@@ -315,7 +311,7 @@ def cancel(connection: Connection, options: dict[str, Any]) -> None:
         else:
             raw("None of the specified partition moves are active.")
         if not options["preserve_throttles"]:
-            await clear_throttles(found, wanted)
+            say_unthrottled(*await found.remove_throttles({place.topic for place in wanted}))
 
     ask(connection, work)
 
@@ -325,7 +321,7 @@ def list_under_way(connection: Connection) -> None:
 
     async def work(found: "Reassignments") -> list[str]:
         lines = []
-        for place, each in (await found.under_way()).items():
+        for place, each in (await found.list()).items():
             line = f"{place}: replicas: {','.join(map(str, each.replicas))}."
             for word, brokers in (("adding", each.adding), ("removing", each.removing)):
                 line += f" {word}: {','.join(map(str, brokers))}." if brokers else ""

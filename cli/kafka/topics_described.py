@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kvorum.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from kvorum.client.reassignments.reassignments import UnderWay
+    from kvorum.client.values.reassignment import Reassignment
     from kvorum.client.wire.cluster_client import ClusterClient, Eligible
     from kvorum.protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
     from kvorum.protocol.topic_partition import TopicPartition
@@ -65,12 +65,12 @@ async def described(
     return lines
 
 
-async def reassignments(cluster: "ClusterClient") -> "Mapping[TopicPartition, UnderWay]":
+async def reassignments(cluster: "ClusterClient") -> "Mapping[TopicPartition, Reassignment]":
     """Return the present reassignments; none if the cluster is too old, or does not return them."""
-    from kvorum.client.reassignments.reassignments import Reassignments
+    from kvorum.client.namespaces.reassignments import Reassignments
 
     try:
-        return await Reassignments(cluster).under_way()
+        return await Reassignments(cluster).list()
     except KafkaError as error:
         if error.code not in (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.CLUSTER_AUTHORIZATION_FAILED):
             raise
@@ -80,7 +80,7 @@ async def reassignments(cluster: "ClusterClient") -> "Mapping[TopicPartition, Un
 def topic_lines(
     topic: "MetadataResponseTopic",
     rows: "Sequence[MetadataResponsePartition]",
-    moving: "Mapping[int, UnderWay | None]",
+    moving: "Mapping[int, Reassignment | None]",
     own: Mapping[str, str | None],
     shown: Shown,
 ) -> list[str]:
@@ -98,7 +98,7 @@ def topic_lines(
 
 
 def is_shown(
-    row: "MetadataResponsePartition", moving: "UnderWay | None", shown: Shown, live: set[int], min_isr: int
+    row: "MetadataResponsePartition", moving: "Reassignment | None", shown: Shown, live: set[int], min_isr: int
 ) -> bool:
     """Return whether a partition matches the requested filter."""
     from kvorum.client.partitions.replication import is_under_replicated
@@ -114,7 +114,7 @@ def is_shown(
 
 
 def partition_line(
-    topic: str, row: "MetadataResponsePartition", moving: "UnderWay | None", eligible: "Mapping[int, Eligible]"
+    topic: str, row: "MetadataResponsePartition", moving: "Reassignment | None", eligible: "Mapping[int, Eligible]"
 ) -> str:
     """Return a partition's line."""
     row_eligible = eligible[row.partition_index]

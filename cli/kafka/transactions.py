@@ -1,6 +1,6 @@
 """`kafka-transactions`. Source: Kafka's TransactionsCommand."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -10,10 +10,9 @@ from kvorum.cli.kafka.scripts import KAFKA_VERSION
 from kvorum.cli.transactions.commands import MINUTE_MS, partition_options, wall_ms
 
 if TYPE_CHECKING:
-    from kvorum.client.transactions import Listed, OpenTransaction, Transactions
+    from kvorum.client.namespaces.transactions import Transactions
+    from kvorum.client.values.transaction import OpenTransaction, ProducerState, Transaction, TransactionListing
     from kvorum.client.wire.cluster_client import ClusterClient
-    from kvorum.protocol.messages.describe_producers import ProducerState
-    from kvorum.protocol.messages.describe_transactions import TransactionState
 
 T = TypeVar("T")
 NONE = "None"
@@ -36,7 +35,7 @@ def run(connection: Connection, work: Callable[["Transactions"], Awaitable[T]]) 
     """Run `work` on a cluster's transactions."""
 
     async def with_client(cluster: "ClusterClient") -> T:
-        from kvorum.client.transactions import Transactions
+        from kvorum.client.namespaces.transactions import Transactions
 
         return await work(Transactions(cluster))
 
@@ -74,10 +73,8 @@ def list_(connection: Connection, duration_filter: int, transactional_id_pattern
     kvorum kafka-transactions --bootstrap-server localhost:9092 list --duration-filter 60000
     """
 
-    async def work(found: "Transactions") -> "list[Listed]":
-        from kvorum.client.transactions import Filters
-
-        return await found.listed(Filters(duration_ms=duration_filter, pattern=transactional_id_pattern))
+    async def work(found: "Transactions") -> "Sequence[TransactionListing]":
+        return await found.list(open_for_ms=duration_filter, pattern=transactional_id_pattern)
 
     rows = [
         [each.transactional_id, each.coordinator_id, each.producer_id, each.state] for each in run(connection, work)
@@ -95,15 +92,15 @@ def describe(connection: Connection, transactional_id: str) -> None:
     kvorum kafka-transactions --bootstrap-server localhost:9092 describe --transactional-id orders-1
     """
 
-    async def work(found: "Transactions") -> "tuple[int, TransactionState]":
+    async def work(found: "Transactions") -> "Transaction":
         return await found.describe(transactional_id)
 
-    coordinator_id, row = run(connection, work)
-    start = row.transaction_start_time if row.transaction_start_time >= 0 else None
-    places = ",".join(f"{topic.topic}-{index}" for topic in row.topics for index in topic.partitions)
-    cells = [coordinator_id, transactional_id, row.producer_id, row.producer_epoch, row.transaction_state]
+    row = run(connection, work)
+    start = row.start_time_ms
+    places = ",".join(map(str, row.partitions))
+    cells = [row.coordinator_id, transactional_id, row.producer_id, row.producer_epoch, row.state]
     times = [NONE if start is None else start, NONE if start is None else wall_ms() - start]
-    pretty_table(DESCRIBE_HEADERS, [[*cells, row.transaction_timeout, *times, places]])
+    pretty_table(DESCRIBE_HEADERS, [[*cells, row.timeout_ms, *times, places]])
 
 
 @transactions.command("describe-producers")
@@ -117,16 +114,16 @@ def describe_producers(connection: Connection, broker_id: int | None, topic: str
     kvorum kafka-transactions --bootstrap-server localhost:9092 describe-producers --topic orders --partition 0
     """
 
-    async def work(found: "Transactions") -> "list[ProducerState]":
+    async def work(found: "Transactions") -> "Sequence[ProducerState]":
         from kvorum.protocol.topic_partition import TopicPartition
 
-        return await found.producers(TopicPartition(topic, partition), broker_id)
+        return await found.producers(TopicPartition(topic, partition), broker_id=broker_id)
 
     rows: list[list[object]] = []
     for each in run(connection, work):
-        start: object = each.current_txn_start_offset if each.current_txn_start_offset >= 0 else NONE
-        cells = [each.producer_id, each.producer_epoch, each.coordinator_epoch, each.last_sequence, each.last_timestamp]
-        rows.append([*cells, start])
+        cells = [each.producer_id, each.producer_epoch, each.coordinator_epoch, each.last_sequence]
+        start = each.transaction_start_offset
+        rows.append([*cells, each.last_timestamp_ms, NONE if start is None else start])
     pretty_table(PRODUCER_HEADERS, rows)
 
 
@@ -154,16 +151,16 @@ def find_hanging(
         raise click.UsageError("The --partition argument requires --topic to be provided")
     now_ms = wall_ms()
 
-    async def work(found: "Transactions") -> "list[OpenTransaction]":
-        places = await found.places(topic, partition, broker_id)
+    async def work(found: "Transactions") -> "Sequence[OpenTransaction]":
         timeout_ms = max_transaction_timeout * MINUTE_MS
-        return await found.hanging(places, timeout_ms=timeout_ms, now_ms=now_ms, broker_id=broker_id)
+        return await found.find_hanging(topic, partition, broker_id=broker_id, open_for_ms=timeout_ms, now_ms=now_ms)
 
     rows: list[list[object]] = []
-    for place, producer in run(connection, work):
+    for each in run(connection, work):
+        producer = each.producer
         epochs = [producer.producer_id, producer.producer_epoch, producer.coordinator_epoch]
-        minutes = (now_ms - producer.last_timestamp) // MINUTE_MS
-        rows.append([*place, *epochs, producer.current_txn_start_offset, producer.last_timestamp, minutes])
+        minutes = (now_ms - producer.last_timestamp_ms) // MINUTE_MS
+        rows.append([each.topic, each.partition, *epochs, each.start_offset, producer.last_timestamp_ms, minutes])
     pretty_table(HANGING_HEADERS, rows)
 
 
@@ -198,12 +195,11 @@ def abort(
         from kvorum.protocol.topic_partition import TopicPartition
 
         place = TopicPartition(topic, partition)
-        epochs = (producer_id, producer_epoch, coordinator_epoch)
         if start_offset is not None:
-            state = await found.open_at(place, start_offset)
-            epochs = (state.producer_id, state.producer_epoch, state.coordinator_epoch)
-        assert epochs[0] is not None and epochs[1] is not None and epochs[2] is not None
-        await found.abort(place, epochs[0], epochs[1], epochs[2])
+            await found.abort(place, start_offset)
+        else:
+            assert producer_id is not None and producer_epoch is not None and coordinator_epoch is not None
+            await found.abort_producer(place, producer_id, producer_epoch, coordinator_epoch)
 
     run(connection, work)
 
@@ -219,7 +215,6 @@ def force_terminate(connection: Connection, transactional_id: str) -> None:
     """
 
     async def work(found: "Transactions") -> None:
-        await found.describe(transactional_id)  # a query for an unknown id does not create it
         await found.force_terminate(transactional_id)
 
     run(connection, work)

@@ -57,24 +57,25 @@ def status(bootstrap: str, output: str) -> None:
     """
 
     async def work(cluster: "ClusterClient") -> dict[str, Any]:
-        partition = (await cluster.describe_quorum()).topics[0].partitions[0]
-        end = max([voter.log_end_offset for voter in partition.current_voters], default=0)
+        from kvorum.client.namespaces.quorum import MetadataQuorum
+
+        found = await MetadataQuorum(cluster).describe()
         members = [
             {
-                "node": state.replica_id,
+                "node": each.node_id,
                 "role": role,
-                "log_end_offset": state.log_end_offset,
-                "lag": max(0, end - state.log_end_offset),
-                "last_caught_up_ms": state.last_caught_up_timestamp,
-                "directory_id": str(state.replica_directory_id),
+                "log_end_offset": each.log_end_offset,
+                "lag": each.lag,
+                "last_caught_up_ms": -1 if each.last_caught_up_ms is None else each.last_caught_up_ms,
+                "directory_id": str(each.directory_id),
             }
-            for states, role in ((partition.current_voters, "voter"), (partition.observers, "observer"))
-            for state in states
+            for replicas, role in ((found.voters, "voter"), (found.observers, "observer"))
+            for each in replicas
         ]
         return {
-            "leader_id": partition.leader_id,
-            "leader_epoch": partition.leader_epoch,
-            "high_watermark": partition.high_watermark,
+            "leader_id": found.leader_id,
+            "leader_epoch": found.leader_epoch,
+            "high_watermark": found.high_watermark,
             "members": members,
         }
 

@@ -11,7 +11,7 @@ from kvorum.cli.output import Exit, fail, output_option, show, tell
 from kvorum.cli.progress import bar
 
 if TYPE_CHECKING:
-    from kvorum.client.reassignments.broker_admin_state import BrokerStateProgress
+    from kvorum.client.values.broker import BrokerState
     from kvorum.client.wire.cluster_client import ClusterClient
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -35,12 +35,12 @@ def brokers() -> None:
     """
 
 
-def row_of(found: "BrokerStateProgress") -> dict[str, Any]:
+def row_of(found: "BrokerState") -> dict[str, Any]:
     """Return a broker as a row."""
     return {
         "broker": found.broker,
         "state": str(found.state),
-        "alive": not found.fenced,
+        "alive": not found.is_fenced,
         "rack": found.rack,
         "address": f"{found.host}:{found.port}" if found.host else None,
         "leaders": found.leaders,
@@ -104,7 +104,12 @@ def describe(broker: int, bootstrap: str, output: str) -> None:
 
         found = await broker_admin_state.broker_state(cluster, broker)
         kept = [str(place) for place in found.kept]
-        more = {"requested": str(found.requested), "done": found.done, "kept": kept, "throttle": found.throttle}
+        more = {
+            "requested": str(found.requested),
+            "done": found.done,
+            "kept": kept,
+            "throttle": found.throttle_bytes_per_second,
+        }
         return {**row_of(found), **more, "message": found.message}
 
     show(with_cluster(bootstrap, work), output)
@@ -174,7 +179,7 @@ def recommission(broker: int, bootstrap: str, output: str) -> None:
     kvorum brokers recommission 3
     """
 
-    async def ask(cluster: "ClusterClient") -> "BrokerStateProgress":
+    async def ask(cluster: "ClusterClient") -> "BrokerState":
         from kvorum.client.reassignments import broker_admin_state
 
         await broker_admin_state.recommission(cluster, broker)
@@ -215,7 +220,7 @@ def carry_out(
     """Send the request, and show the progress until it is done; returns the exit code."""
     import asyncio
 
-    async def work(cluster: "ClusterClient") -> "BrokerStateProgress":
+    async def work(cluster: "ClusterClient") -> "BrokerState":
         from kvorum.client.reassignments import broker_admin_state
 
         await ask(cluster)

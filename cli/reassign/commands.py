@@ -18,15 +18,18 @@ from kvorum.cli.reassign.plans import (
     moves_in,
     plural,
     preserve_option,
-    say_unthrottled,
+    remove_throttles,
     timeout_option,
     with_reassignments,
 )
 from kvorum.cli.reassign.verify import verify
 
 if TYPE_CHECKING:
-    from kvorum.client.partitions.log_dir_moves import Replica, Started
-    from kvorum.client.reassignments.reassignments import Assignment, Reassignments
+    from kvorum.client.namespaces.reassignments import Reassignments
+    from kvorum.client.partitions.log_dir_moves import MoveStart
+    from kvorum.client.values.log_dir import TopicPartitionReplica
+    from kvorum.client.values.reassignment import Assignment
+    from kvorum.protocol.errors import KafkaError
     from kvorum.protocol.topic_partition import TopicPartition
 
 LIST_COLUMNS = ("topic", "partition", "replicas", "adding", "removing")
@@ -65,8 +68,8 @@ def generate(path: Path, broker_list: str, disable_rack_aware: bool, kept: bool,
     \b
     kvorum reassign generate --topics-to-move-json-file topics.json --broker-list 2,3,4
     """
+    from kvorum.client.reassignments.assignment_file import assignment_json, read_topics
     from kvorum.client.reassignments.proposals import check_racks, keep
-    from kvorum.client.reassignments.reassignments import as_file, read_topics
     from kvorum.protocol.errors import ErrorCode, KafkaError
 
     try:
@@ -78,7 +81,7 @@ def generate(path: Path, broker_list: str, disable_rack_aware: bool, kept: bool,
         raise click.BadParameter("duplicate broker", param_hint="--broker-list")
 
     async def work(found: "Reassignments") -> "tuple[Assignment, dict[int, str | None]]":
-        return await found.current(topics), await found.brokers()
+        return await found.assignments(topics), await found.live_brokers()
 
     current, racks = with_reassignments(bootstrap, work)
     for missing in sorted(set(topics) - {place.topic for place in current}):
@@ -95,12 +98,12 @@ def generate(path: Path, broker_list: str, disable_rack_aware: bool, kept: bool,
         fail(f"{error.message}{'; --disable-rack-aware ignores racks' if aside else ''}")
     if output != "table":
         if output == "json":
-            click.echo(json.dumps(as_file(proposed)))  # on one line, as Kafka's tool writes files
+            click.echo(json.dumps(assignment_json(proposed)))  # on one line, as Kafka's tool writes files
         else:
-            show(as_file(proposed), output)
+            show(assignment_json(proposed), output)
         return
-    click.echo(f"Current partition replica assignment\n{json.dumps(as_file(current))}\n")
-    click.echo(f"Proposed partition reassignment configuration\n{json.dumps(as_file(proposed))}")
+    click.echo(f"Current partition replica assignment\n{json.dumps(assignment_json(current))}\n")
+    click.echo(f"Proposed partition reassignment configuration\n{json.dumps(assignment_json(proposed))}")
 
 
 def placed(current: "Assignment", racks: dict[int, str | None]) -> "Assignment":
@@ -141,35 +144,37 @@ def execute(path: Path, additional: bool, timeout_ms: int, bootstrap: str, outpu
     kvorum reassign execute --reassignment-json-file plan.json
     kvorum reassign execute --reassignment-json-file plan.json --throttle 100000000 --additional
     """
-    from kvorum.client.reassignments.reassignments import as_file, moves_of
+    from kvorum.client.reassignments.assignment_file import assignment_json
 
     wanted, moves = assignment_in(path), moves_in(path)
     throttle, log_dirs_throttle = options["throttle"], options["log_dirs_throttle"]
     say = partial(tell, {}, "table") if output == "table" else nothing
 
-    async def work(found: "Reassignments") -> "tuple[dict[str, Any], dict[TopicPartition, str]]":
-        under_way = await found.under_way()
-        if under_way and not additional:
+    async def work(found: "Reassignments") -> "tuple[dict[str, Any], dict[TopicPartition, KafkaError]]":
+        if await found.list() and not additional:
             fail(
                 "reassignments are in progress; --additional starts this one in addition (or, with the file of those "
                 "in progress, changes their throttle)"
             )
         before = await current_of(found, wanted)
-        now = as_file(before, await found.log_dirs(before))
+        now = assignment_json(before, await found.replica_log_dirs(before))
         say(f"Current partition replica assignment\n\n{json.dumps(now)}\n")
         say("Save this to use as the --reassignment-json-file option during rollback")
         if throttle is not None or log_dirs_throttle is not None:
             say("Warning: run `kvorum reassign verify` until all is completed, or the throttle stays.")
         if throttle is not None:
-            await found.throttle(moves_of(under_way, before, wanted), throttle)
+            await found.throttle(throttle, wanted)
             say(f"The inter-broker throttle limit was set to {throttle} B/s")
         if log_dirs_throttle is not None:
             await found.moves.throttle({replica.broker for replica in moves}, log_dirs_throttle)
             say(f"The replica-alter-dir throttle limit was set to {log_dirs_throttle} B/s")
-        return now, await found.alter(dict(wanted), timeout_ms, may_resize=not options["same_size"])
+        errors = await found.alter(
+            wanted, timeout_ms=timeout_ms, allow_replication_factor_change=not options["same_size"]
+        )
+        return now, errors
 
-    now, refused = with_reassignments(bootstrap, work)
-    fail_if_refused(refused, "Error reassigning partition(s)")
+    now, errors = with_reassignments(bootstrap, work)
+    fail_if_refused(errors, "Error reassigning partition(s)")
     say(f"Successfully started partition reassignment{plural(wanted)} for {joined(wanted)}")
     begun = begin_moves(moves, timeout_ms, bootstrap, say) if moves else []
     if output != "table":
@@ -182,10 +187,10 @@ def nothing(*lines: str) -> None:
 
 async def current_of(found: "Reassignments", wanted: "Assignment") -> "Assignment":
     """Return the current replicas of partitions; a missing partition or broker ends the command."""
-    unknown = {broker for replicas in wanted.values() for broker in replicas}.difference(await found.brokers())
+    unknown = {broker for replicas in wanted.values() for broker in replicas}.difference(await found.live_brokers())
     if unknown:
         fail(f"there is no broker {min(unknown)}", Exit.NOT_FOUND)
-    current = await found.current({place.topic for place in wanted})
+    current = await found.assignments({place.topic for place in wanted})
     for place in wanted:
         if place not in current:
             fail(f"there is no partition {place}", Exit.NOT_FOUND)
@@ -193,17 +198,18 @@ async def current_of(found: "Reassignments", wanted: "Assignment") -> "Assignmen
 
 
 def begin_moves(
-    moves: "dict[Replica, str]", timeout_ms: int, bootstrap: str, say: Callable[..., None]
+    moves: "dict[TopicPartitionReplica, str]", timeout_ms: int, bootstrap: str, say: Callable[..., None]
 ) -> list[dict[str, Any]]:
     """Start moves of replicas between log directories, of new ones once they exist; return those started."""
-    begun, absent, refused = with_reassignments(bootstrap, lambda found: found.moves.begin(moves, timeout_ms))
-    for each in begun:
+    started = with_reassignments(bootstrap, lambda found: found.moves.begin(moves, timeout_ms))
+    for each in started.begun:
         place = f"{each.topic}-{each.partition}"
         say(f"Successfully started moving log directory to {moves[each]} for replica {place} with broker {each.broker}")
-    fail_if_refused(refused, "Failed to alter dir")
-    if absent:
+    fail_if_refused(started.reasons, "Failed to alter dir")
+    if started.absent:
+        absent = started.absent
         fail(f"Timed out before log directory move{plural(absent)} could be started for: {joined(absent)}")
-    return [{**each._asdict(), "log_dir": moves[each]} for each in begun]
+    return [{**each._asdict(), "log_dir": moves[each]} for each in started.begun]
 
 
 reassign.add_command(verify)
@@ -223,16 +229,18 @@ def cancel(path: Path, preserve_throttles: bool, timeout_ms: int, bootstrap: str
     """
     wanted, moves = assignment_in(path), moves_in(path)
 
-    async def work(found: "Reassignments") -> "tuple[list[TopicPartition], dict[TopicPartition, str], Started]":
-        active = [place for place in await found.under_way() if place in wanted]
-        refused = await found.alter(dict.fromkeys(active), timeout_ms) if active else {}
+    async def work(
+        found: "Reassignments",
+    ) -> "tuple[list[TopicPartition], dict[TopicPartition, KafkaError], MoveStart]":
+        results = await found.cancel(wanted, timeout_ms=timeout_ms)
+        errors = {place: error for place, error in results.items() if error is not None}
         stopped = await found.moves.cancel(moves)
-        if not refused and not preserve_throttles:
-            await say_unthrottled(found, wanted)
-        return active, refused, stopped
+        if not errors and not preserve_throttles:
+            await remove_throttles(found, wanted)
+        return [*results], errors, stopped
 
-    active, refused, stopped = with_reassignments(bootstrap, work)
-    fail_if_refused(refused, "Error cancelling partition reassignment(s)")
+    active, errors, stopped = with_reassignments(bootstrap, work)
+    fail_if_refused(errors, "Error cancelling partition reassignment(s)")
     lines = ["None of the specified partition reassignments are active."]
     if active:
         lines = [f"Successfully cancelled partition reassignment{plural(active)} for: {joined(active)}"]
@@ -242,7 +250,7 @@ def cancel(path: Path, preserve_throttles: bool, timeout_ms: int, bootstrap: str
         lines.append("None of the specified partition moves are active.")
     gone = {"cancelled": list(map(str, active)), "log_dir_moves": list(map(str, stopped.begun))}
     tell(gone, output, *lines)
-    fail_if_refused(stopped.refused, "Failed to alter dir")
+    fail_if_refused(stopped.reasons, "Failed to alter dir")
 
 
 @reassign.command("list")
@@ -261,11 +269,11 @@ def list_(bootstrap: str, output: str) -> None:
             {
                 "topic": place.topic,
                 "partition": place.partition,
-                "replicas": each.replicas,
-                "adding": each.adding,
-                "removing": each.removing,
+                "replicas": [*each.replicas],
+                "adding": [*each.adding],
+                "removing": [*each.removing],
             }
-            for place, each in (await found.under_way()).items()
+            for place, each in (await found.list()).items()
         ]
 
     rows = with_reassignments(bootstrap, work)

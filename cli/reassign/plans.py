@@ -10,9 +10,11 @@ from kvorum.cli.connection.client import with_cluster
 from kvorum.cli.output import fail
 
 if TYPE_CHECKING:
-    from kvorum.client.partitions.log_dir_moves import Replica
-    from kvorum.client.reassignments.reassignments import Assignment, Reassignments
+    from kvorum.client.namespaces.reassignments import Reassignments
+    from kvorum.client.values.log_dir import TopicPartitionReplica
+    from kvorum.client.values.reassignment import Assignment
     from kvorum.client.wire.cluster_client import ClusterClient
+    from kvorum.protocol.errors import KafkaError
     from kvorum.protocol.topic_partition import TopicPartition
 
 T = TypeVar("T")
@@ -24,7 +26,7 @@ def with_reassignments(bootstrap: str, work: Callable[["Reassignments"], Awaitab
     """Run `work` on a cluster's reassignments."""
 
     async def run(cluster: "ClusterClient") -> T:
-        from kvorum.client.reassignments.reassignments import Reassignments
+        from kvorum.client.namespaces.reassignments import Reassignments
 
         return await work(Reassignments(cluster))
 
@@ -56,7 +58,7 @@ def timeout_option(command: F) -> F:
 
 def assignment_in(path: Path) -> "Assignment":
     """Read a file of partitions; an error ends the command."""
-    from kvorum.client.reassignments.reassignments import read_assignment
+    from kvorum.client.reassignments.assignment_file import read_assignment
 
     try:
         return read_assignment(path.read_text())
@@ -64,30 +66,36 @@ def assignment_in(path: Path) -> "Assignment":
         raise click.BadParameter(f"{path}: {error}", param_hint="--reassignment-json-file") from error
 
 
-def moves_in(path: Path) -> "dict[Replica, str]":
+def moves_in(path: Path) -> "dict[TopicPartitionReplica, str]":
     """Return the log directories of replicas in a file that assignment_in accepted."""
-    from kvorum.client.reassignments.reassignments import read_moves
+    from kvorum.client.reassignments.assignment_file import read_log_dirs
 
-    return read_moves(path.read_text())
+    return read_log_dirs(path.read_text())
 
 
-def fail_if_refused(refused: "Mapping[TopicPartition, str] | Mapping[Replica, str]", what: str) -> None:
+def fail_if_refused(
+    refused: "Mapping[TopicPartition, KafkaError] | Mapping[TopicPartitionReplica, str]", what: str
+) -> None:
     """End with an error if partitions or replicas were refused, a line each."""
     if refused:
         fail("\n".join([f"{what}:", *sorted(f"{place}: {why}" for place, why in refused.items())]))
 
 
-async def say_unthrottled(found: "Reassignments", wanted: "Assignment") -> None:
-    """Remove throttles, and print that on the stream that programs do not read."""
-    brokers, topics = await found.unthrottle(wanted)
+async def remove_throttles(found: "Reassignments", plan: "Assignment") -> None:
+    """Remove throttles, and print the result on the stream that programs do not read."""
+    say_unthrottled(*await found.remove_throttles({place.topic for place in plan}))
+
+
+def say_unthrottled(brokers: Sequence[int], topics: Sequence[str]) -> None:
+    """Print the throttles that were removed, on the stream that programs do not read."""
     click.echo(f"Cleared throttles on brokers {','.join(map(str, brokers))} and topics {','.join(topics)}", err=True)
 
 
-def plural(places: "Assignment | Sequence[TopicPartition] | Sequence[Replica]") -> str:
+def plural(places: "Assignment | Sequence[TopicPartition] | Sequence[TopicPartitionReplica]") -> str:
     """Return the ending of a word that counts these."""
     return "" if len(places) == 1 else "s"
 
 
-def joined(places: "Assignment | Sequence[TopicPartition] | Sequence[Replica]") -> str:
+def joined(places: "Assignment | Sequence[TopicPartition] | Sequence[TopicPartitionReplica]") -> str:
     """Return partitions, or replicas, as a text."""
     return ",".join(str(place) for place in sorted(places))

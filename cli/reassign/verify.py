@@ -20,8 +20,9 @@ from kvorum.cli.reassign.plans import (
 )
 
 if TYPE_CHECKING:
-    from kvorum.client.partitions.log_dir_moves import Replica
-    from kvorum.client.reassignments.reassignments import Assignment, Reassignments
+    from kvorum.client.namespaces.reassignments import Reassignments
+    from kvorum.client.values.log_dir import TopicPartitionReplica
+    from kvorum.client.values.reassignment import Assignment
 
 WAIT_PAUSE_SECONDS = 1.0
 VERIFY_COLUMNS = ("topic", "partition", "state", "replicas", "target")
@@ -44,27 +45,21 @@ def verify(path: Path, preserve_throttles: bool, seconds: float, bootstrap: str,
     kvorum reassign verify --reassignment-json-file plan.json
     kvorum reassign verify --reassignment-json-file plan.json --wait 3600
     """
-    from kvorum.client.reassignments.reassignments import states_of
-
     wanted, moves = assignment_in(path), moves_in(path)
 
     async def work(found: "Reassignments") -> list[dict[str, Any]]:
         if seconds:
             await wait_for(found, wanted, moves, seconds)
-        under_way = await found.under_way()
-        current = await found.current({place.topic for place in wanted})
-        states = states_of(under_way, current, wanted)
+        progress = await found.verify(wanted, moves, preserve_throttles=preserve_throttles)
         rows: list[dict[str, Any]] = []
-        for (place, target), state in zip(sorted(wanted.items()), states, strict=True):
-            row = {"topic": place.topic, "partition": place.partition, "state": state.value}
-            rows.append({**row, "replicas": current.get(place, []), "target": target})
-        moving = await found.moves.states(moves)
-        for replica, each in moving.items():
-            row = {"topic": replica.topic, "partition": replica.partition, "state": each.state}
-            rows.append({**row, "replicas": f"{replica.broker}: {each.current}", "target": each.target})
-        is_moving = any(each.future is not None for each in moving.values())
-        if not under_way and not is_moving and not preserve_throttles:
-            await say_unthrottled(found, wanted)
+        for each in progress.partitions:
+            row = {"topic": each.topic, "partition": each.partition, "state": each.state.value}
+            rows.append({**row, "replicas": [*each.replicas], "target": [*each.target]})
+        for replica, move in progress.log_dirs.items():
+            row = {"topic": replica.topic, "partition": replica.partition, "state": move.state}
+            rows.append({**row, "replicas": f"{replica.broker}: {move.current}", "target": move.target})
+        if progress.unthrottled_brokers is not None:
+            say_unthrottled(progress.unthrottled_brokers, progress.unthrottled_topics or ())
         return rows
 
     rows = with_reassignments(bootstrap, work)
@@ -73,7 +68,9 @@ def verify(path: Path, preserve_throttles: bool, seconds: float, bootstrap: str,
         raise SystemExit(Exit.FAILED)
 
 
-async def wait_for(found: "Reassignments", wanted: "Assignment", moves: "dict[Replica, str]", seconds: float) -> None:
+async def wait_for(
+    found: "Reassignments", wanted: "Assignment", moves: "dict[TopicPartitionReplica, str]", seconds: float
+) -> None:
     """Return once nothing of the file is under way, on other brokers or in other directories, or the time is over."""
     deadline = time.monotonic() + seconds
     left = now_left = await bytes_left(found, wanted, moves)
@@ -87,17 +84,19 @@ async def wait_for(found: "Reassignments", wanted: "Assignment", moves: "dict[Re
             left -= done
 
 
-async def bytes_left(found: "Reassignments", wanted: "Assignment", moves: "dict[Replica, str]") -> int | None:
+async def bytes_left(
+    found: "Reassignments", wanted: "Assignment", moves: "dict[TopicPartitionReplica, str]"
+) -> int | None:
     """Return the number of bytes left to copy, according to the brokers; None after the end."""
-    from kvorum.client.reassignments.reassignments import ReplicaFile
+    from kvorum.client.values.reassignment import ReplicaFile
     from kvorum.protocol.topic_partition import TopicPartition
 
-    under_way = {place: each for place, each in (await found.under_way()).items() if place in wanted}
+    under_way = {place: each for place, each in (await found.list()).items() if place in wanted}
     moving = [replica for replica, state in (await found.moves.states(moves)).items() if state.future is not None]
     if not under_way and not moving:
         return None
     brokers = {broker for each in under_way.values() for broker in each.replicas}
-    sizes = await found.sizes(brokers | {replica.broker for replica in moving})
+    sizes = await found.replica_sizes(brokers | {replica.broker for replica in moving})
     left = 0
     for place, each in under_way.items():
         whole = max(sizes.get(ReplicaFile(place, broker, False), 0) for broker in each.replicas)

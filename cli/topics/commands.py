@@ -161,12 +161,10 @@ def list_(
         raise click.UsageError(str(error)) from None
 
     async def work(cluster: "ClusterClient") -> list[dict[str, Any]]:
-        from kvorum.cli.topics.rows import list_row, under_way
+        from kvorum.cli.topics.rows import list_row
+        from kvorum.client.namespaces.topics import Topics
 
-        moving = await under_way(cluster)
-        found = sorted((await cluster.metadata()).topics, key=lambda topic: topic.name or "")
-        chosen = [each for each in found if wanted.fullmatch(each.name or "") and (internal or not each.is_internal)]
-        return [list_row(each, moving) for each in chosen]
+        return [list_row(each) for each in await Topics(cluster).list(internal=internal) if wanted.fullmatch(each.name)]
 
     rows = [
         row
@@ -189,10 +187,11 @@ def describe(names: tuple[str, ...], bootstrap: str, output: str) -> None:
     """
 
     async def work(cluster: "ClusterClient") -> list[dict[str, Any]]:
-        from kvorum.cli.topics.rows import described, under_way
+        from kvorum.cli.topics.rows import described
+        from kvorum.client.namespaces.topics import Topics
 
-        moving = await under_way(cluster)
-        return [await described(cluster, name, moving) for name in dict.fromkeys(names)]
+        topics = Topics(cluster)
+        return [described(await topics.describe(name)) for name in dict.fromkeys(names)]
 
     found = with_cluster(bootstrap, work)
     if output != "table":
@@ -239,7 +238,7 @@ def alter(
     kvorum topics alter orders --config retention.ms=3600000 --delete-config cleanup.policy
     """
     from kvorum.client.config_sources import topic_overrides
-    from kvorum.client.reassignments.replica_count import begin, planned
+    from kvorum.client.reassignments.replica_count import begin, plan_replication_factor
     from kvorum.client.wire.cluster_client import ConfigChange, ConfigOperation, ResourceType
 
     changes = [ConfigChange(name=key, value=value) for key, value in pairs(configs, "--config").items()]
@@ -256,7 +255,7 @@ def alter(
         there = topic_overrides(await cluster.describe_configs(ResourceType.TOPIC, name)) if deleted else {}
         resizing = None
         if replication_factor is not None:  # all of it is checked before any of it is done
-            resizing = await planned(cluster, await cluster.topic(name), replication_factor)
+            resizing = await plan_replication_factor(cluster, await cluster.topic(name), replication_factor)
         if partitions is not None:
             if changes:
                 await cluster.alter_configs(ResourceType.TOPIC, name, changes, validate_only=True)

@@ -1,7 +1,7 @@
 """`kvorum leader-election`: what Kafka's kafka-leader-election.sh does."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,7 +11,7 @@ from kvorum.cli.output import fail, output_option, show
 
 if TYPE_CHECKING:
     from kvorum.client.wire.cluster_client import ClusterClient
-    from kvorum.protocol.messages.elect_leaders import ElectLeadersResponse, PartitionResult
+    from kvorum.protocol.errors import KafkaError
     from kvorum.protocol.topic_partition import TopicPartition
 
 COLUMNS = ("topic", "partition", "outcome")
@@ -61,7 +61,7 @@ def leader_election(
     except PartitionFileError as error:
         raise click.UsageError(str(error)) from None
 
-    async def work(cluster: "ClusterClient") -> "ElectLeadersResponse":
+    async def work(cluster: "ClusterClient") -> "dict[TopicPartition, KafkaError | None]":
         wanted: Mapping[str, list[int]] | None = listed
         if topic is not None:
             indexes = [row.partition_index for row in (await cluster.topic(topic)).partitions]
@@ -70,7 +70,7 @@ def leader_election(
 
     rows = []
     failed = False
-    for place, result in results(with_cluster(bootstrap, work)).items():
+    for place, result in sorted(with_cluster(bootstrap, work).items()):
         outcome = outcome_of(result)
         failed = failed or outcome not in ("elected", "not needed")
         rows.append({"topic": place.topic, "partition": place.partition, "outcome": outcome})
@@ -79,27 +79,12 @@ def leader_election(
         fail("some leaders could not be elected")
 
 
-def results(answer: "ElectLeadersResponse") -> "dict[TopicPartition, PartitionResult]":
-    """Return the result of each partition, by name."""
-    from kvorum.protocol.topic_partition import TopicPartition
-
-    found = {
-        TopicPartition(topic.topic, row.partition_id): row
-        for topic in answer.replica_election_results
-        for row in topic.partition_result
-    }
-    return dict(sorted(found.items()))
-
-
-def outcome_of(result: Any) -> str:
+def outcome_of(error: "KafkaError | None") -> str:
     """Return the result of a partition."""
-    from kvorum.client.wire.cluster_client import code_of
     from kvorum.protocol.errors import ErrorCode
 
-    match result.error_code:
-        case ErrorCode.NONE:
-            return "elected"
-        case ErrorCode.ELECTION_NOT_NEEDED:
-            return "not needed"
-        case code:
-            return f"{code_of(code).name}: {result.error_message or 'refused'}"
+    if error is None:
+        return "elected"
+    if error.code is ErrorCode.ELECTION_NOT_NEEDED:
+        return "not needed"
+    return f"{error.code.name}: {error.message or 'refused'}"

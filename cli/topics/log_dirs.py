@@ -8,8 +8,8 @@ from kvorum.cli.connection.client import bootstrap_option, with_cluster
 from kvorum.cli.output import fail, output_option, show
 
 if TYPE_CHECKING:
+    from kvorum.client.values.log_dir import LogDir
     from kvorum.client.wire.cluster_client import ClusterClient
-    from kvorum.protocol.messages.describe_log_dirs import DescribeLogDirsResult
 
 VOLUME_COLUMNS = ("broker", "log_dir", "partitions", "size", "total", "usable", "error")
 COLUMNS = ("broker", "log_dir", "partition", "size", "offset_lag", "future")
@@ -41,7 +41,7 @@ def log_dirs(topics: tuple[str, ...], brokers: str | None, volumes: bool, bootst
     if brokers is not None and not wanted:
         raise click.BadParameter(f"{brokers!r} contains no broker", param_hint="--brokers")
 
-    async def work(cluster: "ClusterClient") -> "dict[int, list[DescribeLogDirsResult]]":
+    async def work(cluster: "ClusterClient") -> "dict[int, list[LogDir]]":
         from kvorum.client.partitions.log_dirs import describe_log_dirs
 
         return await describe_log_dirs(cluster, wanted)
@@ -51,49 +51,45 @@ def log_dirs(topics: tuple[str, ...], brokers: str | None, volumes: bool, bootst
         show(volume_rows(found, set(topics)), output, VOLUME_COLUMNS)
     else:
         show(rows_of(found, set(topics)), output, COLUMNS)
-    offline = [f"broker {broker}: {each.log_dir}" for broker, dirs in found.items() for each in dirs if each.error_code]
+    offline = [f"broker {broker}: {each.path}" for broker, dirs in found.items() for each in dirs if each.error]
     if offline:
         fail(f"offline: {', '.join(offline)}")
 
 
-def rows_of(found: "dict[int, list[DescribeLogDirsResult]]", topics: set[str]) -> list[dict[str, Any]]:
+def rows_of(found: "dict[int, list[LogDir]]", topics: set[str]) -> list[dict[str, Any]]:
     """Return one row per partition."""
     rows = [
         {
             "broker": broker,
-            "log_dir": directory.log_dir,
-            "partition": f"{topic.name}-{row.partition_index}",
-            "size": row.partition_size,
+            "log_dir": directory.path,
+            "partition": str(row.topic_partition),
+            "size": row.size_bytes,
             "offset_lag": row.offset_lag,
-            "future": row.is_future_key,
+            "future": row.is_future,
         }
         for broker, directories in found.items()
         for directory in directories
-        for topic in directory.topics
-        for row in topic.partitions
-        if not topics or topic.name in topics
+        for row in directory.replicas
+        if not topics or row.topic in topics
     ]
     return sorted(rows, key=lambda row: (row["broker"], row["log_dir"], row["partition"]))
 
 
-def volume_rows(found: "dict[int, list[DescribeLogDirsResult]]", topics: set[str]) -> list[dict[str, Any]]:
+def volume_rows(found: "dict[int, list[LogDir]]", topics: set[str]) -> list[dict[str, Any]]:
     """Return a row per directory, with the size of its volume, which an older broker does not return."""
-    from kvorum.client.wire.cluster_client import code_of
-
     rows: list[dict[str, Any]] = []
     for broker, directories in sorted(found.items()):
-        for each in sorted(directories, key=lambda each: each.log_dir):
-            chosen = [topic for topic in each.topics if not topics or topic.name in topics]
-            sizes = [row.partition_size for topic in chosen for row in topic.partitions]
+        for each in sorted(directories, key=lambda each: each.path):
+            sizes = [row.size_bytes for row in each.replicas if not topics or row.topic in topics]
             rows.append(
                 {
                     "broker": broker,
-                    "log_dir": each.log_dir,
+                    "log_dir": each.path,
                     "partitions": len(sizes),
                     "size": sum(sizes),
-                    "total": each.total_bytes if each.total_bytes >= 0 else None,
-                    "usable": each.usable_bytes if each.usable_bytes >= 0 else None,
-                    "error": code_of(each.error_code).name if each.error_code else None,
+                    "total": each.total_bytes,
+                    "usable": each.usable_bytes,
+                    "error": None if each.error is None else each.error.name,
                 }
             )
     return rows

@@ -9,11 +9,11 @@ Source: Kafka's GetOffsetShell (parseOffsetSpec, parseRuleSpec), TopicFilter.Inc
 import re
 from collections.abc import Callable
 
-from kvorum.client.partitions.offsets import Spec
+from kvorum.client.values.offset import OffsetSpec
 from kvorum.protocol.topic_partition import TopicPartition
 
 RULE = re.compile(r"([^:,]*)(?::(?:([0-9]*)|(?:([0-9]*)-([0-9]*))))?")
-TIMES = {spec.name.lower().replace("_", "-"): int(spec) for spec in Spec}
+TIMES = {spec.name.lower().replace("_", "-"): int(spec) for spec in OffsetSpec}
 Filter = Callable[[TopicPartition], bool]
 
 

@@ -9,9 +9,9 @@ from kvorum.cli.connection.client import bootstrap_option, with_cluster
 from kvorum.cli.output import output_option, show, tell
 
 if TYPE_CHECKING:
-    from kvorum.client.transactions import Transactions
+    from kvorum.client.namespaces.transactions import Transactions
+    from kvorum.client.values.transaction import ProducerState
     from kvorum.client.wire.cluster_client import ClusterClient
-    from kvorum.protocol.messages.describe_producers import ProducerState
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., object])
@@ -47,7 +47,7 @@ def with_transactions(bootstrap: str, work: Callable[["Transactions"], Awaitable
     """Run `work` on a cluster's transactions."""
 
     async def run(cluster: "ClusterClient") -> T:
-        from kvorum.client.transactions import Transactions
+        from kvorum.client.namespaces.transactions import Transactions
 
         return await work(Transactions(cluster))
 
@@ -80,9 +80,7 @@ def list_(
     """
 
     async def work(found: "Transactions") -> list[dict[str, Any]]:
-        from kvorum.client.transactions import Filters
-
-        filters = Filters(duration_ms=duration_filter, pattern=transactional_id_pattern, states=states)
+        rows = await found.list(states=states, open_for_ms=duration_filter, pattern=transactional_id_pattern)
         return [
             {
                 "transactional_id": each.transactional_id,
@@ -90,7 +88,7 @@ def list_(
                 "producer_id": each.producer_id,
                 "state": each.state,
             }
-            for each in await found.listed(filters)
+            for each in rows
         ]
 
     show(with_transactions(bootstrap, work), output, LIST_COLUMNS)
@@ -108,18 +106,17 @@ def describe(transactional_id: str, bootstrap: str, output: str) -> None:
     """
 
     async def work(found: "Transactions") -> dict[str, Any]:
-        coordinator_id, row = await found.describe(transactional_id)
-        start_ms = row.transaction_start_time if row.transaction_start_time >= 0 else None
+        row = await found.describe(transactional_id)
         return {
-            "coordinator_id": coordinator_id,
+            "coordinator_id": row.coordinator_id,
             "transactional_id": transactional_id,
             "producer_id": row.producer_id,
             "producer_epoch": row.producer_epoch,
-            "state": row.transaction_state,
-            "timeout_ms": row.transaction_timeout,
-            "start_time_ms": start_ms,
-            "duration_ms": None if start_ms is None else wall_ms() - start_ms,
-            "partitions": [f"{topic.topic}-{index}" for topic in row.topics for index in topic.partitions],
+            "state": row.state,
+            "timeout_ms": row.timeout_ms,
+            "start_time_ms": row.start_time_ms,
+            "duration_ms": None if row.start_time_ms is None else wall_ms() - row.start_time_ms,
+            "partitions": [str(each) for each in row.partitions],
         }
 
     show(with_transactions(bootstrap, work), output, DESCRIBE_COLUMNS)
@@ -140,21 +137,21 @@ def describe_producers(broker_id: int | None, topic: str, partition: int, bootst
     async def work(found: "Transactions") -> list[dict[str, Any]]:
         from kvorum.protocol.topic_partition import TopicPartition
 
-        return [producer_row(each) for each in await found.producers(TopicPartition(topic, partition), broker_id)]
+        place = TopicPartition(topic, partition)
+        return [producer_row(each) for each in await found.producers(place, broker_id=broker_id)]
 
     show(with_transactions(bootstrap, work), output, PRODUCER_COLUMNS)
 
 
 def producer_row(each: "ProducerState") -> dict[str, Any]:
     """Return the row of a producer."""
-    start = each.current_txn_start_offset
     return {
         "producer_id": each.producer_id,
         "producer_epoch": each.producer_epoch,
         "latest_coordinator_epoch": each.coordinator_epoch,
         "last_sequence": each.last_sequence,
-        "last_timestamp": each.last_timestamp,
-        "current_transaction_start_offset": None if start < 0 else start,
+        "last_timestamp": each.last_timestamp_ms,
+        "current_transaction_start_offset": each.transaction_start_offset,
     }
 
 
@@ -192,20 +189,21 @@ def find_hanging(
     now_ms = wall_ms()
 
     async def work(found: "Transactions") -> list[dict[str, Any]]:
-        places = await found.places(topic, partition, broker_id)
         timeout_ms = max_transaction_timeout * MINUTE_MS
         return [
             {
-                "topic": each.place.topic,
-                "partition": each.place.partition,
+                "topic": each.topic,
+                "partition": each.partition,
                 "producer_id": each.producer.producer_id,
                 "producer_epoch": each.producer.producer_epoch,
                 "coordinator_epoch": each.producer.coordinator_epoch,
-                "start_offset": each.producer.current_txn_start_offset,
-                "last_timestamp": each.producer.last_timestamp,
-                "duration_min": (now_ms - each.producer.last_timestamp) // MINUTE_MS,
+                "start_offset": each.start_offset,
+                "last_timestamp": each.producer.last_timestamp_ms,
+                "duration_min": (now_ms - each.producer.last_timestamp_ms) // MINUTE_MS,
             }
-            for each in await found.hanging(places, timeout_ms=timeout_ms, now_ms=now_ms, broker_id=broker_id)
+            for each in await found.find_hanging(
+                topic, partition, broker_id=broker_id, open_for_ms=timeout_ms, now_ms=now_ms
+            )
         ]
 
     show(with_transactions(bootstrap, work), output, HANGING_COLUMNS)
@@ -245,11 +243,10 @@ def abort(
 
         place = TopicPartition(topic, partition)
         if start_offset is not None:
-            producer = await found.open_at(place, start_offset)
-            await found.abort(place, producer.producer_id, producer.producer_epoch, producer.coordinator_epoch)
+            await found.abort(place, start_offset)
         else:
             assert producer_id is not None and producer_epoch is not None and coordinator_epoch is not None
-            await found.abort(place, producer_id, producer_epoch, coordinator_epoch)
+            await found.abort_producer(place, producer_id, producer_epoch, coordinator_epoch)
 
     with_transactions(bootstrap, work)
     tell({"topic": topic, "partition": partition, "aborted": True}, output, f"aborted on {topic}-{partition}")
@@ -267,7 +264,6 @@ def force_terminate(transactional_id: str, bootstrap: str, output: str) -> None:
     """
 
     async def work(found: "Transactions") -> None:
-        await found.describe(transactional_id)  # a query for an unknown id does not create it
         await found.force_terminate(transactional_id)
 
     with_transactions(bootstrap, work)

@@ -11,7 +11,7 @@ import io
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from kvorum.client.groups.offset_reset import ResetError
+from kvorum.client.values.offset_reset import ResetError
 from kvorum.protocol.topic_partition import TopicPartition
 
 PARTITION_MAX: Final = 2**31 - 1

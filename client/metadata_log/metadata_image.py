@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kvorum.protocol.batch_header import BatchHeader
-from kvorum.protocol.errors import KafkaError
+from kvorum.protocol.errors import ErrorCode, KafkaError, KafkaException
 from kvorum.quorum.batches import decode_batch
 from kvorum.quorum.image import MetadataDelta, MetadataImage, TransactionBuffer
 from kvorum.quorum.raft.log import SnapshotId
@@ -20,12 +20,16 @@ Raw = tuple[memoryview, BatchHeader]
 """A batch's bytes, and its header."""
 
 
-class MetadataProblem(Exception):
+class MetadataProblem(KafkaException):
     """Metadata that are unreadable or missing; the message has the reason."""
+
+    code = ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 class TooLarge(MetadataProblem):
     """The metadata log is larger than the caller's limit."""
+
+    code = ErrorCode.RECORD_LIST_TOO_LARGE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

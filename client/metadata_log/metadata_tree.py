@@ -19,7 +19,7 @@ from kvorum.quorum.image.configs import ResourceType
 from kvorum.quorum.records import Config, Feature, Partition, ProducerIds, RegisterBroker, Topic, encode
 from kvorum.runtime.config_types import HIDDEN
 
-Tree: TypeAlias = "dict[str, Tree | str]"
+Tree: TypeAlias = dict[str, "Tree | str"]
 DEFAULT_NAME = "<default>"
 NUMBER_DIGITS_MAX = 10
 """Fields of a partition or broker."""
@@ -140,16 +140,6 @@ def walk(node: "Tree | str", path: str) -> Iterator[tuple[str, str | None]]:
     yield path, None
     for name, child in ordered(node):
         yield from walk(child, f"{path.rstrip('/')}/{name}")
-
-
-def indented(node: Tree, depth: int = 0) -> Iterator[str]:
-    """Yield the lines of a tree."""
-    for name, child in ordered(node):
-        if isinstance(child, str):
-            yield f"{'  ' * depth}{name}: {child}"
-        else:
-            yield f"{'  ' * depth}{name}:"
-            yield from indented(child, depth + 1)
 
 
 def difference(before: Tree, after: Tree) -> Iterator[tuple[str, str | None, str | None]]:

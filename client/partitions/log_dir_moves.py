@@ -6,34 +6,27 @@ Source: Kafka's ReassignPartitionsCommand (executeMoves, findLogDirMoveStates).
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from kvorum.client.partitions.log_dirs import describe_log_dirs
-from kvorum.client.wire.cluster_client import ClusterClient, ConfigChange, ResourceType, code_of
-from kvorum.protocol.errors import ErrorCode
+from kvorum.client.partitions.log_dirs import describe_log_dirs, log_dirs_at
+from kvorum.client.values.log_dir import LogDir, LogDirMove, LogDirReplica, TopicPartitionReplica
+from kvorum.client.wire.cluster_client import ClusterClient, ConfigChange, ResourceType, Unreachable, code_of
+from kvorum.network.addresses import Address
+from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopic,
 )
+from kvorum.protocol.topic_partition import TopicPartition
+from kvorum.runtime.logs import get_logger
 
+log = get_logger("admin")
 LOG_DIRS_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
 AGAIN_SECONDS: Final = 0.1
 """Between two questions to brokers that have no such replica yet, as Kafka's."""
-
-
-class Replica(NamedTuple):
-    """Replica of a partition on a broker."""
-
-    topic: str
-    partition: int
-    broker: int
-
-    def __str__(self) -> str:
-        """Write it as Kafka does."""
-        return f"{self.topic}-{self.partition}-{self.broker}"
 
 
 class MoveState(NamedTuple):
@@ -63,12 +56,17 @@ class MoveState(NamedTuple):
         return "completed" if self.current == self.target else "not as wanted"
 
 
-class Started(NamedTuple):
+class MoveStart(NamedTuple):
     """Responses of brokers: started moves, replicas that do not exist yet, and rejected moves with reasons."""
 
-    begun: list[Replica]
-    absent: list[Replica]
-    refused: dict[Replica, str]
+    begun: list[TopicPartitionReplica]
+    absent: list[TopicPartitionReplica]
+    refused: dict[TopicPartitionReplica, KafkaError]
+
+    @property
+    def reasons(self) -> dict[TopicPartitionReplica, str]:
+        """Return the reasons of the rejected moves as texts."""
+        return {replica: error.message or error.code.name for replica, error in self.refused.items()}
 
 
 class LogDirMoves:
@@ -78,56 +76,56 @@ class LogDirMoves:
         """Use this client."""
         self._cluster = cluster
 
-    async def ask(self, wanted: Mapping[Replica, str]) -> Started:
+    async def ask(self, wanted: Mapping[TopicPartitionReplica, str]) -> MoveStart:
         """Request the directories of the replicas once from each broker."""
         known = {each.node_id: (each.host, each.port) for each in (await self._cluster.metadata([])).brokers}
-        started = Started([], [], {})
+        started = MoveStart([], [], {})
         for broker in sorted({replica.broker for replica in wanted}):
             own = {replica: path for replica, path in wanted.items() if replica.broker == broker}
             if broker not in known:
-                started.refused.update(dict.fromkeys(own, "its broker does not exist"))
+                missing = KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, "its broker does not exist")
+                started.refused.update(dict.fromkeys(own, missing))
                 continue
             answer = await self._cluster.ask(request_of(own), AlterReplicaLogDirsResponse, known[broker])
             for topic in answer.results:
                 for row in topic.partitions:
-                    replica = Replica(topic.topic_name, row.partition_index, broker)
+                    replica = TopicPartitionReplica(topic.topic_name, row.partition_index, broker)
                     if row.error_code == ErrorCode.NONE:
                         started.begun.append(replica)
                     elif row.error_code == ErrorCode.REPLICA_NOT_AVAILABLE:
                         started.absent.append(replica)
                     else:
-                        started.refused[replica] = code_of(row.error_code).name
+                        started.refused[replica] = KafkaError(code_of(row.error_code))
         return started
 
-    async def begin(self, wanted: Mapping[Replica, str], timeout_ms: int) -> Started:
+    async def begin(self, wanted: Mapping[TopicPartitionReplica, str], timeout_ms: int) -> MoveStart:
         """Repeat until every broker has its replicas, one rejects, or the time is over: `absent` are missing."""
         loop = asyncio.get_running_loop()
-        deadline, left, begun = loop.time() + timeout_ms / 1000, dict(wanted), list[Replica]()
+        deadline, left, begun = loop.time() + timeout_ms / 1000, dict(wanted), list[TopicPartitionReplica]()
         while True:
             started = await self.ask(left)
             begun += started.begun
             left = {replica: wanted[replica] for replica in started.absent}
             if not left or started.refused or loop.time() >= deadline:
-                return Started(begun, list(left), started.refused)
+                return MoveStart(begun, list(left), started.refused)
             await asyncio.sleep(AGAIN_SECONDS)
 
-    async def states(self, wanted: Mapping[Replica, str]) -> dict[Replica, MoveState]:
+    async def states(self, wanted: Mapping[TopicPartitionReplica, str]) -> dict[TopicPartitionReplica, MoveState]:
         """Return the progress of these moves."""
-        current: dict[Replica, str] = {}
-        future: dict[Replica, str] = {}
+        current: dict[TopicPartitionReplica, str] = {}
+        future: dict[TopicPartitionReplica, str] = {}
         brokers = sorted({replica.broker for replica in wanted})
         for broker, directories in (await describe_log_dirs(self._cluster, brokers) if brokers else {}).items():
             for directory in directories:
-                for topic in directory.topics:
-                    for row in topic.partitions:
-                        place = future if row.is_future_key else current
-                        place[Replica(topic.name, row.partition_index, broker)] = directory.log_dir
+                for row in directory.replicas:
+                    found = future if row.is_future else current
+                    found[TopicPartitionReplica(row.topic, row.partition, broker)] = directory.path
         return {
             replica: MoveState(current.get(replica, ""), future.get(replica), target)
             for replica, target in sorted(wanted.items())
         }
 
-    async def cancel(self, wanted: Mapping[Replica, str]) -> Started:
+    async def cancel(self, wanted: Mapping[TopicPartitionReplica, str]) -> MoveStart:
         """Cancel the moves of these replicas, whatever their targets."""
         moving = {
             replica: each.current
@@ -136,6 +134,32 @@ class LogDirMoves:
         }
         return await self.ask(moving)
 
+    async def moving(self) -> list[LogDirMove]:
+        """Return the moves on all responding brokers, by partition and broker."""
+
+        async def at_broker(broker: int, address: Address) -> list[LogDirMove]:
+            try:
+                return moves_in(
+                    broker, await log_dirs_at(self._cluster, broker, address, timeout_ms=self._cluster.part_ms)
+                )
+            except (KafkaError, Unreachable) as error:
+                log.info("replica moves between log directories not available from broker", broker=broker, error=error)
+                return []
+
+        brokers = (await self._cluster.metadata([])).brokers
+        found = await asyncio.gather(*(at_broker(each.node_id, (each.host, each.port)) for each in brokers))
+        return sorted((move for moves in found for move in moves), key=lambda move: move.replica)
+
+    async def stop(self, partitions: Collection[TopicPartition] | None = None) -> MoveStart:
+        """Stop the moves of some partitions, or of all; the replicas stay in their present directories."""
+        present = {
+            each.replica: each.current
+            for each in await self.moving()
+            if each.current is not None
+            and (partitions is None or TopicPartition(each.topic, each.partition) in partitions)
+        }
+        return await self.ask(present) if present else MoveStart([], [], {})
+
     async def throttle(self, brokers: Iterable[int], bytes_a_second: int) -> None:
         """Have these brokers copy no faster."""
         change = ConfigChange(name=LOG_DIRS_RATE, value=str(bytes_a_second))
@@ -143,7 +167,35 @@ class LogDirMoves:
             await self._cluster.alter_configs(ResourceType.BROKER, str(broker), [change])
 
 
-def request_of(wanted: Mapping[Replica, str]) -> AlterReplicaLogDirsRequest:
+def moves_in(broker: int, directories: Iterable[LogDir]) -> list[LogDirMove]:
+    """Return the moves on one broker."""
+    current: dict[TopicPartition, tuple[str, int]] = {}
+    future: dict[TopicPartition, tuple[str, LogDirReplica]] = {}
+    for directory in directories:
+        for row in directory.replicas:
+            if row.is_future:
+                future[row.topic_partition] = directory.path, row
+            else:
+                current[row.topic_partition] = directory.path, row.size_bytes
+    found = []
+    for partition, (target, copy) in future.items():
+        path, size = current.get(partition, (None, None))
+        found.append(
+            LogDirMove(
+                topic=copy.topic,
+                partition=copy.partition,
+                broker=broker,
+                current=path,
+                target=target,
+                size_bytes=size,
+                copied_bytes=copy.size_bytes,
+                offset_lag=copy.offset_lag,
+            )
+        )
+    return found
+
+
+def request_of(wanted: Mapping[TopicPartitionReplica, str]) -> AlterReplicaLogDirsRequest:
     """Return the request for one broker."""
     directories: dict[str, dict[str, AlterReplicaLogDirTopic]] = {}
     for replica, path in sorted(wanted.items()):

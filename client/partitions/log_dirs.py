@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
+from kvorum.client.values.log_dir import LogDir, log_dir_value
 from kvorum.client.wire.cluster_client import ClusterClient, refuse
 from kvorum.network.addresses import Address
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -10,13 +11,10 @@ from kvorum.protocol.messages.describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
-    DescribeLogDirsResult,
 )
 
 
-async def describe_log_dirs(
-    cluster: ClusterClient, broker_ids: Sequence[int] = ()
-) -> dict[int, list[DescribeLogDirsResult]]:
+async def describe_log_dirs(cluster: ClusterClient, broker_ids: Sequence[int] = ()) -> dict[int, list[LogDir]]:
     """Return the directories of some brokers, or of all. Raises KafkaError BROKER_ID_NOT_REGISTERED, Unreachable."""
     brokers = {broker.node_id: (broker.host, broker.port) for broker in (await cluster.metadata([])).brokers}
     absent = [str(broker_id) for broker_id in broker_ids if broker_id not in brokers]
@@ -27,19 +25,20 @@ async def describe_log_dirs(
         )
 
     wanted = sorted(broker_ids or brokers)
-    found = await asyncio.gather(*(log_dirs_at(cluster, brokers[each]) for each in wanted))
+    found = await asyncio.gather(*(log_dirs_at(cluster, each, brokers[each]) for each in wanted))
     return dict(zip(wanted, found, strict=True))
 
 
 async def log_dirs_at(
     cluster: ClusterClient,
+    broker: int,
     address: Address,
     topics: Sequence[DescribableLogDirTopic] | None = None,
     *,
     timeout_ms: int | None = None,
-) -> list[DescribeLogDirsResult]:
+) -> list[LogDir]:
     """Return one broker's directories, with the replicas of some topics (all, when None). Raises KafkaError."""
     request = DescribeLogDirsRequest(topics=None if topics is None else list(topics))
     answer = await cluster.ask(request, DescribeLogDirsResponse, address, timeout_ms=timeout_ms)
     refuse(answer.error_code, "describe the log directories")
-    return answer.results
+    return [log_dir_value(broker, row) for row in answer.results]

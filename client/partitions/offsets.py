@@ -5,7 +5,6 @@ Source: Kafka's Admin.listOffsets (ListOffsetsHandler), OffsetSpec.
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from enum import IntEnum
 from typing import Final, NamedTuple
 
 from kvorum.client.wire.cluster_client import ClusterClient, Unreachable, code_of
@@ -33,17 +32,6 @@ RETRIED: Final = frozenset(
         ErrorCode.OFFSET_NOT_AVAILABLE,
     }
 )
-
-
-class Spec(IntEnum):
-    """Times that are none (ListOffsetsRequest)."""
-
-    LATEST = -1
-    EARLIEST = -2
-    MAX_TIMESTAMP = -3
-    EARLIEST_LOCAL = -4
-    LATEST_TIERED = -5
-    EARLIEST_PENDING_UPLOAD = -6
 
 
 class Found(NamedTuple):
@@ -80,7 +68,10 @@ async def leaders_of(cluster: ClusterClient, topics: list[str]) -> Leaders:
 async def list_offsets(
     cluster: ClusterClient, times: Mapping[TopicPartition, int], *, isolation_level: int = 0, attempts: int = RETRIES
 ) -> dict[TopicPartition, Found]:
-    """Return the offset of each partition for its time (ms, or a Spec), with permanent errors. Raises Unreachable."""
+    """Return the offset of each partition for its time (ms, or an OffsetSpec), or its permanent error.
+
+    Raises Unreachable.
+    """
     found: dict[TopicPartition, Found] = {}
     left = dict(times)
     for attempt in range(attempts):
@@ -154,7 +145,7 @@ async def known_offsets(
 async def topic_offsets(
     cluster: ClusterClient, topic: MetadataResponseTopic, time: int, isolation_level: int = 0
 ) -> dict[int, int | None]:
-    """Return {partition: offset} of a topic for one time (ms, or a Spec); None if its leader did not answer.
+    """Return {partition: offset} of a topic for one time (ms, or an OffsetSpec); None if its leader did not answer.
 
     UNKNOWN_OFFSET: no record is that late. Read committed, the latest is the last stable offset. One request per
     leader. Raises Unreachable.

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from kvorum.client.reassignments.reassignments import Reassignments, UnderWay
+from kvorum.client.namespaces.reassignments import Reassignments
+from kvorum.client.values.reassignment import Reassignment
 from kvorum.client.wire.cluster_client import ClusterClient, Unreachable
 from kvorum.protocol.errors import KafkaError
 from kvorum.protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
@@ -19,13 +20,13 @@ from kvorum.runtime.logs import get_logger
 
 ASK_MS: Final = 5_000
 """Timeout: without a controller no reassignment makes progress, and the response should not be delayed."""
-Moving = Mapping[TopicPartition, UnderWay]
+Moving = Mapping[TopicPartition, Reassignment]
 NOTHING: Final[Moving] = MappingProxyType({})
 
 log = get_logger("admin")
 
 
-def replication_factor(row: MetadataResponsePartition, moving: UnderWay | None) -> int:
+def replication_factor(row: MetadataResponsePartition, moving: Reassignment | None) -> int:
     """Return the target number of replicas of a partition.
 
     If a reassignment ended between the two responses, none of its brokers is among the replicas.
@@ -35,7 +36,7 @@ def replication_factor(row: MetadataResponsePartition, moving: UnderWay | None) 
     return len(row.replica_nodes)
 
 
-def is_under_replicated(row: MetadataResponsePartition, moving: UnderWay | None) -> bool:
+def is_under_replicated(row: MetadataResponsePartition, moving: Reassignment | None) -> bool:
     """Return whether fewer are in sync."""
     return len(row.isr_nodes) < replication_factor(row, moving)
 
@@ -60,7 +61,7 @@ async def fetch_moving(
         return NOTHING
     try:
         async with asyncio.timeout(timeout_ms / 1000):
-            return await Reassignments(cluster).under_way(timeout_ms=timeout_ms // 2)
+            return await Reassignments(cluster).list(timeout_ms=timeout_ms // 2)
     except (KafkaError, Unreachable, TimeoutError) as error:
         log.info("list of reassignments not available", error=error)
         return None

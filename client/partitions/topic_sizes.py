@@ -48,16 +48,15 @@ async def _of_broker(
     cluster: ClusterClient, broker: int, address: Address, requested: Sequence[DescribableLogDirTopic] | None
 ) -> dict[tuple[int, TopicPartition], int]:
     try:
-        directories = await log_dirs_at(cluster, address, requested, timeout_ms=cluster.part_ms)
+        directories = await log_dirs_at(cluster, broker, address, requested, timeout_ms=cluster.part_ms)
     except (KafkaError, Unreachable) as error:
         log.info("replica sizes not available from broker", broker=broker, error=error)
         return {}
     return {
-        (broker, TopicPartition(topic.name, row.partition_index)): row.partition_size
+        (broker, row.topic_partition): row.size_bytes
         for directory in directories
-        for topic in directory.topics
-        for row in topic.partitions
-        if not row.is_future_key
+        for row in directory.replicas
+        if not row.is_future
     }
 
 

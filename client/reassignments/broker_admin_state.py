@@ -13,10 +13,11 @@ responses to Metadata and ListPartitionReassignments:
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
-from kvorum.client.reassignments.reassignments import Reassignments, UnderWay
+from kvorum.client.namespaces.reassignments import Reassignments
+from kvorum.client.values.broker import AdminState, BrokerState, RequestedState
+from kvorum.client.values.reassignment import Reassignment
 from kvorum.client.wire.cluster_client import ClusterClient, ConfigChange, ConfigOperation, ResourceType, refuse
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.describe_cluster import DescribeClusterBroker
@@ -42,73 +43,6 @@ NAMED_MAX: Final = 100
 """Partitions that are listed; further ones are counted only."""
 
 
-class RequestedState(StrEnum):
-    """The values of the config."""
-
-    ACTIVE = "active"
-    MAINTENANCE = "maintenance"
-    DECOMMISSIONED = "decommissioned"
-
-
-class State(StrEnum):
-    """Progress of an administrative state (table in the module docstring)."""
-
-    ACTIVE = "active"
-    DRAINING = "draining"
-    MAINTENANCE = "maintenance"
-    RETURNING = "returning"
-    MOVING = "moving"
-    DECOMMISSIONED = "decommissioned"
-
-
-FINISHED: Final = (State.ACTIVE, State.MAINTENANCE, State.DECOMMISSIONED)
-"""States without remaining work."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerStateProgress:
-    """A broker with its requested state and progress. `kept`: partitions without another in-sync replica."""
-
-    broker: int
-    host: str
-    port: int
-    rack: str | None
-    fenced: bool
-    requested: RequestedState
-    state: State
-    leaders: int
-    replicas: int
-    left: int
-    moving: int
-    kept: tuple[TopicPartition, ...]
-    throttle: int | None
-
-    @property
-    def done(self) -> bool:
-        """Return whether the requested state is reached."""
-        return self.state in FINISHED
-
-    @property
-    def message(self) -> str:
-        """Describe the state, and the possible next action, in a sentence."""
-        match self.state:
-            case State.ACTIVE:
-                return "It operates normally."
-            case State.DRAINING:
-                return f"{self.left} partition leader(s) still to move to other in-sync replicas."
-            case State.MAINTENANCE if self.kept:
-                named = ", ".join(map(str, self.kept[:5])) + (", ..." if len(self.kept) > 5 else "")
-                return f"It leads only partitions without another in-sync replica: {named}."
-            case State.MAINTENANCE:
-                return "It leads no partition. It can be stopped."
-            case State.RETURNING:
-                return f"{self.left} partition leader(s) still to return, each when its replica is in sync."
-            case State.MOVING:
-                return f"{self.left} replica(s) left, {self.moving} of them moving to other brokers."
-            case State.DECOMMISSIONED:
-                return "It has no replicas. Stop it, then unregister it."
-
-
 @dataclass(slots=True)
 class _Holdings:
     """Counts of one broker's partitions in the Metadata response."""
@@ -119,7 +53,7 @@ class _Holdings:
     away: int = 0
 
 
-async def broker_states(cluster: ClusterClient) -> list[BrokerStateProgress]:
+async def broker_states(cluster: ClusterClient) -> list[BrokerState]:
     """Return all registered brokers, by id. Raises KafkaError, Unreachable."""
     brokers = sorted((await cluster.describe_cluster()).brokers, key=lambda broker: broker.broker_id)
     configs = await state_configs(cluster, [broker.broker_id for broker in brokers])
@@ -129,11 +63,11 @@ async def broker_states(cluster: ClusterClient) -> list[BrokerStateProgress]:
         for row in topic.partitions
     ]
     leaving = any(each.get(BROKER_STATE) == RequestedState.DECOMMISSIONED for each in configs.values())
-    under_way = await Reassignments(cluster).under_way() if leaving else {}
+    under_way = await Reassignments(cluster).list() if leaving else {}
     return [_broker_state(broker, configs.get(broker.broker_id, {}), rows, under_way) for broker in brokers]
 
 
-async def broker_state(cluster: ClusterClient, broker_id: int) -> BrokerStateProgress:
+async def broker_state(cluster: ClusterClient, broker_id: int) -> BrokerState:
     """Return one broker. Raises KafkaError BROKER_ID_NOT_REGISTERED, Unreachable."""
     for each in await broker_states(cluster):
         if each.broker == broker_id:
@@ -142,7 +76,7 @@ async def broker_state(cluster: ClusterClient, broker_id: int) -> BrokerStatePro
 
 
 async def state_configs(cluster: ClusterClient, broker_ids: Sequence[int]) -> dict[int, dict[str, str]]:
-    """Return the state configs per broker. Raises KafkaError; INVALID_REQUEST: the cluster does not support them."""
+    """Return the state configs per broker. Raises KafkaError UNSUPPORTED_VERSION: the cluster is not Kvorum."""
     keys = [BROKER_STATE, DECOMMISSION_THROTTLE]
     resources = [
         DescribeConfigsResource(
@@ -153,6 +87,9 @@ async def state_configs(cluster: ClusterClient, broker_ids: Sequence[int]) -> di
     answer = await cluster.ask(DescribeConfigsRequest(resources=resources), DescribeConfigsResponse)
     found: dict[int, dict[str, str]] = {}
     for row in answer.results:
+        # A broker of Apache Kafka returns its own configs only, and does not have these.
+        if row.error_code == ErrorCode.INVALID_REQUEST or BROKER_STATE not in {each.name for each in row.configs}:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"the brokers do not support {BROKER_STATE}")
         refuse(row.error_code, row.error_message)
         values = {each.name: each.value or "" for each in row.configs if each.config_source == DYNAMIC}
         found[int(row.resource_name)] = values
@@ -163,8 +100,8 @@ def _broker_state(
     broker: DescribeClusterBroker,
     configs: Mapping[str, str],
     rows: Iterable[tuple[TopicPartition, MetadataResponsePartition]],
-    under_way: Mapping[TopicPartition, UnderWay],
-) -> BrokerStateProgress:
+    under_way: Mapping[TopicPartition, Reassignment],
+) -> BrokerState:
     broker_id = broker.broker_id
     held = _Holdings()
     kept: list[TopicPartition] = []
@@ -180,20 +117,20 @@ def _broker_state(
     moving = sum(broker_id in each.removing for each in under_way.values())
     wanted = configs.get(BROKER_STATE, RequestedState.ACTIVE)
     requested = next((each for each in RequestedState if each == wanted), RequestedState.ACTIVE)
-    state, left = State.ACTIVE, 0
+    state, left = AdminState.ACTIVE, 0
     if requested is RequestedState.MAINTENANCE:
-        state, left = (State.DRAINING, held.relievable) if held.relievable else (State.MAINTENANCE, 0)
+        state, left = (AdminState.DRAINING, held.relievable) if held.relievable else (AdminState.MAINTENANCE, 0)
     elif requested is RequestedState.DECOMMISSIONED:
-        state, left = (State.MOVING, held.replicas) if held.replicas else (State.DECOMMISSIONED, 0)
+        state, left = (AdminState.MOVING, held.replicas) if held.replicas else (AdminState.DECOMMISSIONED, 0)
     elif BROKER_STATE in configs:
-        state, left = State.RETURNING, held.away
+        state, left = AdminState.RETURNING, held.away
     throttle = configs.get(DECOMMISSION_THROTTLE)
-    return BrokerStateProgress(
+    return BrokerState(
         broker=broker_id,
         host=broker.host,
         port=broker.port,
         rack=broker.rack,
-        fenced=broker.is_fenced,
+        is_fenced=broker.is_fenced,
         requested=requested,
         state=state,
         leaders=held.leaders,
@@ -201,7 +138,7 @@ def _broker_state(
         left=left,
         moving=moving,
         kept=tuple(kept) if requested is RequestedState.MAINTENANCE else (),
-        throttle=int(throttle) if throttle is not None and throttle.isdecimal() else None,
+        throttle_bytes_per_second=int(throttle) if throttle is not None and throttle.isdecimal() else None,
     )
 
 
@@ -227,6 +164,7 @@ async def decommission(
     changes = [ConfigChange(name=BROKER_STATE, value=RequestedState.DECOMMISSIONED)]
     if throttle is not None:
         changes.append(ConfigChange(name=DECOMMISSION_THROTTLE, value=str(throttle)))
+    await state_configs(cluster, [broker_id])
     await _ask(cluster, broker_id, changes, validate_only=validate_only)
 
 
@@ -237,20 +175,28 @@ async def recommission(cluster: ClusterClient, broker_id: int) -> None:
 
 
 async def unregister(cluster: ClusterClient, broker_id: int) -> None:
-    """Unregister a broker that is decommissioned and stopped.
+    """Unregister a broker that is decommissioned and stopped. Apache Kafka has no states: the caller checks them.
 
     Raises KafkaError INVALID_REQUEST: not decommissioned, has replicas, or is running and would register again.
     """
-    found = await broker_state(cluster, broker_id)
-    if found.state is not State.DECOMMISSIONED:
-        message = f"broker {broker_id} has {found.replicas} replica(s) and is {found.state}: decommission it first"
-        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
-    if not found.fenced:
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST, f"broker {broker_id} is running: stop it first, otherwise it registers again"
-        )
+    try:
+        _check_unregistrable(await broker_state(cluster, broker_id))
+    except KafkaError as error:
+        if error.code is not ErrorCode.UNSUPPORTED_VERSION:
+            raise
     answer = await cluster.ask(UnregisterBrokerRequest(broker_id=broker_id), UnregisterBrokerResponse)
     refuse(answer.error_code, answer.error_message)
+
+
+def _check_unregistrable(found: BrokerState) -> None:
+    """Raise KafkaError INVALID_REQUEST unless a broker is decommissioned and stopped."""
+    if found.state is not AdminState.DECOMMISSIONED:
+        message = f"broker {found.broker} has {found.replicas} replica(s) and is {found.state}: decommission it first"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+    if not found.is_fenced:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"broker {found.broker} is running: stop it first, otherwise it registers again"
+        )
 
 
 async def _require(cluster: ClusterClient, broker_id: int, *wanted: RequestedState) -> None:

@@ -30,19 +30,19 @@ DEBUGGING_REPLICA: Final = -2
 log = get_logger("admin")
 
 
-class Held(NamedTuple):
+class ReplicaProgress(NamedTuple):
     """A broker's data on a partition; None if it did not respond."""
 
     size_bytes: int | None = None
     end_offset: int | None = None
 
 
-NOTHING_REPORTED: Final = Held()
-Copies = dict[tuple[int, TopicPartition], Held]
+NO_PROGRESS: Final = ReplicaProgress()
+Progress = dict[tuple[int, TopicPartition], ReplicaProgress]
 """{(broker, partition): its data}."""
 
 
-async def copies(cluster: ClusterClient, wanted: Mapping[int, Iterable[TopicPartition]]) -> Copies:
+async def read_progress(cluster: ClusterClient, wanted: Mapping[int, Iterable[TopicPartition]]) -> Progress:
     """Return the data on partitions from {broker: partitions}, queried at once. Raises KafkaError, Unreachable.
 
     Raises only if the cluster cannot return its brokers.
@@ -55,13 +55,13 @@ async def copies(cluster: ClusterClient, wanted: Mapping[int, Iterable[TopicPart
     return {place: held for rows in responses for place, held in rows.items()}
 
 
-async def _of_broker(cluster: ClusterClient, broker: int, address: Address, places: list[TopicPartition]) -> Copies:
+async def _of_broker(cluster: ClusterClient, broker: int, address: Address, places: list[TopicPartition]) -> Progress:
     try:
         sizes, ends = await asyncio.gather(_sizes(cluster, address, places), _ends(cluster, address, places))
     except (KafkaError, Unreachable) as error:
         log.info("reassignment progress not available from broker", broker=broker, error=error)
         return {}
-    return {(broker, place): Held(sizes.get(place), ends.get(place)) for place in places}
+    return {(broker, place): ReplicaProgress(sizes.get(place), ends.get(place)) for place in places}
 
 
 async def _sizes(cluster: ClusterClient, address: Address, places: list[TopicPartition]) -> dict[TopicPartition, int]:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping
 from random import Random
 
-from kvorum.client.reassignments.reassignments import Assignment
+from kvorum.client.values.reassignment import Assignment
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.quorum.controller.placement import ReplicaPlacer, UsableBroker

@@ -8,26 +8,27 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
+from kvorum.client.namespaces.reassignments import Reassignments
 from kvorum.client.reassignments.proposals import Racks, next_broker
-from kvorum.client.reassignments.reassignments import Assignment, Reassignments
+from kvorum.client.values.reassignment import Assignment
 from kvorum.client.wire.cluster_client import ClusterClient
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.metadata import MetadataResponseTopic
 from kvorum.protocol.topic_partition import TopicPartition
 
 
-class Resizing(NamedTuple):
+class ReplicationFactorChange(NamedTuple):
     """The reassignments that are to begin, the number of replicas before, and whether a reassignment is under way."""
 
     wanted: Assignment
     before: int
-    goes_on: bool
+    is_in_progress: bool
 
 
-NO_RESIZING: Final = Resizing({}, 0, False)
+NO_CHANGE: Final = ReplicationFactorChange({}, 0, False)
 
 
-def resized(
+def resize(
     current: Assignment, in_sync: Mapping[TopicPartition, Collection[int]], racks: Racks, factor: int
 ) -> Assignment:
     """Return new replicas for the partitions whose number of replicas differs; `racks`: the live brokers.
@@ -51,36 +52,37 @@ def resized(
     return found
 
 
-async def planned(cluster: ClusterClient, topic: MetadataResponseTopic, factor: int) -> Resizing:
+async def plan_replication_factor(
+    cluster: ClusterClient, topic: MetadataResponseTopic, factor: int
+) -> ReplicationFactorChange:
     """Return the reassignments to this replication factor.
 
     Raises KafkaError REASSIGNMENT_IN_PROGRESS (to another factor), INVALID_REPLICATION_FACTOR.
     """
     found = Reassignments(cluster)
-    under_way = await found.under_way()
+    under_way = await found.list()
     targets: Assignment = {}
-    goes_on = False
+    is_in_progress = False
     for row in topic.partitions:
         place = TopicPartition(topic.name or "", row.partition_index)
         moving = under_way.get(place)
         targets[place] = row.replica_nodes
         if moving is not None:
-            goes_on = True
+            is_in_progress = True
             targets[place] = [each for each in moving.replicas if each not in moving.removing]
             if len(targets[place]) != factor:
                 message = f"{place} is being reassigned to {len(targets[place])} replicas; wait, or cancel it first"
                 raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, message)
-    alive = await found.brokers()
+    alive = await found.live_brokers()
     if len({rack is None for rack in alive.values()}) > 1:
         alive = dict.fromkeys(alive)  # racks that only some brokers have are ignored
     in_sync = {TopicPartition(topic.name or "", row.partition_index): row.isr_nodes for row in topic.partitions}
-    wanted = resized(targets, in_sync, alive, factor)
+    wanted = resize(targets, in_sync, alive, factor)
     before = next((len(targets[place]) for place in wanted), factor)
-    return Resizing(wanted, before, goes_on)
+    return ReplicationFactorChange(wanted, before, is_in_progress)
 
 
 async def begin(cluster: ClusterClient, wanted: Assignment) -> None:
     """Begin reassignments. Raises KafkaError where one is refused."""
-    for place, error in sorted((await Reassignments(cluster).alter(dict(wanted))).items()):
-        code, _, message = error.partition(": ")
-        raise KafkaError(ErrorCode[code], f"{place}: {message}")
+    for place, error in sorted((await Reassignments(cluster).alter(wanted)).items()):
+        raise KafkaError(error.code, f"{place}: {error.message or ''}")

@@ -8,6 +8,7 @@ Source: Kafka's DumpLogSegments (CoordinatorRecordMessageParser, OffsetsMessageP
 
 import base64
 from collections.abc import Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -21,11 +22,19 @@ from kvorum.broker.coordinator.records.codec import (
 )
 from kvorum.broker.coordinator.records.transactions import TransactionLogValue
 from kvorum.broker.coordinator.runtime.words import CoordinatorRecord
-from kvorum.protocol.consumer_protocol import CONSUMER_PROTOCOL, read_assignment, read_subscription
+from kvorum.protocol.consumer_protocol import (
+    CONSUMER_PROTOCOL,
+    GENERATION_VERSION,
+    OWNED_PARTITIONS_VERSION,
+    RACK_VERSION,
+    TopicPartitions,
+    read_assignment,
+    read_subscription,
+    read_version,
+)
 from kvorum.protocol.errors import ProtocolError
 from kvorum.protocol.records import Record
 from kvorum.protocol.struct_json import to_json
-from kvorum.protocol.topic_partition import TopicPartition, by_topic
 
 TRANSACTION_ORDER: Final = (
     *("producerId", "previousProducerId", "nextProducerId", "producerEpoch", "nextProducerEpoch"),
@@ -33,8 +42,6 @@ TRANSACTION_ORDER: Final = (
     *("transactionStartTimestampMs", "clientTransactionVersion"),
 )
 """Kafka's schema has tagged fields next to their owners, our struct has them in byte order."""
-RACK_VERSION: Final = 3
-"""From here on a subscription names a rack."""
 SHAPES_OF: Final[Mapping[str, Mapping[int, Shape]]] = MappingProxyType(
     {"__consumer_offsets": GROUP_SHAPES, "__transaction_state": TRANSACTION_SHAPES}
 )
@@ -76,29 +83,40 @@ def readable_record(shapes: Mapping[int, Shape], record: Record) -> DecodedRecor
 
 
 def read_members(value: GroupMetadataValue, data: dict[str, Any]) -> None:
-    """Put subscriptions and assignments of a group of consumers in the place of their bytes."""
+    """Replace the bytes of subscriptions and assignments of consumers; invalid bytes stay."""
     for member, shown in zip(value.members, data["members"], strict=True):
-        subscription = read_subscription(member.subscription)
-        if subscription is not None:
-            fields: dict[str, Any] = {"topics": subscription.topics, "userData": base64_of(subscription.user_data)}
-            if subscription.owned is not None:
-                fields["ownedPartitions"] = partitions_of(subscription.owned)
-            if subscription.generation_id is not None:
-                fields |= {"generationId": subscription.generation_id}
-            if subscription.version >= RACK_VERSION:
-                fields["rackId"] = subscription.rack_id
-            shown["subscription"] = fields
-        assignment = read_assignment(member.assignment) if member.assignment else None
-        if assignment is not None:
-            shown["assignment"] = {
-                "assignedPartitions": partitions_of(assignment.places),
-                "userData": base64_of(assignment.user_data),
-            }
+        with suppress(ProtocolError):
+            shown["subscription"] = subscription_json(member.subscription)
+        if member.assignment:
+            with suppress(ProtocolError):
+                shown["assignment"] = assignment_json(member.assignment)
 
 
-def partitions_of(places: list[TopicPartition]) -> list[dict[str, Any]]:
+def subscription_json(data: bytes) -> dict[str, Any]:
+    """Return a subscription with the fields of its version. Raises ProtocolError."""
+    version, found = read_version(data), read_subscription(data)
+    fields: dict[str, Any] = {"topics": found.topics, "userData": base64_of(found.user_data)}
+    if version >= OWNED_PARTITIONS_VERSION:
+        fields["ownedPartitions"] = partitions_json(found.owned_partitions)
+    if version >= GENERATION_VERSION:
+        fields["generationId"] = found.generation_id
+    if version >= RACK_VERSION:
+        fields["rackId"] = found.rack_id
+    return fields
+
+
+def assignment_json(data: bytes) -> dict[str, Any]:
+    """Return an assignment. Raises ProtocolError."""
+    found = read_assignment(data)
+    return {
+        "assignedPartitions": partitions_json(found.assigned_partitions),
+        "userData": base64_of(found.user_data),
+    }
+
+
+def partitions_json(rows: list[TopicPartitions]) -> list[dict[str, Any]]:
     """Return partitions below their topics."""
-    return [{"topic": topic, "partitions": indexes} for topic, indexes in by_topic(places).items()]
+    return [{"topic": row.topic, "partitions": row.partitions} for row in rows]
 
 
 def base64_of(data: bytes | None) -> str | None:

@@ -15,9 +15,8 @@ from kvorum.client.wire.cluster_client import (
     EARLIEST,
     LATEST,
     METADATA_TOPIC,
-    READ_COMMITTED,
-    READ_UNCOMMITTED,
     ClusterClient,
+    IsolationLevel,
     Unreachable,
     refuse,
 )
@@ -67,7 +66,7 @@ class Answer(NamedTuple):
 class Reader:
     """Reads one topic. Owned by one task."""
 
-    def __init__(self, cluster: ClusterClient, topic: str, isolation: int = READ_UNCOMMITTED) -> None:
+    def __init__(self, cluster: ClusterClient, topic: str, isolation: int = IsolationLevel.READ_UNCOMMITTED) -> None:
         """Read this topic; leaders are looked up on demand, and again when they move."""
         self.cluster = cluster
         self.topic = topic
@@ -214,7 +213,7 @@ class Reader:
 
     def _readable(self, row: PartitionData) -> int:
         """Return the offset behind the last record of a partition that may be read now."""
-        return row.last_stable_offset if self.isolation == READ_COMMITTED else row.high_watermark
+        return row.last_stable_offset if self.isolation == IsolationLevel.READ_COMMITTED else row.high_watermark
 
     async def _out_of_range(self, partition: int, offsets: Mapping[int, int]) -> Piece:
         """Return an empty piece that leads into the log. Raises KafkaError OFFSET_OUT_OF_RANGE behind its end."""
@@ -233,7 +232,7 @@ async def decoded(
     Raises KafkaError for records that are damaged.
     """
     data = b"" if row.records is None else bytes(memoryview(row.records))  # type: ignore[arg-type]  # decoded: a view
-    aborted = row.aborted_transactions or [] if isolation == READ_COMMITTED else None
+    aborted = row.aborted_transactions or [] if isolation == IsolationLevel.READ_COMMITTED else None
     seen = await blocking.run(asyncio.get_running_loop(), look, data, from_offset, aborted)
     return Piece(seen, max(len(data), seen.size), row.log_start_offset)
 

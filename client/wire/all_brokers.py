@@ -15,7 +15,7 @@ from kvorum.protocol.errors import KafkaError
 T = TypeVar("T")
 
 
-class Reached(NamedTuple, Generic[T]):
+class BrokerResponses(NamedTuple, Generic[T]):
     """Responses of brokers, and errors of the others: down, blocked, or not ready."""
 
     answers: dict[int, T]
@@ -33,7 +33,9 @@ class Reached(NamedTuple, Generic[T]):
         return self.answers
 
 
-async def of_all(brokers: Mapping[int, Address], ask: Callable[[int, Address], Awaitable[T]]) -> Reached[T]:
+async def query_brokers(
+    brokers: Mapping[int, Address], ask: Callable[[int, Address], Awaitable[T]]
+) -> BrokerResponses[T]:
     """Query all brokers at once. Raises KafkaError for an error response; Unreachable if none responds."""
 
     async def of(broker_id: int, address: Address) -> T | Exception:
@@ -49,7 +51,7 @@ async def of_all(brokers: Mapping[int, Address], ask: Callable[[int, Address], A
     results = dict(zip(brokers, await asyncio.gather(*(of(*each) for each in brokers.items())), strict=True))
     answers = {broker: found for broker, found in results.items() if not isinstance(found, Exception)}
     failures = {broker: found for broker, found in results.items() if isinstance(found, Exception)}
-    reached = Reached(answers, failures)
+    reached = BrokerResponses(answers, failures)
     if not answers:
         reached.whole()
     return reached

@@ -16,7 +16,7 @@ from kvorum.client.wire.metadata_barrier import UpTo
 from kvorum.network.addresses import Address
 from kvorum.network.cluster_check import ClusterCheck
 from kvorum.network.dial import ChannelError
-from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.errors import ErrorCode, KafkaError, KafkaException
 from kvorum.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -62,6 +62,7 @@ from kvorum.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from kvorum.protocol.schema import Message
+from kvorum.protocol.topic_partition import TopicPartition
 
 METADATA_TOPIC = "__cluster_metadata"
 BROKER_MS = 30_000
@@ -76,8 +77,6 @@ LATEST = -1
 BROKERS = 1
 CONTROLLERS = 2
 """DescribeCluster's endpoint types."""
-READ_UNCOMMITTED = 0
-READ_COMMITTED = 1
 
 M = TypeVar("M", bound=Message)
 
@@ -92,6 +91,13 @@ class ResourceType(IntEnum):
     GROUP = 32
 
 
+class IsolationLevel(IntEnum):
+    """Isolation level of reads (IsolationLevel)."""
+
+    READ_UNCOMMITTED = 0
+    READ_COMMITTED = 1
+
+
 class ConfigOperation(IntEnum):
     """Operation on a config (AlterConfigOp.OpType)."""
 
@@ -101,8 +107,10 @@ class ConfigOperation(IntEnum):
     SUBTRACT = 3
 
 
-class Unreachable(Exception):
+class Unreachable(KafkaException):
     """No broker is reachable; the message names each with the reason."""
+
+    code = ErrorCode.NETWORK_EXCEPTION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,11 +299,22 @@ class ClusterClient:
         refuse(answer.topics[0].error_code, answer.topics[0].error_message)
         return answer
 
+    async def delete_topics(self, names: Sequence[str]) -> dict[str, KafkaError | None]:
+        """Delete topics; return the error of each."""
+        topics = [DeleteTopicState(name=name) for name in names]
+        request = DeleteTopicsRequest(topics=topics, topic_names=list(names), timeout=self.wait_ms)
+        answer = await self.ask_active(request, DeleteTopicsResponse, lambda it: first_code(it.responses))
+        return {
+            name: error_in(row.error_code, row.error_message or f"topic {name!r}")
+            for row in answer.responses
+            for name in (row.name or "",)
+        }
+
     async def delete_topic(self, name: str) -> None:
         """Delete one topic. Raises KafkaError."""
-        request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], topic_names=[name], timeout=self.wait_ms)
-        answer = await self.ask_active(request, DeleteTopicsResponse, lambda it: first_code(it.responses))
-        refuse(answer.responses[0].error_code, answer.responses[0].error_message or f"topic {name!r}")
+        for error in (await self.delete_topics([name])).values():
+            if error is not None:
+                raise error
 
     async def create_partitions(self, name: str, count: int, *, validate_only: bool = False) -> None:
         """Raise a topic's number of partitions to `count`. Raises KafkaError."""
@@ -337,15 +356,22 @@ class ClusterClient:
 
     async def elect_leaders(
         self, partitions: Mapping[str, Sequence[int]] | None, *, unclean: bool = False
-    ) -> ElectLeadersResponse:
-        """Elect the preferred leaders of partitions (all, when None), or any living replica if `unclean`."""
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """Elect the preferred leaders of partitions (all, when None), or any living replica if `unclean`.
+
+        Return the error of each partition, in the order of the response: ELECTION_NOT_NEEDED, ...
+        """
         wanted = None
         if partitions is not None:
             wanted = [TopicPartitions(topic=name, partitions=list(indexes)) for name, indexes in partitions.items()]
         request = ElectLeadersRequest(election_type=int(unclean), topic_partitions=wanted, timeout=self.wait_ms)
         answer = await self.ask_active(request, ElectLeadersResponse, lambda it: it.error_code)
         refuse(answer.error_code, "elect leaders")
-        return answer
+        return {
+            TopicPartition(topic.topic, row.partition_id): error_in(row.error_code, row.error_message)
+            for topic in answer.replica_election_results
+            for row in topic.partition_result
+        }
 
     async def describe_quorum(self, *, timeout_ms: int | None = None) -> DescribeQuorumResponse:
         """Return the metadata quorum's state. Raises KafkaError."""
@@ -390,6 +416,11 @@ def address_in(described: DescribeClusterResponse, node_id: int) -> Address:
             return node.host, node.port
     what = "controller" if described.endpoint_type == CONTROLLERS else "broker"
     raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no {what} {node_id}")
+
+
+def error_in(code: int, message: str | None) -> KafkaError | None:
+    """Return the error of a row of a response; None without one."""
+    return None if code == ErrorCode.NONE else KafkaError(code_of(code), message or "")
 
 
 def refuse(code: int, message: str | None) -> None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import TypeVar
 
+from kvorum.client.wire.coordinators import KeyType, find_coordinator
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -111,7 +112,9 @@ class RawProducer:
         return ErrorCode(answer.error_code)
 
     def _coordinator(self, request: Message, response: type[M], version: int) -> M:
-        broker_id, _ = self.asker.requested(lambda: self.asker.tools.coordinator(self.transactional_id))
+        broker_id, _ = self.asker.requested(
+            lambda: find_coordinator(self.asker.cluster, KeyType.TRANSACTION, self.transactional_id)
+        )
         return self.asker.ask(broker_id, request, response, version)
 
 

@@ -2,19 +2,18 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol, TypeVar
 
 from aiokafka.errors import KafkaError
 
-from kvorum.client.transactions import Transactions
+from kvorum.client.namespaces.transactions import Transactions
+from kvorum.client.values.transaction import ProducerState, Transaction
 from kvorum.client.wire.cluster_client import ClusterClient, Unreachable
 from kvorum.network.addresses import parse_bootstrap
 from kvorum.network.channel import Channel
 from kvorum.network.dial import ChannelError
-from kvorum.protocol.messages.describe_producers import ProducerState
-from kvorum.protocol.messages.describe_transactions import TransactionState
 from kvorum.protocol.schema import Message
 from kvorum.protocol.topic_partition import TopicPartition
 from tests.cluster.clients import DEADLINE_SECONDS, eventually, read_all
@@ -212,19 +211,19 @@ class Asker:
             each.broker_id for each in self.requested(lambda: self.cluster.describe_cluster(fenced=False)).brokers
         )
 
-    def described(self, transactional_id: str) -> tuple[int, TransactionState]:
-        """Return an id's coordinator and what that knows."""
+    def described(self, transactional_id: str) -> Transaction:
+        """Return an id in its coordinator's state."""
         return self.requested(lambda: self.tools.describe(transactional_id))
 
     def state(self, transactional_id: str) -> str:
         """Return a transactional id's state."""
-        return self.described(transactional_id)[1].transaction_state
+        return self.described(transactional_id).state
 
     def coordinator(self, transactional_id: str) -> int:
         """Return who coordinates an id that is known."""
-        return self.described(transactional_id)[0]
+        return self.described(transactional_id).coordinator_id
 
-    def producers(self, topic: str, partition: int) -> list[ProducerState]:
+    def producers(self, topic: str, partition: int) -> Sequence[ProducerState]:
         """Return the producers of a partition."""
         return self.requested(lambda: self.tools.producers(TopicPartition(topic, partition)))
 
@@ -235,7 +234,7 @@ class Asker:
     def is_settled(self, topic: str, partitions: int) -> bool:
         """Whether no transaction is open on a topic."""
         return not any(
-            each.current_txn_start_offset >= 0
+            each.transaction_start_offset is not None
             for partition in range(partitions)
             for each in self.producers(topic, partition)
         )

@@ -55,7 +55,7 @@ async def get_api_versions(call: Call[NoBody]) -> ApiVersions:
         ],
         features=[
             FeatureRange(
-                name=row.feature,
+                name=row.name,
                 min_supported=row.min_supported,
                 max_supported=row.max_supported,
                 level=row.finalized,

@@ -66,7 +66,7 @@ async def response_of(call: Call[NoBody] | Call[Decommission]) -> BrokerAdminSta
         left=found.left,
         moving=found.moving,
         kept=[str(place) for place in found.kept[: broker_admin_state.NAMED_MAX]],
-        throttle_bytes_per_second=found.throttle,
+        throttle_bytes_per_second=found.throttle_bytes_per_second,
     )
 
 

@@ -1,7 +1,6 @@
 """Cluster, health, brokers' configs, leaders and quorum over HTTP."""
 
 import asyncio
-from collections.abc import Mapping
 
 from pydantic import BaseModel
 
@@ -25,11 +24,12 @@ from kvorum.admin.v1.models import (
 from kvorum.admin.v1.partitions.elections import partitions_of
 from kvorum.admin.v1.topics.topic_configs import changes_of, configs_state, entries, listed_entries
 from kvorum.client.metadata_log.metadata_fetch import offset_of_log
+from kvorum.client.namespaces.configs import Configs
 from kvorum.client.partitions.min_isr import in_sync
 from kvorum.client.partitions.replication import is_under_replicated, moving_of
-from kvorum.client.wire.cluster_client import LATEST, ClusterClient, ResourceType, Unreachable, code_of
+from kvorum.client.values import quorum
+from kvorum.client.wire.cluster_client import LATEST, ClusterClient, ResourceType, Unreachable
 from kvorum.protocol.errors import ErrorCode, KafkaError
-from kvorum.protocol.messages.describe_quorum import DescribeQuorumResponse, ReplicaState
 from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime import config_defs
 from kvorum.runtime.logs import get_logger
@@ -39,6 +39,7 @@ log = get_logger("admin")
 NAMED_PARTITIONS_MAX = 100
 ALL_BROKERS = ""
 """The name of what holds for all of them, among the resources of type BROKER."""
+UNKNOWN = -1
 QUORUM_MS = 1_600
 """Timeout of /v1/quorum, which must respond without a leader."""
 QUORUM_SOON_SECONDS = 0.3
@@ -137,7 +138,7 @@ async def alter_broker_configs(call: Call[ConfigAlter]) -> None:
 
 async def get_cluster_configs(call: Call[NoBody]) -> list[BaseModel]:
     """List the dynamic configs of all brokers. A broker's own config overrides them."""
-    return entries(await call.cluster.describe_configs(ResourceType.BROKER, ALL_BROKERS), True)
+    return entries(await Configs(call.cluster).describe(ResourceType.BROKER, ALL_BROKERS), True)
 
 
 async def alter_cluster_configs(call: Call[ConfigAlter]) -> None:
@@ -155,16 +156,14 @@ async def elect_leaders(call: Call[Election]) -> list[BaseModel]:
     """Elect preferred leaders, or any live replica: `unclean` can lose records and requires the role admin."""
     check_named(call.body.partitions, call.body.all)
     wanted = await partitions_of(call.cluster, call.body.partitions)
-    answer = await call.cluster.elect_leaders(wanted, unclean=call.body.unclean)
     return [
         ElectionResult(
-            topic=topic.topic,
-            partition=result.partition_id,
-            error=code_of(result.error_code).name if result.error_code else None,
-            message=result.error_message or None,
+            topic=place.topic,
+            partition=place.partition,
+            error=None if error is None else error.code.name,
+            message=None if error is None else error.message,
         )
-        for topic in answer.replica_election_results
-        for result in topic.partition_result
+        for place, error in (await call.cluster.elect_leaders(wanted, unclean=call.body.unclean)).items()
     ]
 
 
@@ -183,7 +182,7 @@ async def get_quorum(call: Call[NoBody]) -> Quorum:
             await asyncio.wait((pending,), timeout=QUORUM_MS / 1000 - QUORUM_SOON_SECONDS)
         if pending.done():
             try:
-                return quorum_of(pending.result())
+                return quorum_of(quorum.quorum_value(pending.result()))
             except (KafkaError, Unreachable) as error:
                 if isinstance(error, KafkaError) and status_of(error.code) != 503:
                     raise
@@ -226,33 +225,27 @@ def configured_voters(text: str) -> list[Voter]:
     return voters
 
 
-def quorum_of(answer: DescribeQuorumResponse) -> Quorum:
-    """Return the leader's answer for HTTP."""
-    partition = answer.topics[0].partitions[0]
-    end = max([state.log_end_offset for state in partition.current_voters], default=0)
-
-    listeners = {
-        node.node_id: [QuorumListener(name=each.name, host=each.host, port=each.port) for each in node.listeners]
-        for node in answer.nodes
-    }
-
-    def voter(state: ReplicaState, known: Mapping[int, list[QuorumListener]]) -> Voter:
-        return Voter(
-            id=state.replica_id,
-            directory_id=str(state.replica_directory_id),
-            log_end_offset=state.log_end_offset,
-            lag=max(0, end - state.log_end_offset),
-            last_caught_up_ms=state.last_caught_up_timestamp,
-            last_fetch_ms=state.last_fetch_timestamp,
-            listeners=known.get(state.replica_id, []),
-        )
-
+def quorum_of(found: quorum.Quorum) -> Quorum:
+    """Return the quorum for HTTP."""
     return Quorum(
-        leader_id=partition.leader_id,
-        leader_epoch=partition.leader_epoch,
-        high_watermark=partition.high_watermark,
-        voters=[voter(state, listeners) for state in partition.current_voters],
-        observers=[voter(state, {}) for state in partition.observers],
+        leader_id=found.leader_id,
+        leader_epoch=found.leader_epoch,
+        high_watermark=found.high_watermark,
+        voters=[voter_of(each) for each in found.voters],
+        observers=[voter_of(each) for each in found.observers],
+    )
+
+
+def voter_of(found: quorum.QuorumReplica) -> Voter:
+    """Return a voter or observer for HTTP."""
+    return Voter(
+        id=found.node_id,
+        directory_id=str(found.directory_id),
+        log_end_offset=found.log_end_offset,
+        lag=found.lag,
+        last_caught_up_ms=UNKNOWN if found.last_caught_up_ms is None else found.last_caught_up_ms,
+        last_fetch_ms=UNKNOWN if found.last_fetch_ms is None else found.last_fetch_ms,
+        listeners=[QuorumListener(name=each.name, host=each.host, port=each.port) for each in found.listeners],
     )
 
 

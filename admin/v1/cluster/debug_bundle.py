@@ -38,6 +38,7 @@ from kvorum.admin.v1.topics.topic_configs import entries
 from kvorum.client.metadata_log.metadata_image import MetadataProblem
 from kvorum.client.metadata_log.metadata_reader import MetadataReader
 from kvorum.client.metadata_log.metadata_tree import NoSuchPath, at_path
+from kvorum.client.namespaces.configs import Configs
 from kvorum.client.wire.cluster_client import ResourceType, Unreachable
 from kvorum.protocol.errors import KafkaError
 from kvorum.runtime import blocking
@@ -249,7 +250,7 @@ class _Parts:
         return await blocking.run(asyncio.get_running_loop(), lambda: json.dumps(found, indent=1).encode())
 
     async def _broker_configs(self, broker: int) -> bytes:
-        found = await self._call.cluster.describe_configs(ResourceType.BROKER, str(broker))
+        found = await Configs(self._call.cluster).describe(ResourceType.BROKER, broker)
         return as_json(entries(found, False))
 
     async def _broker_ids(self) -> list[int]:

@@ -7,7 +7,8 @@ from pydantic import BaseModel, Field
 from kvorum.admin.http.operations import Call, NoBody, Operation
 from kvorum.admin.http.parameters import VALIDATE_ONLY
 from kvorum.admin.v1.models import INT32_MAX, Strict
-from kvorum.client.features import UpgradeType, describe_features, update_features
+from kvorum.client.features import UpgradeType
+from kvorum.client.namespaces.features import Features
 from kvorum.protocol.errors import ErrorCode
 
 INT16_MAX = 2**15 - 1
@@ -47,29 +48,24 @@ class FeatureUpdate(Strict):
 
 async def list_features(call: Call[NoBody]) -> list[BaseModel]:
     """List the features, from one broker."""
-    broker_id = call.optional_number("broker", 0, INT32_MAX)
-    address = None if broker_id is None else await call.cluster.broker_address(broker_id)
     return [
         FeatureEntry(
-            name=row.feature,
+            name=row.name,
             min_supported=row.min_supported,
             max_supported=row.max_supported,
             level=row.finalized,
             epoch=row.epoch,
         )
-        for row in await describe_features(call.cluster, address)
+        for row in await Features(call.cluster).list(call.optional_number("broker", 0, INT32_MAX))
     ]
 
 
 async def change_features(call: Call[FeatureUpdate]) -> None:
     """Change feature levels: all of the named ones, or none."""
     body = call.body
-    outcome = await update_features(
-        call.cluster, body.levels, KINDS[body.kind], validate_only=call.flag("validate_only")
+    await Features(call.cluster).update(
+        body.levels, upgrade_type=KINDS[body.kind], validate_only=call.flag("validate_only")
     )
-    for error in outcome.values():
-        if error is not None:
-            raise error
 
 
 def features_state(rows: list[FeatureEntry]) -> object:

@@ -13,7 +13,8 @@ from kvorum.admin.http.operations import BadInput, Call, NoBody, Operation, Rows
 from kvorum.admin.http.paging import ROWS, behind, following
 from kvorum.admin.http.parameters import VALIDATE_ONLY
 from kvorum.admin.v1.models import Strict
-from kvorum.client.quotas import CLIENT_ID, IP, USER, Quotas, alter_quotas, describe_quotas, entity_key
+from kvorum.client.namespaces.quotas import Quotas
+from kvorum.client.values.quota import CLIENT_ID, IP, USER, Quota
 from kvorum.protocol.errors import ErrorCode
 
 KINDS = {"user": USER, "client_id": CLIENT_ID, "ip": IP}
@@ -21,7 +22,7 @@ KINDS = {"user": USER, "client_id": CLIENT_ID, "ip": IP}
 NAME_CHARS_MAX = 32_767
 """Kafka's longest string."""
 DEFAULT, ANY = "", None
-"""Placeholders for names, as for describe_quotas."""
+"""Placeholders for names, as for Quotas.list."""
 KEYS_MAX = 100
 """The five kinds of quotas; the cluster rejects others."""
 Key = Annotated[str, Field(min_length=1, max_length=249)]
@@ -78,10 +79,10 @@ def named_entity(call: Call[NoBody] | Call[QuotaAlter]) -> dict[str, str | None]
     return {kind: name or None for kind, name in entity.items()}
 
 
-def shown(found: Quotas) -> QuotaEntry:
+def shown(found: Quota) -> QuotaEntry:
     """Return one entity's quotas for HTTP, the types in the order of KINDS."""
     parts = [QuotaPart(type=here, name=found.entity[wire]) for here, wire in KINDS.items() if wire in found.entity]
-    return QuotaEntry(entity=parts, quotas=found.values)
+    return QuotaEntry(entity=parts, quotas=dict(found.values))
 
 
 async def list_quotas(call: Call[NoBody]) -> Rows:
@@ -92,9 +93,9 @@ async def list_quotas(call: Call[NoBody]) -> Rows:
     entity, containing = entity_of(call), call.flag("containing")
     limit, after = ROWS.of(call), call.query.get("after")
     begun = None if after is None else sorted(parse_qsl(after, keep_blank_values=True))
-    found = await describe_quotas(call.cluster, entity, strict=bool(entity) and not containing)
-    page, more = behind(found, entity_key, begun, limit)
-    going_on = following(call, urlencode(entity_key(page[-1]))) if more else None
+    found = await Quotas(call.cluster).list(entity, strict=bool(entity) and not containing)
+    page, more = behind(found, lambda quota: quota.entity_key, begun, limit)
+    going_on = following(call, urlencode(page[-1].entity_key)) if more else None
     return Rows(rows=[shown(each) for each in page], following=going_on)
 
 
@@ -107,15 +108,17 @@ async def alter_entity_quotas(call: Call[QuotaAlter]) -> None:
     if both:
         raise BadInput("delete", f"{both[0]!r} is both in set and in delete")
     removed = list(dict.fromkeys(body.delete))
-    await alter_quotas(call.cluster, named_entity(call), body.set, removed, validate_only=call.flag("validate_only"))
+    await Quotas(call.cluster).alter(
+        named_entity(call), body.set, remove=removed, validate_only=call.flag("validate_only")
+    )
 
 
 async def delete_entity_quotas(call: Call[NoBody]) -> None:
     """Remove all quotas of one entity. An entity without quotas is no error."""
     entity, only = named_entity(call), call.flag("validate_only")
-    wanted = {kind: name or DEFAULT for kind, name in entity.items()}
-    for each in await describe_quotas(call.cluster, wanted):
-        await alter_quotas(call.cluster, entity, {}, list(each.values), validate_only=only)
+    quotas = Quotas(call.cluster)
+    for each in await quotas.list({kind: name or DEFAULT for kind, name in entity.items()}):
+        await quotas.alter(entity, remove=each.values, validate_only=only)
 
 
 def quotas_state(rows: list[QuotaEntry]) -> object:

@@ -9,7 +9,9 @@ from kvorum.admin.http.paging import ROWS, behind, following
 from kvorum.admin.http.parameters import ALL_CONFIGS, VALIDATE_ONLY
 from kvorum.admin.v1.models import ConfigAlter, ConfigEntry, Configs
 from kvorum.admin.v1.topics.topic_configs import changes_of, configs_state, entries
+from kvorum.client.config_changes import config_resources
 from kvorum.client.config_sources import Source
+from kvorum.client.namespaces import configs
 from kvorum.client.wire.cluster_client import ConfigChange, ConfigOperation, ResourceType, refuse
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.describe_configs import (
@@ -17,7 +19,6 @@ from kvorum.protocol.messages.describe_configs import (
     DescribeConfigsResource,
     DescribeConfigsResponse,
 )
-from kvorum.protocol.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
 
 KINDS = {"group": ResourceType.GROUP, "subscription": ResourceType.CLIENT_METRICS}
 """{path parameter: kind of resource}."""
@@ -43,7 +44,7 @@ def resource_of(call: Call[NoBody] | Call[ConfigAlter]) -> tuple[ResourceType, s
 async def get_resource_configs(call: Call[NoBody]) -> list[BaseModel]:
     """List configs with their sources."""
     kind, name = resource_of(call)
-    return entries(await call.cluster.describe_configs(kind, name), call.flag("all"))
+    return entries(await configs.Configs(call.cluster).describe(kind, name), call.flag("all"))
 
 
 async def alter_resource_configs(call: Call[ConfigAlter]) -> None:
@@ -56,9 +57,7 @@ async def alter_resource_configs(call: Call[ConfigAlter]) -> None:
 async def list_of(call: Call[NoBody], kind: ResourceType) -> Rows:
     """Return the resources of a kind with own configs, by name, in pages."""
     limit = ROWS.of(call)
-    answer = await call.cluster.ask(ListConfigResourcesRequest(resource_types=[kind]), ListConfigResourcesResponse)
-    refuse(answer.error_code, f"list the {kind.name} resources")
-    names = sorted({each.resource_name for each in answer.config_resources})
+    names = await config_resources(call.cluster, kind)
     page, more = behind(names, lambda name: name, call.query.get("after"), limit)
     rows: list[BaseModel] = []
     for start in range(0, len(page), AT_ONCE):

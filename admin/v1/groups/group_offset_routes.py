@@ -7,10 +7,12 @@ from kvorum.admin.http.operations import JSON, Call, NoBody, Operation, Stream
 from kvorum.admin.http.paging import behind, place_after, place_text
 from kvorum.admin.http.parameters import Count
 from kvorum.admin.v1.groups.group_models import GroupOffset, GroupOffsetPage
-from kvorum.client.groups.groups import Committed, Groups
+from kvorum.client.groups.lags import partition_lags
 from kvorum.client.groups.offset_csv import format_plan
-from kvorum.client.groups.offsets import GroupPlace, group_places
-from kvorum.client.partitions.offsets import Spec, list_offsets
+from kvorum.client.namespaces.groups import Groups
+from kvorum.client.partitions.offsets import list_offsets
+from kvorum.client.values.group import Lag, OffsetAndMetadata
+from kvorum.client.values.offset import OffsetSpec
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.topic_partition import TopicPartition
 
@@ -28,17 +30,17 @@ async def list_group_offsets(call: Call[NoBody]) -> GroupOffsetPage | Stream:
     as_csv, with_group = call.flag("csv"), call.flag("with_group")
     limit, after, topic = PLACES.of(call), place_after(call), call.query.get("topic")
     groups, group_id = Groups(call.cluster), call.path["group"]
-    found = await groups.described(group_id)
-    committed = await groups.committed(group_id)
+    found = await groups.describe(group_id)
+    committed = await groups.offsets(group_id)
     if as_csv:
         chosen = {place: each.offset for place, each in committed.items() if topic in (None, place.topic)}
         return Stream(media=CSV, chunks=whole(format_plan([(group_id, chosen)], with_group=with_group)))
     places = sorted({*committed, *(place for member in found.members for place in member.assignment)})
     wanted = [place for place in places if topic in (None, place.topic)]
     page, more = behind(wanted, lambda place: place, after, limit)
-    results = await list_offsets(call.cluster, dict.fromkeys(page, int(Spec.LATEST)), attempts=ATTEMPTS)
+    results = await list_offsets(call.cluster, dict.fromkeys(page, int(OffsetSpec.LATEST)), attempts=ATTEMPTS)
     ends = {place: each.offset if each.error is ErrorCode.NONE else None for place, each in results.items()}
-    rows = {each.place: each for each in group_places(found, committed, ends)}
+    rows = {each.topic_partition: each for each in partition_lags(found, committed, ends)}
     return GroupOffsetPage(
         group_id=group_id,
         state=found.state,
@@ -53,22 +55,22 @@ async def whole(text: str) -> AsyncIterator[bytes]:
     yield text.encode()
 
 
-def revision_of(committed: Mapping[TopicPartition, Committed]) -> str:
+def revision_of(committed: Mapping[TopicPartition, OffsetAndMetadata]) -> str:
     """Return the mark of a group's places: another one when any of them is."""
     rows = sorted((place, each.offset, each.metadata) for place, each in committed.items())
     return hashlib.sha256(repr(rows).encode()).hexdigest()[:32]
 
 
-def offset_of(found: GroupPlace) -> GroupOffset:
-    """Return a group's place in a partition for HTTP."""
-    mine = found.committed
+def offset_of(found: Lag) -> GroupOffset:
+    """Return a group's offset in a partition for HTTP."""
+    committed = found.committed
     return GroupOffset(
-        topic=found.place.topic,
-        partition=found.place.partition,
-        committed_offset=None if mine is None else mine.offset,
-        leader_epoch=None if mine is None or mine.leader_epoch < 0 else mine.leader_epoch,
-        metadata="" if mine is None else mine.metadata,
-        end_offset=found.end,
+        topic=found.topic,
+        partition=found.partition,
+        committed_offset=None if committed is None else committed.offset,
+        leader_epoch=None if committed is None else committed.leader_epoch,
+        metadata="" if committed is None else committed.metadata,
+        end_offset=found.end_offset,
         lag=None if found.lag is None else max(0, found.lag),
         member_id=None if found.member is None else found.member.member_id,
     )

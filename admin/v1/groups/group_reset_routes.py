@@ -1,6 +1,6 @@
 """Offset resets of one or several groups over HTTP: a dry run by default."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC
 from functools import partial
 
@@ -9,19 +9,18 @@ from pydantic import BaseModel
 from kvorum.admin.http.operations import INT64_MAX, BadInput, Call, Operation, Role
 from kvorum.admin.v1.groups.group_models import GroupReset, OffsetReset, OffsetResets, ResetPartition, ResetResult
 from kvorum.admin.v1.groups.group_offset_routes import ATTEMPTS, GET_OFFSETS
-from kvorum.client.groups.groups import WITHOUT_MEMBERS, Groups
-from kvorum.client.groups.lags import in_turn
+from kvorum.client.groups.concurrent import run_limited
 from kvorum.client.groups.offset_csv import parse_plan
-from kvorum.client.groups.offset_reset import Move, ResetError, Scenario, Way
-from kvorum.client.groups.offsets import places_named, planned_reset
+from kvorum.client.groups.offsets import find_partitions
+from kvorum.client.namespaces.groups import Groups
+from kvorum.client.values import offset_reset as values
+from kvorum.client.values.offset_reset import ResetError, ResetTarget
 from kvorum.client.wire.cluster_client import ClusterClient, Unreachable
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.topic_partition import TopicPartition
 
 EXPLICIT_MAX = 10_000
 """Places of one request as CSV; the commits of all of them are answered at once."""
-Plans = Callable[[str], Scenario | None]
-"""Kind of the target; None: the file does not name it."""
 
 
 async def reset_offsets(call: Call[OffsetReset]) -> ResetResult:
@@ -31,9 +30,9 @@ async def reset_offsets(call: Call[OffsetReset]) -> ResetResult:
     or those in `topics`, `offsets` or `csv`, also for a group that does not exist yet.
     """
     group_id = call.path["group"]
-    scenario = scenario_of(call.body, call.clock.wall_ms(), group_id)
-    places = await scope_of(call.cluster, call.body, scenario)
-    return await reset_group(Groups(call.cluster), group_id, scenario, places, is_dry(call))
+    target = target_of(call.body, call.clock.wall_ms(), group_id)
+    partitions = await partitions_of(call.cluster, call.body)
+    return await reset_group(Groups(call.cluster), group_id, target, partitions, is_dry(call))
 
 
 async def reset_offsets_of_groups(call: Call[OffsetResets]) -> list[BaseModel]:
@@ -42,26 +41,25 @@ async def reset_offsets_of_groups(call: Call[OffsetResets]) -> list[BaseModel]:
     A dry run unless dry_run=false.
     """
     body, groups, now_ms = call.body, Groups(call.cluster), call.clock.wall_ms()
-    plans = plans_of(body, now_ms)
+    targets = targets_of(body)
     if body.all_groups:
-        names = [each.group_id for each in await groups.listed() if each.is_of_consumers]
+        names = [each.group_id for each in await groups.list() if each.has_consumers]
     else:
-        names = list(plans) if body.groups is None else body.groups
-    shared = None if body.topics is None else await places_named(call.cluster, body.topics.items())
+        names = list(targets) if body.groups is None else body.groups
+    partitions = await partitions_of(call.cluster, body)
     dry_run = is_dry(call)
 
     async def one(group_id: str) -> GroupReset:
-        scenario = plans.get(group_id) or scenario_of(body, now_ms, group_id)
-        places = explicit_places(scenario) if shared is None else shared
+        target = targets.get(group_id) or target_of(body, now_ms, group_id)
         try:
-            done = await reset_group(groups, group_id, scenario, places, dry_run)
+            done = await reset_group(groups, group_id, target, partitions, dry_run)
         except (KafkaError, Unreachable) as error:
             code = error.code.name if isinstance(error, KafkaError) else "CLUSTER_UNREACHABLE"
             message = str(error) if isinstance(error, Unreachable) else error.message
             return GroupReset(group_id=group_id, dry_run=dry_run, partitions=[], error=code, message=message)
         return GroupReset(**done.model_dump(), error=None, message=None)
 
-    return list(await in_turn(partial(one, each) for each in names))
+    return list(await run_limited(partial(one, each) for each in names))
 
 
 def is_dry(call: Call[OffsetReset] | Call[OffsetResets]) -> bool:
@@ -70,71 +68,47 @@ def is_dry(call: Call[OffsetReset] | Call[OffsetResets]) -> bool:
 
 
 async def reset_group(
-    groups: Groups, group_id: str, scenario: Scenario, places: Sequence[TopicPartition] | None, dry_run: bool
+    groups: Groups, group_id: str, target: ResetTarget, partitions: Sequence[TopicPartition] | None, dry_run: bool
 ) -> ResetResult:
-    """Reset one group, or return the targets; `places` None: all committed partitions. Raises KafkaError."""
-    await refuse_members(groups, group_id)
+    """Reset one group, or return the new offsets; `partitions` None: all committed partitions. Raises KafkaError."""
     try:
-        moves = await planned_reset(groups, group_id, scenario, places, attempts=ATTEMPTS)
+        resets = await groups.reset_offsets(group_id, target, partitions, dry_run=dry_run, attempts=ATTEMPTS)
     except ResetError as error:
         raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
-    codes: dict[TopicPartition, ErrorCode] = {}
-    if not dry_run:
-        codes = await groups.commit(group_id, {move.place: move.after for move in moves})
-        if ErrorCode.UNKNOWN_MEMBER_ID in codes.values():
-            await refuse_members(groups, group_id)  # members that joined in between
     return ResetResult(
         group_id=group_id,
         dry_run=dry_run,
         partitions=[
             ResetPartition(
-                topic=move.place.topic,
-                partition=move.place.partition,
-                before=move.before,
-                after=move.after,
-                note=note_of(move),
-                error=code.name if (code := codes.get(move.place, ErrorCode.NONE)) else None,
+                topic=each.topic,
+                partition=each.partition,
+                before=each.before,
+                after=each.after,
+                note=note_of(each),
+                error=None if each.error is None else each.error.code.name,
             )
-            for move in moves
+            for each in resets
         ],
     )
 
 
-async def refuse_members(groups: Groups, group_id: str) -> None:
-    """Raise KafkaError NON_EMPTY_GROUP, with the state, for a group that has members."""
-    state = await groups.state(group_id)
-    if state not in WITHOUT_MEMBERS:
-        text = f"offsets can only be reset while a group has no members; {group_id!r} is {state}"
-        raise KafkaError(ErrorCode.NON_EMPTY_GROUP, text)
-
-
-def note_of(move: Move) -> str | None:
+def note_of(reset: values.OffsetReset) -> str | None:
     """Return the notes on a target offset."""
-    if move.is_below:
-        return f"{move.wanted} is below the earliest offset"
-    return f"{move.wanted} is above the latest offset" if move.is_above else move.note
+    if reset.is_below:
+        return f"{reset.target} is below the earliest offset"
+    return f"{reset.target} is above the latest offset" if reset.is_above else reset.note
 
 
-async def scope_of(cluster: ClusterClient, body: OffsetReset, scenario: Scenario) -> Sequence[TopicPartition] | None:
-    """Return the partitions that are named; None, where it is all that the group has a place in. Raises KafkaError."""
-    return explicit_places(scenario) if body.topics is None else await places_named(cluster, body.topics.items())
+async def partitions_of(cluster: ClusterClient, body: OffsetReset) -> Sequence[TopicPartition] | None:
+    """Return the partitions of `topics`; None without it. Raises KafkaError."""
+    return None if body.topics is None else await find_partitions(cluster, body.topics.items())
 
 
-def explicit_places(scenario: Scenario) -> list[TopicPartition] | None:
-    """Return the partitions that a scenario names itself; None: it names none."""
-    return list(scenario.offsets) if scenario.way is Way.EXPLICIT else None
-
-
-def plans_of(body: OffsetResets, now_ms: int) -> dict[str, Scenario]:
-    """Return {group: how its place is found} of a CSV; nothing where it is the same way for all. Raises BadInput."""
+def targets_of(body: OffsetResets) -> dict[str, ResetTarget]:
+    """Return {group: offsets} of a CSV; nothing if all groups have the same target. Raises BadInput."""
     if body.csv is None:
         return {}
-    return {group_id: explicit(offsets) for group_id, offsets in read_csv(body.csv, None).items()}
-
-
-def explicit(offsets: dict[TopicPartition, int]) -> Scenario:
-    """Return the target with explicit offsets."""
-    return Scenario(way=Way.EXPLICIT, offsets=offsets)
+    return {group_id: ResetTarget(offsets=offsets) for group_id, offsets in read_csv(body.csv, None).items()}
 
 
 def read_csv(text: str, group_id: str | None) -> dict[str, dict[TopicPartition, int]]:
@@ -150,27 +124,23 @@ def read_csv(text: str, group_id: str | None) -> dict[str, dict[TopicPartition, 
     return found
 
 
-def scenario_of(body: OffsetReset, now_ms: int, group_id: str) -> Scenario:
-    """Return the one way of a reset that the body has. Raises BadInput: a CSV that cannot be read."""
+def target_of(body: OffsetReset, now_ms: int, group_id: str) -> ResetTarget:
+    """Return the target of the body. Raises BadInput: a CSV that cannot be read."""
     if body.csv is not None:
-        return explicit(read_csv(body.csv, group_id)[group_id])
-    if body.to is not None:
-        return Scenario(way=Way(body.to))
-    if body.shift_by is not None:
-        return Scenario(way=Way.SHIFT, number=body.shift_by)
-    if body.offset is not None:
-        return Scenario(way=Way.OFFSET, number=body.offset)
+        return ResetTarget(offsets=read_csv(body.csv, group_id)[group_id])
     if body.offsets is not None:
-        return explicit({TopicPartition(each.topic, each.partition): each.offset for each in body.offsets})
+        return ResetTarget(offsets={TopicPartition(each.topic, each.partition): each.offset for each in body.offsets})
+    if body.to is not None or body.shift_by is not None or body.offset is not None:
+        return ResetTarget(to=body.to, shift_by=body.shift_by, offset=body.offset)
     if body.timestamp_ms is not None:
         time_ms = body.timestamp_ms
     elif body.at is not None:
         at = body.at if body.at.tzinfo is not None else body.at.replace(tzinfo=UTC)
         time_ms = int(at.timestamp() * 1000)
     else:
-        assert body.by_duration is not None, "the model holds it to one way"
+        assert body.by_duration is not None, "the model requires one target"
         time_ms = now_ms - int(body.by_duration.total_seconds() * 1000)
-    return Scenario(way=Way.TIME, number=min(max(0, time_ms), INT64_MAX))
+    return ResetTarget(timestamp_ms=min(max(0, time_ms), INT64_MAX))
 
 
 DRY_RUN = {"dry_run": "false: apply the change (default: dry run)"}

@@ -19,11 +19,8 @@ from kvorum.admin.v1.groups.group_models import (
     TopicLag,
 )
 from kvorum.admin.v1.groups.group_offset_routes import ATTEMPTS, GET_OFFSETS, offset_of
-from kvorum.client.groups.groups import REASON_CHARS_MAX, Groups, Leaving, Listed, Removed, folded
-from kvorum.client.groups.lags import GroupLag, Membership, lags_of, memberships_of
-from kvorum.client.groups.members import Described, Member
-from kvorum.client.groups.offsets import places_of
-from kvorum.client.wire.cluster_client import refuse
+from kvorum.client.namespaces.groups import REASON_CHARS_MAX, Groups, casefold_all
+from kvorum.client.values import group as values
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.topic_partition import TopicPartition, by_topic
 
@@ -41,19 +38,20 @@ async def list_groups(call: Call[NoBody]) -> GroupPage:
     limit, after, prefix = PAGE.of(call), call.query.get("after", ""), call.query.get("prefix", "")
     pattern = call.query.get("filter", "*")
     states, types = states_of(call), call.words("type", GROUP_TYPES)
-    rows, unreachable = await Groups(call.cluster).listed_if_reached(states, types)
+    groups = Groups(call.cluster)
+    rows, unreachable = await groups.list_available(states, types)
     matching = [row for row in rows if row.group_id.startswith(prefix) and fnmatchcase(row.group_id, pattern)]
     found = [row for row in matching if row.group_id > after]
     page = found[:limit]
-    lags: Mapping[str, GroupLag] = {}
-    members: Mapping[str, Membership] = {}
+    lags: Mapping[str, values.TotalLag] = {}
+    members: Mapping[str, values.Membership] = {}
     if call.flag("lag"):
-        groups, consumers = Groups(call.cluster), [row for row in page if row.is_of_consumers]
-        lags = await lags_of(groups, [row.group_id for row in consumers])
-        members = await memberships_of(groups, consumers)
+        consumers = [row for row in page if row.has_consumers]
+        lags = await groups.total_lags(row.group_id for row in consumers)
+        members = await groups.memberships(consumers)
     lines = [line_of(row, lags.get(row.group_id), members.get(row.group_id)) for row in page]
     following = lines[-1].group_id if len(found) > limit else None
-    return GroupPage(groups=lines, next=following, unreachable=unreachable)
+    return GroupPage(groups=lines, next=following, unreachable=[*unreachable])
 
 
 def check_listing(call: Call[NoBody]) -> None:
@@ -64,7 +62,7 @@ def check_listing(call: Call[NoBody]) -> None:
     call.flag("lag")
 
 
-def line_of(row: Listed, lag: GroupLag | None, membership: Membership | None) -> GroupLine:
+def line_of(row: values.GroupListing, lag: values.TotalLag | None, membership: values.Membership | None) -> GroupLine:
     """Return a group's line for HTTP."""
     topics = {topic for each in (lag, membership) if each is not None for topic in each.topics}
     return GroupLine(
@@ -74,16 +72,16 @@ def line_of(row: Listed, lag: GroupLag | None, membership: Membership | None) ->
         protocol_type=row.protocol_type,
         coordinator=row.coordinator_id,
         lag=None if lag is None else lag.lag,
-        lag_partitions=None if lag is None else lag.partitions,
-        lag_unknown=None if lag is None else lag.unknown,
-        members=None if membership is None else membership.members,
+        lag_partitions=None if lag is None else lag.partition_count,
+        lag_unknown=None if lag is None else lag.unknown_count,
+        members=None if membership is None else membership.member_count,
         topics=None if lag is None and membership is None else sorted(topics),
     )
 
 
 def states_of(call: Call[NoBody]) -> list[str]:
     """Return the requested states of groups, in any case. Raises BadInput."""
-    known = folded(GROUP_STATES)
+    known = casefold_all(GROUP_STATES)
     for word in (found := call.words("state")):
         if word.casefold() not in known:
             raise BadInput("state", f"{word[:WORD_CHARS_SHOWN]!r} is not one of {', '.join(GROUP_STATES)}")
@@ -94,7 +92,7 @@ async def get_group(call: Call[NoBody]) -> Group:
     """Describe a group: members, assignments, committed offsets and lag."""
     group_id = call.path["group"]
     groups = Groups(call.cluster)
-    found = await groups.described(group_id)
+    found = await groups.describe(group_id)
     return Group(
         group_id=group_id,
         type=found.type,
@@ -109,7 +107,7 @@ async def get_group(call: Call[NoBody]) -> Group:
     )
 
 
-def member_of(member: Member) -> GroupMember:
+def member_of(member: values.Member) -> GroupMember:
     """Return a member for HTTP."""
     return GroupMember(
         member_id=member.member_id,
@@ -126,25 +124,25 @@ def member_of(member: Member) -> GroupMember:
     )
 
 
-async def offsets_of(groups: Groups, group: Described) -> list[GroupOffset]:
+async def offsets_of(groups: Groups, group: values.Group) -> list[GroupOffset]:
     """Return a row for each partition that the group has committed in, or that one of its members has, by name."""
-    found = await places_of(groups, group, attempts=ATTEMPTS)
-    return [offset_of(each) for each in sorted(found, key=lambda each: each.place)]
+    found = await groups.lags(group, attempts=ATTEMPTS)
+    return [offset_of(each) for each in sorted(found, key=lambda each: each.topic_partition)]
 
 
 async def get_lag(call: Call[NoBody]) -> LagSummary:
     """Return the total lag of a group."""
     groups = Groups(call.cluster)
-    described = await groups.described(call.path["group"])
-    rows = await offsets_of(groups, described)
+    group = await groups.describe(call.path["group"])
+    rows = await offsets_of(groups, group)
     known = [(row.lag, row.topic, row.partition) for row in rows if row.lag is not None]
     of_topics: dict[str, list[int]] = {}
     for lag, topic, _ in known:
         of_topics.setdefault(topic, []).append(lag)
     worst = max(known, default=None)
     return LagSummary(
-        group_id=described.group_id,
-        state=described.state,
+        group_id=group.group_id,
+        state=group.state,
         lag=sum(lag for lag, _, _ in known),
         lag_max=0 if worst is None else worst[0],
         lag_max_topic=None if worst is None else worst[1],
@@ -169,25 +167,28 @@ async def delete_group_offsets(call: Call[NoBody]) -> list[BaseModel]:
     groups = Groups(call.cluster)
     wanted = call.numbers("partitions", 2**31 - 1)
     if wanted is None:
-        wanted = [place.partition for place in await groups.committed(group_id) if place.topic == topic]
+        wanted = [place.partition for place in await groups.offsets(group_id) if place.topic == topic]
         if not wanted:
-            await groups.described(group_id)  # check whether it is the group that does not exist
+            await groups.describe(group_id)  # check whether it is the group that does not exist
             raise KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"group {group_id!r} has no committed offset in {topic!r}"
             )
-    codes = await groups.delete_offsets(group_id, [TopicPartition(topic, partition) for partition in wanted])
+    errors = await groups.delete_offsets(group_id, [TopicPartition(topic, partition) for partition in wanted])
     return [
-        DeletedOffset(topic=place.topic, partition=place.partition, error=code.name if code else None)
-        for place, code in sorted(codes.items())
+        DeletedOffset(topic=place.topic, partition=place.partition, error=None if error is None else error.code.name)
+        for place, error in sorted(errors.items())
     ]
 
 
 async def remove_member(call: Call[NoBody]) -> None:
     """Remove a member of a classic group by its id. Its partitions are assigned to others. It may rejoin."""
     member_id = call.path["member"]
-    leaving = [Leaving(member_id=member_id)]
-    (removed,) = await Groups(call.cluster).remove_members(call.path["group"], leaving, reason_of(call))
-    refuse(removed.error, f"member {member_id!r} of classic group {call.path['group']!r}")
+    (removal,) = await Groups(call.cluster).remove_members(
+        call.path["group"], member_ids=[member_id], reason=reason_of(call)
+    )
+    if removal.error is not None:
+        text = f"member {member_id!r} of classic group {call.path['group']!r}"
+        raise KafkaError(removal.error.code, text)
 
 
 async def remove_members(call: Call[NoBody]) -> list[BaseModel]:
@@ -199,10 +200,17 @@ async def remove_members(call: Call[NoBody]) -> list[BaseModel]:
         raise BadInput("instance", "a group.instance.id must not be empty")
     groups = Groups(call.cluster)
     if instance is None:
-        removed = await groups.remove_all_members(group_id, reason_of(call))
+        removals = await groups.remove_all_members(group_id, reason=reason_of(call))
     else:
-        removed = await groups.remove_members(group_id, [Leaving(instance_id=instance)], reason_of(call))
-    return [removed_of(each) for each in removed]
+        removals = await groups.remove_members(group_id, instance_ids=[instance], reason=reason_of(call))
+    return [
+        RemovedMember(
+            member_id=each.member_id or None,
+            instance_id=each.instance_id,
+            error=None if each.error is None else each.error.code.name,
+        )
+        for each in removals
+    ]
 
 
 def reason_of(call: Call[NoBody]) -> str:
@@ -211,15 +219,6 @@ def reason_of(call: Call[NoBody]) -> str:
     if len(reason) > REASON_CHARS_MAX:
         raise BadInput("reason", f"at most {REASON_CHARS_MAX} characters")
     return reason
-
-
-def removed_of(removed: Removed) -> RemovedMember:
-    """Return the result of a member for HTTP."""
-    return RemovedMember(
-        member_id=removed.member_id or None,
-        instance_id=removed.instance_id,
-        error=removed.error.name if removed.error else None,
-    )
 
 
 LISTING = {

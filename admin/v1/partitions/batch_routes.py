@@ -11,8 +11,9 @@ from pydantic import BaseModel, Field
 from kvorum.admin.http.operations import INT64_MAX, Call, NoBody, Operation, number_of
 from kvorum.admin.http.parameters import Count
 from kvorum.admin.v1.models import INT32_MAX
-from kvorum.client.partitions.offsets import Spec, topic_offsets
+from kvorum.client.partitions.offsets import topic_offsets
 from kvorum.client.records.reading import request_of
+from kvorum.client.values.offset import OffsetSpec
 from kvorum.client.wire.cluster_client import refuse
 from kvorum.protocol.batch_header import BatchHeader
 from kvorum.protocol.control import CONTROL_KEY, MARKER_VALUE, ControlType
@@ -100,7 +101,7 @@ async def list_batches(call: Call[NoBody]) -> BatchPage:
 
 async def first_offset(call: Call[NoBody], topic: MetadataResponseTopic) -> int:
     """Return where the log of the one partition begins. Raises KafkaError LEADER_NOT_AVAILABLE."""
-    (offset,) = (await topic_offsets(call.cluster, topic, Spec.EARLIEST)).values()
+    (offset,) = (await topic_offsets(call.cluster, topic, OffsetSpec.EARLIEST)).values()
     if offset is None:
         raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"the leader of {place(topic)} does not respond")
     return offset

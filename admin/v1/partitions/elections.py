@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from kvorum.admin.http.operations import NotInBody
-from kvorum.client.groups.offsets import places_named
+from kvorum.client.groups.offsets import find_partitions
 from kvorum.client.wire.cluster_client import ClusterClient
 from kvorum.protocol.errors import KafkaError
 from kvorum.protocol.topic_partition import by_topic
@@ -19,6 +19,6 @@ async def partitions_of(
     if named is None:
         return None
     try:
-        return by_topic(await places_named(cluster, named.items()))
+        return by_topic(await find_partitions(cluster, named.items()))
     except KafkaError as error:
         raise NotInBody("partitions", error.code, error.message or error.code.name) from error

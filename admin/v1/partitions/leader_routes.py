@@ -8,8 +8,7 @@ from kvorum.admin.http.operations import Call, NoBody, Operation, Role, number_o
 from kvorum.admin.http.parameters import PAGE
 from kvorum.admin.v1.models import INT32_MAX
 from kvorum.admin.v1.reassignments.reassignment_models import Leadership, Leaderships, Led, NewLeader
-from kvorum.client.reassignments.reassignments import Reassignments
-from kvorum.client.wire.cluster_client import code_of
+from kvorum.client.namespaces.reassignments import Reassignments
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.metadata import MetadataResponsePartition
 from kvorum.protocol.topic_partition import TopicPartition
@@ -63,7 +62,7 @@ async def move_leader(call: Call[NewLeader]) -> Led:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {place}")
     wanted, found = call.body.broker, Reassignments(call.cluster)
     check_able(place, row, wanted)
-    if place in await found.under_way():
+    if place in await found.list():
         raise KafkaError(
             ErrorCode.REASSIGNMENT_IN_PROGRESS, f"{place} is being reassigned; wait, or cancel the reassignment first"
         )
@@ -89,11 +88,10 @@ def check_able(place: TopicPartition, row: MetadataResponsePartition, broker: in
 
 async def put_in_order(found: Reassignments, place: TopicPartition, replicas: list[int]) -> None:
     """Change the order of a partition's replicas, and nothing else. Raises KafkaError."""
-    refused = await found.alter({place: replicas}, may_resize=False)
-    if refused:
-        name, _, message = refused[place].partition(": ")
-        raise KafkaError(ErrorCode[name], message or f"the replicas of {place} cannot be reordered")
-    if place in await found.under_way():
+    errors = await found.alter({place: replicas}, allow_replication_factor_change=False)
+    for error in errors.values():
+        raise KafkaError(error.code, error.message or f"the replicas of {place} cannot be reordered")
+    if place in await found.list():
         # Its replicas had changed already, and the queried broker did not know it: no data are to be copied for this.
         await found.alter({place: None})
         raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, f"the replicas of {place} changed meanwhile; retry")
@@ -101,11 +99,10 @@ async def put_in_order(found: Reassignments, place: TopicPartition, replicas: li
 
 async def elect(call: Call[NewLeader], place: TopicPartition, row: MetadataResponsePartition, wanted: int) -> None:
     """Elect the first replica. Raises KafkaError; an existing leader is not an error."""
-    answer = await call.cluster.elect_leaders({place.topic: [place.partition]})
-    for result in (each for topic in answer.replica_election_results for each in topic.partition_result):
-        if result.error_code not in (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED):
+    for error in (await call.cluster.elect_leaders({place.topic: [place.partition]})).values():
+        if error is not None and error.code is not ErrorCode.ELECTION_NOT_NEEDED:
             message = f"broker {wanted} is the preferred leader now, but {row.leader_id} still leads"
-            raise KafkaError(code_of(result.error_code), f"{message}: {result.error_message or 'no election'}")
+            raise KafkaError(error.code, f"{message}: {error.message or 'no election'}")
 
 
 OPERATIONS = [

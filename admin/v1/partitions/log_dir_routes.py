@@ -4,8 +4,7 @@ The directory of a replica is in a plan (reassignment_routes), as in the files o
 brokers are in log_dir_moves.
 """
 
-import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from pydantic import BaseModel
 
@@ -19,86 +18,25 @@ from kvorum.admin.v1.reassignments.reassignment_models import (
     StopMoves,
     VerifiedMove,
 )
-from kvorum.client.partitions.log_dir_moves import LogDirMoves, MoveState, Replica
-from kvorum.client.partitions.log_dirs import log_dirs_at
-from kvorum.client.wire.cluster_client import ClusterClient, Unreachable
-from kvorum.network.addresses import Address
-from kvorum.protocol.errors import ErrorCode, KafkaError
-from kvorum.protocol.messages.describe_log_dirs import DescribeLogDirsResult
+from kvorum.client.partitions.log_dir_moves import LogDirMoves, MoveState
+from kvorum.client.values.log_dir import TopicPartitionReplica
+from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.topic_partition import TopicPartition
-from kvorum.runtime.logs import get_logger
 
 BEGIN_MS = 10_000
 """Time that a broker is queried until it has the new replica, as in Kafka's tool."""
-
-log = get_logger("admin")
-
-
-def moves_in(broker: int, directories: Iterable[DescribeLogDirsResult]) -> list[LogDirMove]:
-    """Return the moves on one broker."""
-    current: dict[TopicPartition, tuple[str, int]] = {}
-    future: dict[TopicPartition, tuple[str, int, int]] = {}
-    for directory in directories:
-        for topic in directory.topics:
-            for row in topic.partitions:
-                place = TopicPartition(topic.name, row.partition_index)
-                if row.is_future_key:
-                    future[place] = (directory.log_dir, row.partition_size, row.offset_lag)
-                else:
-                    current[place] = (directory.log_dir, row.partition_size)
-    found = []
-    for place, (target, copied, lag) in sorted(future.items()):
-        lies, size = current.get(place, (None, None))
-        found.append(
-            LogDirMove(
-                topic=place.topic,
-                partition=place.partition,
-                broker=broker,
-                current=lies,
-                target=target,
-                size_bytes=size,
-                copied_bytes=copied,
-                offset_lag=lag,
-            )
-        )
-    return found
-
-
-async def moving(cluster: ClusterClient) -> list[LogDirMove]:
-    """Return the moves on all responding brokers, by partition and broker. Raises KafkaError, Unreachable."""
-
-    async def of(broker: int, address: Address) -> list[LogDirMove]:
-        try:
-            return moves_in(broker, await log_dirs_at(cluster, address, timeout_ms=cluster.part_ms))
-        except (KafkaError, Unreachable) as error:
-            log.info("replica moves between log directories not available from broker", broker=broker, error=error)
-            return []
-
-    brokers = (await cluster.metadata([])).brokers
-    found = await asyncio.gather(*(of(each.node_id, (each.host, each.port)) for each in brokers))
-    return sorted((move for moves in found for move in moves), key=replica_key)
-
-
-def replica_key(move: LogDirMove) -> tuple[TopicPartition, int]:
-    """Return where a move is in the order."""
-    return TopicPartition(move.topic, move.partition), move.broker
 
 
 async def list_log_dir_moves(call: Call[NoBody]) -> Rows:
     """List the replicas that move between log directories of a broker, with their progress."""
     limit, topic, after = ROWS.of(call), call.query.get("topic"), replica_after(call)
-    found = [each for each in await moving(call.cluster) if topic in (None, each.topic)]
-    page, more = behind(found, replica_key, after, limit)
-    rows: list[BaseModel] = [*page]
-    return Rows(rows=rows, following=following(call, replica_text(page[-1])) if more else None)
+    found = [each for each in await LogDirMoves(call.cluster).moving() if topic in (None, each.topic)]
+    page, more = behind(found, lambda move: move.replica, after, limit)
+    rows: list[BaseModel] = [LogDirMove.model_validate(each, from_attributes=True) for each in page]
+    return Rows(rows=rows, following=following(call, ":".join(map(str, page[-1].replica))) if more else None)
 
 
-def replica_text(move: LogDirMove) -> str:
-    """Return what `replica_after` reads."""
-    return f"{move.topic}:{move.partition}:{move.broker}"
-
-
-def replica_after(call: Call[NoBody]) -> tuple[TopicPartition, int] | None:
+def replica_after(call: Call[NoBody]) -> TopicPartitionReplica | None:
     """Return the replica that the page begins behind, None from the first on. Raises BadInput."""
     if "after" not in call.query:
         return None
@@ -106,16 +44,18 @@ def replica_after(call: Call[NoBody]) -> tuple[TopicPartition, int] | None:
     if len(parts) != 3:
         raise BadInput("after", "expected TOPIC:PARTITION:BROKER")
     partition, broker = (number_of("after", each, 0, INT32_MAX) for each in parts[1:])
-    return TopicPartition(parts[0], partition), broker
+    return TopicPartitionReplica(parts[0], partition, broker)
 
 
-async def begin_moves(moves: LogDirMoves, wanted: Mapping[Replica, str]) -> dict[Replica, StartedMove]:
+async def begin_moves(
+    moves: LogDirMoves, wanted: Mapping[TopicPartitionReplica, str]
+) -> dict[TopicPartitionReplica, StartedMove]:
     """Start moves of replicas to their directories, including future replicas; return the result of each."""
     if not wanted:
         return {}
     started = await moves.begin(wanted, BEGIN_MS)
     errors = dict.fromkeys(wanted, str(ErrorCode.REPLICA_NOT_AVAILABLE.name))
-    errors |= started.refused
+    errors |= started.reasons
     begun = set(started.begun)
     return {
         replica: StartedMove(broker=replica.broker, log_dir=target, error=None if replica in begun else errors[replica])
@@ -123,7 +63,7 @@ async def begin_moves(moves: LogDirMoves, wanted: Mapping[Replica, str]) -> dict
     }
 
 
-def verified_moves(place: TopicPartition, states: Mapping[Replica, MoveState]) -> list[VerifiedMove]:
+def verified_moves(place: TopicPartition, states: Mapping[TopicPartitionReplica, MoveState]) -> list[VerifiedMove]:
     """Return the progress of a partition's replicas."""
     return [
         VerifiedMove(broker=replica.broker, current=each.current or None, target=each.target, state=each.state)
@@ -140,15 +80,11 @@ async def stop_log_dir_moves(call: Call[StopMoves]) -> list[BaseModel]:
     named = None
     if call.body.partitions is not None:
         named = {TopicPartition(topic, index) for topic, indexes in call.body.partitions.items() for index in indexes}
-    wanted = {
-        Replica(each.topic, each.partition, each.broker): each.current
-        for each in await moving(call.cluster)
-        if each.current is not None and (named is None or TopicPartition(each.topic, each.partition) in named)
-    }
-    refused = (await LogDirMoves(call.cluster).ask(wanted)).refused if wanted else {}
+    stopped = await LogDirMoves(call.cluster).stop(named)
+    errors = stopped.reasons
     return [
-        MovedReplica(topic=each.topic, partition=each.partition, broker=each.broker, error=refused.get(each))
-        for each in sorted(wanted)
+        MovedReplica(topic=each.topic, partition=each.partition, broker=each.broker, error=errors.get(each))
+        for each in sorted({*stopped.begun, *stopped.absent, *errors})
     ]
 
 

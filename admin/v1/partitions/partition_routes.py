@@ -1,6 +1,7 @@
 """Partitions, their replicas and the log directories of brokers over HTTP."""
 
 import asyncio
+from contextlib import suppress
 from dataclasses import replace
 
 from pydantic import BaseModel
@@ -17,11 +18,13 @@ from kvorum.admin.v1.partitions.partition_models import (
     PartitionDetail,
     Replica,
 )
-from kvorum.admin.v1.topics.topic_routes import partitions_with_offsets
+from kvorum.admin.v1.topics.topic_routes import partition_row
 from kvorum.client.partitions import delete_records as deleted_records
 from kvorum.client.partitions.log_dirs import log_dirs_at
 from kvorum.client.partitions.offsets import topic_offsets
-from kvorum.client.wire.cluster_client import LATEST, READ_COMMITTED, ClusterClient, Unreachable, code_of
+from kvorum.client.partitions.topic_partitions import topic_partitions
+from kvorum.client.values import log_dir
+from kvorum.client.wire.cluster_client import LATEST, ClusterClient, IsolationLevel, Unreachable
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.describe_log_dirs import DescribableLogDirTopic
 from kvorum.protocol.messages.metadata import MetadataResponseTopic
@@ -35,10 +38,10 @@ async def get_partition(call: Call[NoBody]) -> PartitionDetail:
     topic.partitions = [row for row in topic.partitions if row.partition_index == index]
     if not topic.partitions:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic.name}-{index}")
-    (found,) = await partitions_with_offsets(call, topic)
-    stable = await topic_offsets(call.cluster, topic, LATEST, READ_COMMITTED)
+    (found,) = await topic_partitions(call.cluster, topic)
+    stable = await topic_offsets(call.cluster, topic, LATEST, IsolationLevel.READ_COMMITTED)
     return PartitionDetail(
-        **found.model_dump(),
+        **partition_row(found).model_dump(),
         topic=topic.name or "",
         last_stable_offset=stable[index],
         details=await replicas_of(call.cluster, topic, index),
@@ -52,23 +55,22 @@ async def replicas_of(cluster: ClusterClient, topic: MetadataResponseTopic, inde
     wanted = [DescribableLogDirTopic(topic=topic.name or "", partitions=[index])]
 
     async def of(broker: int) -> Replica:
-        place = None
+        directories: list[log_dir.LogDir] = []
         if broker in brokers:
-            try:
-                dirs = await log_dirs_at(cluster, brokers[broker], wanted, timeout_ms=cluster.part_ms)
-                place = next(
-                    ((d, p) for d in dirs for t in d.topics for p in t.partitions if not p.is_future_key), None
-                )
-            except Unreachable:
-                place = None  # the rest is returned nevertheless
+            with suppress(Unreachable):  # the rest is returned nevertheless
+                directories = await log_dirs_at(cluster, broker, brokers[broker], wanted, timeout_ms=cluster.part_ms)
+        path, found = next(
+            ((each.path, replica) for each in directories for replica in each.replicas if not replica.is_future),
+            (None, None),
+        )
         return Replica(
             broker=broker,
             leader=broker == row.leader_id,
             in_sync=broker in row.isr_nodes,
             offline=broker in row.offline_replicas,
-            log_dir=None if place is None else place[0].log_dir,
-            size_bytes=None if place is None else place[1].partition_size,
-            offset_lag=None if place is None else place[1].offset_lag,
+            log_dir=path,
+            size_bytes=None if found is None else found.size_bytes,
+            offset_lag=None if found is None else found.offset_lag,
         )
 
     return list(await asyncio.gather(*(of(broker) for broker in row.replica_nodes)))
@@ -80,7 +82,9 @@ async def list_partitions(call: Call[NoBody]) -> Rows:
     topic = await call.cluster.topic(call.path["topic"])
     rows = sorted(topic.partitions, key=lambda row: row.partition_index)
     page, more = behind(rows, lambda row: row.partition_index, after, limit)
-    found = list[BaseModel](await partitions_with_offsets(call, replace(topic, partitions=page)))
+    found: list[BaseModel] = [
+        partition_row(each) for each in await topic_partitions(call.cluster, replace(topic, partitions=page))
+    ]
     return Rows(rows=found, following=following(call, str(page[-1].partition_index)) if more else None)
 
 
@@ -93,31 +97,30 @@ async def list_log_dirs(call: Call[NoBody]) -> list[BaseModel]:
     after = replica_after(call)
     if after is not None and directory is None:
         raise BadInput("after", "it belongs to one log directory: give it in log_dir")
-    address = await call.cluster.broker_address(broker_id(call))
+    broker = broker_id(call)
     found: list[BaseModel] = []
-    for each in await log_dirs_at(call.cluster, address):
-        if directory not in (None, each.log_dir):
+    for each in await log_dirs_at(call.cluster, broker, await call.cluster.broker_address(broker)):
+        if directory not in (None, each.path):
             continue
         rows = [
             DirPartition(
-                topic=found_topic.name,
-                partition=row.partition_index,
-                size_bytes=row.partition_size,
+                topic=row.topic,
+                partition=row.partition,
+                size_bytes=row.size_bytes,
                 offset_lag=row.offset_lag,
-                future=row.is_future_key,
+                future=row.is_future,
             )
-            for found_topic in each.topics
-            for row in found_topic.partitions
-            if topic in (None, found_topic.name)
+            for row in each.replicas
+            if topic in (None, row.topic)
         ]
         page, more = behind(sorted(rows, key=replica_key), replica_key, after, limit)
         found.append(
             LogDir(
-                log_dir=each.log_dir,
-                error=code_of(each.error_code).name if each.error_code else None,
+                log_dir=each.path,
+                error=None if each.error is None else each.error.name,
                 size_bytes=sum(row.size_bytes for row in rows),
-                total_bytes=each.total_bytes if each.total_bytes >= 0 else None,
-                usable_bytes=each.usable_bytes if each.usable_bytes >= 0 else None,
+                total_bytes=each.total_bytes,
+                usable_bytes=each.usable_bytes,
                 replicas=len(rows),
                 partitions=page,
                 next=replica_text(page[-1]) if more else None,

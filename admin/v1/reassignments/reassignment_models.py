@@ -9,8 +9,9 @@ from pydantic import BaseModel, Field, model_validator
 
 from kvorum.admin.http.operations import INT64_MAX
 from kvorum.admin.v1.models import ALL_TEXT, BrokerId, PartitionId, Strict, TopicName
-from kvorum.client.partitions.log_dir_moves import Replica
-from kvorum.client.reassignments.reassignments import ANY_LOG_DIR, Assignment
+from kvorum.client.reassignments.assignment_file import ANY_LOG_DIR
+from kvorum.client.values.log_dir import TopicPartitionReplica
+from kvorum.client.values.reassignment import Assignment
 from kvorum.protocol.topic_partition import TopicPartition
 
 PARTITIONS_MAX = 10_000
@@ -86,10 +87,10 @@ class Plan(Strict):
         """Return it as reassignments.py has it."""
         return {TopicPartition(row.topic, row.partition): row.replicas for row in self.partitions}
 
-    def moves(self) -> dict[Replica, str]:
+    def moves(self) -> dict[TopicPartitionReplica, str]:
         """Return the directories of replicas that have one in the plan."""
         return {
-            Replica(row.topic, row.partition, broker): log_dir
+            TopicPartitionReplica(row.topic, row.partition, broker): log_dir
             for row in self.partitions
             for broker, log_dir in zip(row.replicas, row.log_dirs or (), strict=False)
             if log_dir != ANY_LOG_DIR

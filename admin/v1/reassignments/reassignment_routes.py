@@ -22,9 +22,10 @@ from kvorum.admin.v1.reassignments.reassignment_models import (
     VerifiedPartition,
     Verify,
 )
-from kvorum.client.reassignments.progress import NOTHING_REPORTED, Copies, copies
+from kvorum.client.namespaces.reassignments import Reassignments
+from kvorum.client.reassignments.progress import NO_PROGRESS, Progress, read_progress
 from kvorum.client.reassignments.proposals import check_racks, keep, spread
-from kvorum.client.reassignments.reassignments import Assignment, Reassignments, State, UnderWay, moves_of, states_of
+from kvorum.client.values.reassignment import Reassignment
 from kvorum.client.wire.cluster_client import ClusterClient
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.metadata import MetadataResponsePartition
@@ -42,30 +43,30 @@ async def rows_of(cluster: ClusterClient, topics: Iterable[str]) -> dict[TopicPa
 async def list_reassignments(call: Call[NoBody]) -> Rows:
     """List current reassignments with the lag of the new replicas in bytes and records."""
     limit, after, topic = ROWS.of(call), place_after(call), call.query.get("topic")
-    everything = await Reassignments(call.cluster).under_way()
-    wanted = [place for place in everything if topic in (None, place.topic)]
+    current = await Reassignments(call.cluster).list()
+    wanted = [place for place in current if topic in (None, place.topic)]
     page, more = behind(wanted, lambda place: place, after, limit)
-    under_way = {place: everything[place] for place in page}
-    rows = await rows_of(call.cluster, (place.topic for place in under_way))
+    rows = await rows_of(call.cluster, (place.topic for place in page))
     by_broker: dict[int, set[TopicPartition]] = {}
-    for place, each in under_way.items():
+    for place in page:
+        each = current[place]
         leader = rows[place].leader_id if place in rows else -1
         for broker in (*each.adding, leader):
             by_broker.setdefault(broker, set()).add(place)
-    reported = await copies(call.cluster, by_broker)
-    found: list[BaseModel] = [entry_of(place, each, rows.get(place), reported) for place, each in under_way.items()]
+    reported = await read_progress(call.cluster, by_broker)
+    found: list[BaseModel] = [entry_of(place, current[place], rows.get(place), reported) for place in page]
     return Rows(rows=found, following=following(call, place_text(page[-1])) if more else None)
 
 
 def entry_of(
-    place: TopicPartition, each: UnderWay, row: MetadataResponsePartition | None, reported: Copies
+    place: TopicPartition, each: Reassignment, row: MetadataResponsePartition | None, reported: Progress
 ) -> ReassignmentEntry:
     """Return one reassignment for HTTP; `row` is None if the broker's metadata lacks the topic."""
     leader, isr = (-1, []) if row is None else (row.leader_id, row.isr_nodes)
-    of_leader = reported.get((leader, place), NOTHING_REPORTED)
+    of_leader = reported.get((leader, place), NO_PROGRESS)
 
     def progress(broker: int) -> CopyProgress:
-        held = reported.get((broker, place), NOTHING_REPORTED)
+        held = reported.get((broker, place), NO_PROGRESS)
         known = held.end_offset is not None and of_leader.end_offset is not None
         return CopyProgress(
             broker=broker,
@@ -80,10 +81,10 @@ def entry_of(
         partition=place.partition,
         leader=leader,
         isr=isr,
-        replicas=each.replicas,
-        target=[broker for broker in each.replicas if broker not in each.removing],
-        adding=each.adding,
-        removing=each.removing,
+        replicas=[*each.replicas],
+        target=[*each.target],
+        adding=[*each.adding],
+        removing=[*each.removing],
         size_bytes=of_leader.size_bytes,
         end_offset=of_leader.end_offset,
         progress=[progress(broker) for broker in each.adding],
@@ -93,10 +94,10 @@ def entry_of(
 async def propose_reassignment(call: Call[Propose]) -> Proposal:
     """Propose replicas on some brokers for all partitions of some topics. Changes nothing."""
     body, found = call.body, Reassignments(call.cluster)
-    alive = await found.brokers()
+    alive = await found.live_brokers()
     wanted = sorted(set(alive if body.brokers is None else body.brokers))
     check_brokers(wanted, alive)
-    current = await found.current(body.topics)
+    current = await found.assignments(body.topics)
     for missing in sorted(set(body.topics) - {place.topic for place in current}):
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {missing!r} does not exist")
     racks = {broker: alive[broker] if body.rack_aware else None for broker in wanted}
@@ -108,7 +109,7 @@ async def propose_reassignment(call: Call[Propose]) -> Proposal:
     for place in changed:
         if place in rows:
             by_broker.setdefault(rows[place].leader_id, set()).add(place)
-    reported = await copies(call.cluster, by_broker)
+    reported = await read_progress(call.cluster, by_broker)
     partitions = [
         ProposedPartition(
             topic=place.topic,
@@ -116,9 +117,7 @@ async def propose_reassignment(call: Call[Propose]) -> Proposal:
             current=current[place],
             replicas=replicas,
             adding=[broker for broker in replicas if broker not in current[place]],
-            size_bytes=reported.get((rows[place].leader_id, place), NOTHING_REPORTED).size_bytes
-            if place in rows
-            else None,
+            size_bytes=reported.get((rows[place].leader_id, place), NO_PROGRESS).size_bytes if place in rows else None,
         )
         for place, replicas in sorted(changed.items())
     ]
@@ -148,21 +147,21 @@ async def begin_reassignment(call: Call[Execute]) -> list[BaseModel]:
     """
     body, found = call.body, Reassignments(call.cluster)
     plan, moves = body.assignment(), body.moves()
-    under_way = await found.under_way()
-    if under_way and not body.additional:
-        message = f"{len(under_way)} reassignments are in progress; additional=true starts this one in addition"
+    in_progress = await found.list()
+    if in_progress and not body.additional:
+        message = f"{len(in_progress)} reassignments are in progress; additional=true starts this one in addition"
         raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, message)
-    check_brokers((broker for replicas in plan.values() for broker in replicas), await found.brokers())
-    current = await found.current(place.topic for place in plan)
+    check_brokers((broker for replicas in plan.values() for broker in replicas), await found.live_brokers())
+    current = await found.assignments(place.topic for place in plan)
     for place in sorted(plan):
         if place not in current:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {place}")
     if body.throttle_bytes_per_second is not None:
-        await found.throttle(moves_of(under_way, current, plan), body.throttle_bytes_per_second)
+        await found.throttle(body.throttle_bytes_per_second, plan)
     if body.log_dirs_throttle_bytes_per_second is not None:
         await found.moves.throttle({replica.broker for replica in moves}, body.log_dirs_throttle_bytes_per_second)
-    refused = await found.alter(dict(plan), may_resize=body.allow_replication_factor_change)
-    wanted = {each: path for each, path in moves.items() if TopicPartition(each.topic, each.partition) not in refused}
+    errors = await found.alter(plan, allow_replication_factor_change=body.allow_replication_factor_change)
+    wanted = {each: path for each, path in moves.items() if TopicPartition(each.topic, each.partition) not in errors}
     begun = await begin_moves(found.moves, wanted)
     return [
         StartedPartition(
@@ -170,45 +169,39 @@ async def begin_reassignment(call: Call[Execute]) -> list[BaseModel]:
             partition=place.partition,
             before=current[place],
             replicas=replicas,
-            **refusal(refused.get(place)),
+            **error_fields(errors.get(place)),
             log_dirs=[move for each, move in begun.items() if (each.topic, each.partition) == place],
         )
         for place, replicas in sorted(plan.items())
     ]
 
 
-def refusal(error: str | None) -> dict[str, str | None]:
-    """Return Kafka's name for why a partition was refused, and the message behind it."""
-    code, _, message = (error or "").partition(": ")
-    return {"error": code or None, "message": message or None}
+def error_fields(error: KafkaError | None) -> dict[str, str | None]:
+    """Return Kafka's name of an error, and its message."""
+    return {"error": None, "message": None} if error is None else {"error": error.code.name, "message": error.message}
 
 
 async def verify_reassignment(call: Call[Verify]) -> Verified:
     """Return the progress of a plan; remove the throttles once nothing is in progress."""
-    body, found = call.body, Reassignments(call.cluster)
-    plan: Assignment = body.assignment()
-    under_way = await found.under_way()
-    current = await found.current(place.topic for place in plan)
-    states, moves = states_of(under_way, current, plan), await found.moves.states(body.moves())
-    brokers: list[int] = []
-    topics: list[str] = []
-    if not under_way and not body.preserve_throttles and not any(each.is_moving for each in moves.values()):
-        brokers, topics = await found.unthrottle(plan)
+    body = call.body
+    progress = await Reassignments(call.cluster).verify(
+        body.assignment(), body.moves(), preserve_throttles=body.preserve_throttles
+    )
     return Verified(
-        completed=all(state is State.COMPLETED for state in states) and all(each.is_done for each in moves.values()),
+        completed=progress.is_completed,
         partitions=[
             VerifiedPartition(
-                topic=place.topic,
-                partition=place.partition,
-                state=state.value,
-                replicas=current.get(place, []),
-                target=target,
-                log_dirs=verified_moves(place, moves),
+                topic=each.topic,
+                partition=each.partition,
+                state=each.state.value,
+                replicas=[*each.replicas],
+                target=[*each.target],
+                log_dirs=verified_moves(each.topic_partition, progress.log_dirs),
             )
-            for (place, target), state in zip(sorted(plan.items()), states, strict=True)
+            for each in progress.partitions
         ],
-        unthrottled_brokers=brokers,
-        unthrottled_topics=topics,
+        unthrottled_brokers=[*(progress.unthrottled_brokers or ())],
+        unthrottled_topics=[*(progress.unthrottled_topics or ())],
     )
 
 
@@ -219,16 +212,16 @@ async def cancel_reassignments(call: Call[Cancel]) -> list[BaseModel]:
     """
     body, found = call.body, Reassignments(call.cluster)
     check_named(body.partitions, body.all)
-    under_way = everything = await found.under_way()
+    named = None
     if body.partitions is not None:
-        named = {TopicPartition(topic, index) for topic, indexes in body.partitions.items() for index in indexes}
-        under_way = {place: each for place, each in under_way.items() if place in named}
-    refused = await found.alter(dict.fromkeys(under_way)) if under_way else {}
-    if under_way and under_way == everything and not refused and not body.preserve_throttles:
-        await found.unthrottle({place: each.replicas for place, each in under_way.items()})
+        named = [TopicPartition(topic, index) for topic, indexes in body.partitions.items() for index in indexes]
+    in_progress = await found.list()
+    results = await found.cancel(named)
+    if results and results.keys() >= in_progress.keys() and not any(results.values()) and not body.preserve_throttles:
+        await found.remove_throttles(place.topic for place in results)
     return [
-        CancelledPartition(topic=place.topic, partition=place.partition, **refusal(refused.get(place)))
-        for place in under_way
+        CancelledPartition(topic=place.topic, partition=place.partition, **error_fields(error))
+        for place, error in results.items()
     ]
 
 

@@ -8,9 +8,9 @@ from kvorum.client.records.expression import BadExpression, Expression, parse
 from kvorum.client.records.reading import Reader
 from kvorum.client.records.record_filter import ANY, PARTITIONERS, RecordFilter, key_partitions
 from kvorum.client.records.record_views import FORMATS, Format, RecordView
-from kvorum.client.wire.cluster_client import READ_COMMITTED, READ_UNCOMMITTED, ClusterClient
+from kvorum.client.wire.cluster_client import ClusterClient, IsolationLevel
 
-ISOLATIONS = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
+ISOLATIONS = {"read_uncommitted": IsolationLevel.READ_UNCOMMITTED, "read_committed": IsolationLevel.READ_COMMITTED}
 STARTS = ("from", "offset", "offsets", "timestamp_ms", "tail")
 TAIL_MAX = 10_000
 

@@ -17,8 +17,9 @@ from kvorum.admin.v1.records.message_models import (
     ProduceResult,
     StreamEnd,
 )
-from kvorum.admin.v1.records.producing import ALL, placed, produce
+from kvorum.admin.v1.records.producing import placed, produce
 from kvorum.client.records.browsing import Found, Limits, Progress, worked
+from kvorum.client.records.producing import ALL
 from kvorum.client.records.record_views import Format, RecordView, header_name
 from kvorum.protocol.compression import Codec
 from kvorum.runtime import blocking

@@ -1,10 +1,5 @@
-"""Writes records from HTTP to partition leaders: encoding, partitioning, batches, and results.
+"""Records of HTTP as batches have them: encoding, partitioning, results."""
 
-Each partition's records go in one batch, once. Records without acknowledgement are reported and not retried: a
-repetition may write them twice, as there is no producer id.
-"""
-
-import asyncio
 import base64
 import binascii
 import json
@@ -14,22 +9,15 @@ from typing import Any, Final
 
 from kvorum.admin.http.operations import BadInput
 from kvorum.admin.v1.records.message_models import NewHeader, NewRecord, ProduceBody, Written
-from kvorum.client.records import serdes
+from kvorum.client.records import producing, serdes
 from kvorum.client.records.partitioner import partition_of
-from kvorum.client.wire.cluster_client import ClusterClient, Unreachable, code_of
+from kvorum.client.values.record import RecordMetadata
+from kvorum.client.wire.cluster_client import ClusterClient
 from kvorum.protocol.compression import Codec
-from kvorum.protocol.errors import ErrorCode
+from kvorum.protocol.errors import KafkaError
 from kvorum.protocol.messages.metadata import MetadataResponseTopic
-from kvorum.protocol.messages.produce import (
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
-from kvorum.protocol.records import Record, build_batch
+from kvorum.protocol.records import Record
 
-ALL: Final = -1
 UNREACHABLE: Final = "CLUSTER_UNREACHABLE"
 
 
@@ -113,59 +101,24 @@ async def produce(
     topic: MetadataResponseTopic,
     rows: Sequence[tuple[int, Record]],
     *,
-    acks: int = ALL,
+    acks: int = producing.ALL,
     codec: Codec = Codec.NONE,
 ) -> list[Written]:
     """Write the records; a row for each, in their order."""
-    by_partition: dict[int, list[int]] = {}
-    for index, (partition, _) in enumerate(rows):
-        by_partition.setdefault(partition, []).append(index)
-    leaders = {row.partition_index: row.leader_id for row in topic.partitions}
-    brokers = {each.node_id: (each.host, each.port) for each in (await cluster.metadata([])).brokers}
-
-    async def write(partition: int, indexes: Sequence[int]) -> dict[int, Written]:
-        records = [rows[index][1] for index in indexes]
-        address = brokers.get(leaders.get(partition, -1))
-        if address is None:
-            text = f"{topic.name}-{partition} has no leader"
-            results = [failed(partition, each, ErrorCode.LEADER_NOT_AVAILABLE.name, text) for each in records]
-        else:
-            data = PartitionProduceData(index=partition, records=build_batch(records, codec=codec))
-            wanted = TopicProduceData(name=topic.name or "", topic_id=topic.topic_id, partition_data=[data])
-            request = ProduceRequest(acks=acks, timeout=cluster.wait_ms, topic_data=[wanted])
-            try:
-                answer = await cluster.ask(request, ProduceResponse, address)
-                results = outcome(partition, records, answer.responses[0].partition_responses[0])
-            except Unreachable as error:
-                results = [failed(partition, each, UNREACHABLE, str(error)) for each in records]
-        return dict(zip(indexes, results, strict=True))
-
-    # All at once: one that waits for its followers is no reason for the others to wait.
-    parts = await asyncio.gather(*(write(*each) for each in by_partition.items()))
-    written = {index: row for part in parts for index, row in part.items()}
-    return [written[index] for index in range(len(rows))]
+    return [written_of(each) for each in await producing.produce(cluster, topic, rows, acks=acks, codec=codec)]
 
 
-def failed(partition: int, record: Record, error: str, message: str | None) -> Written:
-    """Return the row of a record that was not acknowledged."""
-    return Written(partition=partition, offset=None, timestamp_ms=record.timestamp, error=error, message=message)
-
-
-def outcome(partition: int, records: Sequence[Record], row: PartitionProduceResponse) -> list[Written]:
-    """Return the rows of one batch: all written, or none and for some of them why (KIP-467)."""
-    if row.error_code == ErrorCode.NONE:
-        return [
-            Written(
-                partition=partition,
-                offset=row.base_offset + index,
-                timestamp_ms=record.timestamp if row.log_append_time < 0 else row.log_append_time,
-                error=None,
-                message=None,
-            )
-            for index, record in enumerate(records)
-        ]
-    reasons = {each.batch_index: each.batch_index_error_message for each in row.record_errors}
-    name = code_of(row.error_code).name
-    return [
-        failed(partition, each, name, reasons.get(index) or row.error_message) for index, each in enumerate(records)
-    ]
+def written_of(found: RecordMetadata) -> Written:
+    """Return the result of a record for HTTP."""
+    error, message = None, None
+    if isinstance(found.error, KafkaError):
+        error, message = found.error.code.name, found.error.message
+    elif found.error is not None:
+        error, message = UNREACHABLE, str(found.error)
+    return Written(
+        partition=found.partition,
+        offset=found.offset,
+        timestamp_ms=found.timestamp_ms,
+        error=error,
+        message=message,
+    )

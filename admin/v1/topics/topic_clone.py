@@ -4,11 +4,12 @@ from collections.abc import Mapping
 
 from kvorum.admin.http.operations import Call, Operation
 from kvorum.admin.http.parameters import VALIDATE_ONLY
-from kvorum.admin.v1.models import TopicSpec, TopicSummary
+from kvorum.admin.v1.models import TopicSpec
 from kvorum.admin.v1.topics.topic_models import TopicClone, TopicCloned
-from kvorum.admin.v1.topics.topic_routes import THROTTLES, creatable, summary
+from kvorum.admin.v1.topics.topic_routes import THROTTLES, created, created_row
 from kvorum.client.config_sources import topic_overrides
 from kvorum.client.partitions.replication import moving_of
+from kvorum.client.values.topic import Topic, topic_value
 from kvorum.client.wire.cluster_client import ResourceType
 from kvorum.protocol.errors import ErrorCode
 
@@ -17,25 +18,18 @@ async def clone_topic(call: Call[TopicClone]) -> TopicCloned:
     """Create a topic with the partitions, replication factor and configs of another. Records are not copied."""
     source, only = call.path["topic"], call.flag("validate_only")
     topic = await call.cluster.topic(source)
-    of_source = summary(topic, await moving_of(call.cluster, [topic]))
+    of_source = topic_value(topic, await moving_of(call.cluster, [topic]))
     configs = topic_overrides(await call.cluster.describe_configs(ResourceType.TOPIC, source))
     spec = spec_of(call.body, of_source, configs)
-    made = (await call.cluster.create_topic(creatable(call.body.name, spec), validate_only=only)).topics[0]
-    return TopicCloned(
-        name=made.name,
-        topic_id=str(made.topic_id),
-        partitions=made.num_partitions,
-        replication_factor=made.replication_factor,
-        validated_only=only,
-        configs=spec.configs,
-    )
+    made = await created(call.cluster, call.body.name, spec, validate_only=only)
+    return TopicCloned(**created_row(made, only).model_dump(), configs=spec.configs)
 
 
-def spec_of(wanted: TopicClone, source: TopicSummary, configs: Mapping[str, str]) -> TopicSpec:
+def spec_of(wanted: TopicClone, source: Topic, configs: Mapping[str, str]) -> TopicSpec:
     """Return the spec of the copy: values of the source unless given, without the throttles."""
     merged = {name: value for name, value in configs.items() if name not in THROTTLES} | wanted.configs
     return TopicSpec(
-        partitions=wanted.partitions or source.partitions,
+        partitions=wanted.partitions or len(source.partitions),
         replication_factor=wanted.replication_factor or source.replication_factor,
         configs={name: value for name, value in sorted(merged.items()) if value is not None},
     )

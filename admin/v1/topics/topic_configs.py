@@ -1,38 +1,48 @@
 """Configs between HTTP and Kafka's requests."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from pydantic import BaseModel
 
 from kvorum.admin.http.operations import Call, NoBody
 from kvorum.admin.v1.models import ConfigAlter, ConfigEntry
-from kvorum.client.config_sources import Source, source_name
-from kvorum.client.wire.cluster_client import ConfigChange, ConfigOperation, ResourceType
-from kvorum.protocol.errors import ErrorCode, KafkaError
-from kvorum.protocol.messages.describe_configs import DescribeConfigsResourceResult
+from kvorum.client.config_changes import config_changes
+from kvorum.client.config_sources import Source
+from kvorum.client.namespaces.configs import Configs
+from kvorum.client.values.config import Config
+from kvorum.client.wire.cluster_client import ConfigChange, ResourceType
 from kvorum.runtime.config_defs import ConfigDef
 from kvorum.runtime.config_types import ConfigType
 
 Definitions = Mapping[str, ConfigDef]
-CONFIG_TYPES = frozenset(ConfigType)
+NO_DEFINITIONS: Definitions = MappingProxyType({})
 
 
-def entries(configs: list[DescribeConfigsResourceResult], everything: bool) -> list[BaseModel]:
-    """Return configs for HTTP, by name: those that were set somewhere, or all."""
+def entries(
+    configs: Iterable[Config], everything: bool, documented: bool = False, definitions: Definitions = NO_DEFINITIONS
+) -> list[BaseModel]:
+    """Return configs for HTTP: those that were set somewhere, or all; `documented`: with types and choices."""
     return [
         ConfigEntry(
             name=config.name,
-            value=None if config.is_sensitive else config.value,
-            source=source_name(config.config_source),
-            read_only=config.read_only,
+            value=config.value,
+            source=config.source,
+            read_only=config.is_read_only,
             sensitive=config.is_sensitive,
-            type=None,
-            documentation=None,
-            choices=None,
+            type=config.type if documented else None,
+            documentation=config.documentation if documented else None,
+            choices=choices_of(config, definitions.get(config.name)) if documented else None,
         )
-        for config in sorted(configs, key=lambda config: config.name)
-        if everything or config.config_source != Source.DEFAULT_CONFIG
+        for config in configs
+        if everything or not config.is_default
     ]
+
+
+def choices_of(config: Config, definition: ConfigDef | None) -> list[str] | None:
+    """Return the allowed values of a config; None if all of its type are."""
+    words = definition.validator.words if definition is not None and definition.validator is not None else ()
+    return ["true", "false"] if config.type == ConfigType.BOOLEAN.name else list(words) or None
 
 
 async def listed_entries(
@@ -40,20 +50,8 @@ async def listed_entries(
 ) -> list[BaseModel]:
     """Return the configs of a topic or broker for a request with LISTED_CONFIGS. Raises KafkaError."""
     documented = call.flag("documentation")
-    found = await call.cluster.describe_configs(kind, name, documentation=documented)
-    rows = entries(found, call.flag("all"))
-    if not documented:
-        return rows
-    described = {config.name: config for config in found}
-    for row in rows:
-        assert isinstance(row, ConfigEntry)
-        config, definition = described[row.name], definitions.get(row.name)
-        words = definition.validator.words if definition is not None and definition.validator is not None else ()
-        is_boolean = config.config_type == ConfigType.BOOLEAN
-        row.type = ConfigType(config.config_type).name if config.config_type in CONFIG_TYPES else None
-        row.documentation = config.documentation or None
-        row.choices = ["true", "false"] if is_boolean else list(words) or None
-    return rows
+    found = await Configs(call.cluster).describe(kind, name, documentation=documented)
+    return entries(found, call.flag("all"), documented, definitions)
 
 
 def configs_state(rows: list[ConfigEntry]) -> object:
@@ -63,10 +61,4 @@ def configs_state(rows: list[ConfigEntry]) -> object:
 
 def changes_of(body: ConfigAlter) -> list[ConfigChange]:
     """Return the changes of a body. Raises KafkaError(INVALID_REQUEST) without any."""
-    found = [ConfigChange(name=name, value=value) for name, value in body.set.items()]
-    found += [ConfigChange(name=name, operation=ConfigOperation.DELETE) for name in body.delete]
-    for operation, values in ((ConfigOperation.APPEND, body.append), (ConfigOperation.SUBTRACT, body.subtract)):
-        found += [ConfigChange(name=name, value=value, operation=operation) for name, value in values.items()]
-    if not found:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "nothing to change: give set, delete, append or subtract")
-    return found
+    return config_changes(set=body.set, delete=body.delete, append=body.append, subtract=body.subtract)

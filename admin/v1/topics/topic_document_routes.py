@@ -21,7 +21,7 @@ from kvorum.admin.v1.topics.topic_document import (
     read_yaml,
 )
 from kvorum.admin.v1.topics.topic_routes import GET_TOPIC, SPEC_FIELDS, TOPIC, found_topic
-from kvorum.client.reassignments.replica_count import NO_RESIZING, begin, planned
+from kvorum.client.reassignments.replica_count import NO_CHANGE, begin, plan_replication_factor
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.metadata import MetadataResponseTopic
 from kvorum.runtime.clock import Clock
@@ -46,11 +46,11 @@ async def apply_topic(call: Call[TopicSpec] | Call[KafkaTopic]) -> TopicApplied:
         alone = status_of(body, call.clock, body.left_alone)
         return TopicBrought(name=name, created=False, changes=[], validated_only=only, status=alone)
     cluster = await call.cluster.up_to_date()  # a change made a moment ago must not appear as pending
-    topic, spec, resizing = await found_topic(cluster, name), body.plain(), NO_RESIZING
+    topic, spec, resizing = await found_topic(cluster, name), body.plain(), NO_CHANGE
     if topic is None:
         spec.replication_factor = body.spec.replicas
     elif body.spec.replicas is not None and not call.only_create:
-        resizing = await planned(cluster, topic, body.spec.replicas)
+        resizing = await plan_replication_factor(cluster, topic, body.spec.replicas)
     applied = await topic_routes.apply_topic(with_spec(call, spec))
     changes = list(applied.changes)
     if resizing.wanted:
@@ -60,7 +60,7 @@ async def apply_topic(call: Call[TopicSpec] | Call[KafkaTopic]) -> TopicApplied:
     if only:
         return TopicBrought(name=name, created=applied.created, changes=changes, validated_only=True)
     topic = topic or await found_topic(call.cluster, name)
-    status = status_of(body, call.clock, "Ready", topic, bool(resizing.wanted) or resizing.goes_on)
+    status = status_of(body, call.clock, "Ready", topic, bool(resizing.wanted) or resizing.is_in_progress)
     return TopicBrought(name=name, created=applied.created, changes=changes, validated_only=False, status=status)
 
 

@@ -6,15 +6,15 @@ from typing import Final
 from kvorum.admin.http.operations import Call, NoBody, Operation
 from kvorum.admin.http.parameters import PAGE
 from kvorum.admin.v1.topics.topic_models import TopicGroup, TopicGroupPage
-from kvorum.client.groups.groups import WITHOUT_MEMBERS, Committed, Groups, Listed
-from kvorum.client.groups.lags import GROUPS_AT_ONCE, of_each
-from kvorum.client.groups.members import Member
+from kvorum.client.groups.concurrent import GROUPS_AT_ONCE, query_groups
+from kvorum.client.namespaces.groups import WITHOUT_MEMBERS, Groups
 from kvorum.client.partitions.offsets import topic_offsets
+from kvorum.client.values.group import GroupListing, Member, OffsetAndMetadata
 from kvorum.client.wire.cluster_client import LATEST
 from kvorum.protocol.topic_partition import TopicPartition
 
 Ends = Mapping[int, int | None]
-NO_PLACES: Final[Mapping[TopicPartition, Committed]] = {}
+NO_PLACES: Final[Mapping[TopicPartition, OffsetAndMetadata]] = {}
 
 
 async def list_topic_groups(call: Call[NoBody]) -> TopicGroupPage:
@@ -27,25 +27,29 @@ async def list_topic_groups(call: Call[NoBody]) -> TopicGroupPage:
     topic = await call.cluster.topic(call.path["topic"])
     ends = await topic_offsets(call.cluster, topic, LATEST)
     groups = Groups(call.cluster)
-    rows, unreachable = await groups.listed_if_reached()
-    left = [each for each in rows if each.group_id > after and each.is_of_consumers]
+    rows, unreachable = await groups.list_available()
+    left = [each for each in rows if each.group_id > after and each.has_consumers]
     found: list[TopicGroup] = []
     while left and len(found) <= limit:
         batch, left = left[:GROUPS_AT_ONCE], left[GROUPS_AT_ONCE:]
-        committed = await of_each((each.group_id for each in batch), groups.committed)
+        committed = await query_groups((each.group_id for each in batch), groups.offsets)
         busy = [each.group_id for each in batch if each.state not in WITHOUT_MEMBERS]
-        described = await of_each(busy, groups.described)
+        described = await query_groups(busy, groups.describe)
         for each in batch:
             members = described[each.group_id].members if each.group_id in described else ()
             row = group_in(topic.name or "", each, committed.get(each.group_id, NO_PLACES), members, ends)
             found += [] if row is None else [row]
     page = found[:limit]
     following = page[-1].group_id if len(found) > limit else None
-    return TopicGroupPage(groups=page, next=following, unreachable=unreachable)
+    return TopicGroupPage(groups=page, next=following, unreachable=[*unreachable])
 
 
 def group_in(
-    topic: str, group: Listed, committed: Mapping[TopicPartition, Committed], members: tuple[Member, ...], ends: Ends
+    topic: str,
+    group: GroupListing,
+    committed: Mapping[TopicPartition, OffsetAndMetadata],
+    members: tuple[Member, ...],
+    ends: Ends,
 ) -> TopicGroup | None:
     """Return a group's partitions of a topic; None if it has none."""
     places = {place.partition: mine.offset for place, mine in committed.items() if place.topic == topic}

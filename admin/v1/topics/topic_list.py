@@ -7,11 +7,11 @@ from typing import Final, NamedTuple
 from kvorum.admin.http.operations import BadInput, Call, NoBody, Operation
 from kvorum.admin.http.paging import behind
 from kvorum.admin.http.parameters import PAGE
-from kvorum.admin.v1.models import TopicSummary
 from kvorum.admin.v1.topics.topic_models import TopicLine, TopicPage
 from kvorum.admin.v1.topics.topic_routes import summary
 from kvorum.client.partitions.replication import NOTHING, Moving, fetch_moving
 from kvorum.client.partitions.topic_sizes import TopicSize, topic_sizes
+from kvorum.client.values.topic import Topic, topic_value
 from kvorum.client.wire.cluster_client import ClusterClient, ResourceType, Unreachable
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.describe_configs import (
@@ -84,7 +84,9 @@ async def list_topics(call: Call[NoBody]) -> TopicPage:
     damage: dict[str, int] = {}
     if by_damage:
         moving = await fetch_moving(call.cluster, matching.values(), ASK_MS)
-        damage = {name: summary(topic, moving or NOTHING).under_replicated for name, topic in matching.items()}
+        damage = {
+            name: topic_value(topic, moving or NOTHING).under_replicated_count for name, topic in matching.items()
+        }
     found = {name: topic for name, topic in matching.items() if not damaged or damage[name]}
     sizes: Sizes = {}
     if order == SIZE:
@@ -97,7 +99,7 @@ async def list_topics(call: Call[NoBody]) -> TopicPage:
     if sized and order != SIZE:
         sizes = await topic_sizes(call.cluster, metadata, page)
     return TopicPage(
-        topics=[line_of(summary(topic, moving or NOTHING), sizes, configs) for topic in page],
+        topics=[line_of(topic_value(topic, moving or NOTHING), sizes, configs) for topic in page],
         next=keys[-1].text if more else None,
         reassigning_known=moving is not None,
     )
@@ -129,7 +131,7 @@ async def short_page(cluster: ClusterClient, after: str | None, limit: int, inte
     page = found[:limit]
     moving = await fetch_moving(cluster, page, ASK_MS)
     return TopicPage(
-        topics=[line_of(summary(topic, moving or NOTHING), {}, {}) for topic in page],
+        topics=[line_of(topic_value(topic, moving or NOTHING), {}, {}) for topic in page],
         next=page[-1].name if len(found) > limit else None,
         reassigning_known=moving is not None,
     )
@@ -208,12 +210,12 @@ async def configs_of(cluster: ClusterClient, topics: Sequence[str]) -> dict[str,
     return found
 
 
-def line_of(line: TopicSummary, sizes: Sizes, configs: Mapping[str, dict[str, str]]) -> TopicLine:
+def line_of(topic: Topic, sizes: Sizes, configs: Mapping[str, dict[str, str]]) -> TopicLine:
     """Return a topic with its size and configs, where they are known."""
-    size = sizes.get(line.name)
+    size = sizes.get(topic.name)
     return TopicLine(
-        **line.model_dump(),
-        configs=configs.get(line.name),
+        **summary(topic).model_dump(),
+        configs=configs.get(topic.name),
         size_bytes=None if size is None else size.leaders,
         replicas_bytes=None if size is None else size.replicas,
     )

@@ -20,112 +20,96 @@ from kvorum.admin.v1.models import (
 )
 from kvorum.admin.v1.topics.topic_configs import changes_of, configs_state, listed_entries
 from kvorum.client.config_sources import topic_overrides
-from kvorum.client.partitions.offsets import topic_offsets
-from kvorum.client.partitions.replication import NOTHING, Moving, is_under_replicated, moving_of, replication_factor
-from kvorum.client.reassignments.reassignments import FOLLOWERS, LEADERS
+from kvorum.client.namespaces.topics import Topics
+from kvorum.client.partitions.replication import moving_of
+from kvorum.client.reassignments.throttles import FOLLOWERS, LEADERS
+from kvorum.client.values import partition as partitions
+from kvorum.client.values import topic as topics
+from kvorum.client.values.topic import topic_value
 from kvorum.client.wire.cluster_client import (
-    EARLIEST,
-    LATEST,
     ClusterClient,
     ConfigChange,
     ConfigOperation,
-    Eligible,
     ResourceType,
 )
 from kvorum.protocol.errors import ErrorCode, KafkaError
-from kvorum.protocol.messages.create_topics import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreatableTopicConfig,
-)
-from kvorum.protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
-from kvorum.protocol.topic_partition import TopicPartition
+from kvorum.protocol.messages.metadata import MetadataResponseTopic
 from kvorum.runtime import config_defs
 from kvorum.runtime.config_types import InvalidValue, Value
 
 THROTTLES = (LEADERS, FOLLOWERS)
 """Part of a topic's state that belongs to a reassignment."""
-UNSET = -1
-"""Partitions or replication factor left to the cluster's defaults (KIP-464)."""
+NO_LEADER = UNKNOWN = -1
 
 
-def summary(topic: MetadataResponseTopic, moving: Moving = NOTHING) -> TopicSummary:
-    """Return a row of a topic; `moving`: current reassignments."""
-    name = topic.name or ""
-    rows = [(row, moving.get(TopicPartition(name, row.partition_index))) for row in topic.partitions]
+def summary(topic: topics.Topic) -> TopicSummary:
+    """Return a row of a topic."""
     return TopicSummary(
-        name=name,
+        name=topic.name,
         topic_id=str(topic.topic_id),
         internal=topic.is_internal,
         partitions=len(topic.partitions),
-        replication_factor=max((replication_factor(*each) for each in rows), default=0),
-        under_replicated=sum(is_under_replicated(*each) for each in rows),
+        replication_factor=topic.replication_factor,
+        under_replicated=topic.under_replicated_count,
     )
 
 
 async def create_topic(call: Call[TopicCreate]) -> TopicCreated:
     """Create a topic."""
     body, only = call.body, call.flag("validate_only")
-    answer = await call.cluster.create_topic(creatable(body.name, body, body.assignments), validate_only=only)
-    made = answer.topics[0]
-    return TopicCreated(
-        name=made.name,
-        topic_id=str(made.topic_id),
-        partitions=made.num_partitions,
-        replication_factor=made.replication_factor,
-        validated_only=only,
+    return created_row(await created(call.cluster, body.name, body, body.assignments, validate_only=only), only)
+
+
+async def created(
+    cluster: ClusterClient,
+    name: str,
+    spec: TopicSpec,
+    assignments: dict[int, list[int]] | None = None,
+    *,
+    validate_only: bool,
+) -> topics.CreatedTopic:
+    """Create a topic. Raises KafkaError, Unreachable."""
+    return await Topics(cluster).create(
+        name,
+        partitions=spec.partitions,
+        replication_factor=spec.replication_factor,
+        assignments=assignments,
+        configs=spec.configs,
+        validate_only=validate_only,
     )
 
 
-def creatable(name: str, spec: TopicSpec, assignments: dict[int, list[int]] | None = None) -> CreatableTopic:
-    """Return the topic in the request's format."""
-    given = assignments or {}
-    return CreatableTopic(
-        name=name,
-        num_partitions=UNSET if given else spec.partitions or UNSET,
-        replication_factor=UNSET if given else spec.replication_factor or UNSET,
-        assignments=[CreatableReplicaAssignment(partition_index=p, broker_ids=ids) for p, ids in given.items()],
-        configs=[CreatableTopicConfig(name=key, value=value) for key, value in spec.configs.items()],
+def created_row(found: topics.CreatedTopic, validated_only: bool) -> TopicCreated:
+    """Return a topic that was created for HTTP."""
+    return TopicCreated(
+        name=found.name,
+        topic_id=str(found.topic_id),
+        partitions=UNKNOWN if found.partition_count is None else found.partition_count,
+        replication_factor=UNKNOWN if found.replication_factor is None else found.replication_factor,
+        validated_only=validated_only,
     )
 
 
 async def get_topic(call: Call[NoBody]) -> Topic:
     """Describe a topic with its partitions, offsets and configs."""
-    topic = await call.cluster.topic(call.path["topic"])
-    configs = await call.cluster.describe_configs(ResourceType.TOPIC, call.path["topic"])
-    return Topic(
-        **summary(topic, await moving_of(call.cluster, [topic])).model_dump(),
-        details=await partitions_with_offsets(call, topic),
-        configs=topic_overrides(configs),
-    )
+    topic = await Topics(call.cluster).describe(call.path["topic"])
+    details = [partition_row(each) for each in topic.partitions]
+    return Topic(**summary(topic).model_dump(), details=details, configs=dict(topic.configs or {}))
 
 
-async def partitions_with_offsets(call: Call[NoBody], topic: MetadataResponseTopic) -> list[Partition]:
-    """Return the partitions with their earliest and latest offsets from their leaders."""
-    eligible = await call.cluster.eligible(topic)
-    earliest = await topic_offsets(call.cluster, topic, EARLIEST)
-    latest = await topic_offsets(call.cluster, topic, LATEST)
-    return [
-        partition_of(each, eligible[each.partition_index], earliest[each.partition_index], latest[each.partition_index])
-        for each in sorted(topic.partitions, key=lambda each: each.partition_index)
-    ]
-
-
-def partition_of(
-    found: MetadataResponsePartition, eligible: Eligible, earliest: int | None, latest: int | None
-) -> Partition:
+def partition_row(found: partitions.Partition) -> Partition:
     """Return one partition for HTTP."""
     return Partition(
-        partition=found.partition_index,
-        leader=found.leader_id,
+        partition=found.partition,
+        leader=NO_LEADER if found.leader is None else found.leader,
         leader_epoch=found.leader_epoch,
-        replicas=found.replica_nodes,
-        isr=found.isr_nodes,
-        elr=eligible.elr,
-        last_known_elr=eligible.last_known_elr,
-        offline_replicas=found.offline_replicas,
-        earliest_offset=earliest,
-        latest_offset=latest,
+        replicas=list(found.replicas),
+        isr=list(found.isr),
+        elr=None if found.elr is None else list(found.elr),
+        last_known_elr=None if found.last_known_elr is None else list(found.last_known_elr),
+        offline_replicas=list(found.offline_replicas),
+        earliest_offset=found.earliest_offset,
+        latest_offset=found.latest_offset,
     )
 
 
@@ -141,7 +125,7 @@ async def apply_topic(call: Call[TopicSpec]) -> TopicApplied:
     topic = await found_topic(cluster, name)
     if topic is None:
         try:
-            made = (await call.cluster.create_topic(creatable(name, spec), validate_only=only)).topics[0]
+            made = created_row(await created(call.cluster, name, spec, validate_only=only), only)
         except KafkaError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise
@@ -150,13 +134,13 @@ async def apply_topic(call: Call[TopicSpec]) -> TopicApplied:
             if topic is None and not call.only_create:
                 raise
         else:
-            changes = [Change(what="partitions", before=None, after=made.num_partitions)]
+            changes = [Change(what="partitions", before=None, after=made.partitions)]
             changes.append(Change(what="replication_factor", before=None, after=made.replication_factor))
             changes += [Change(what=f"configs.{key}", before=None, after=value) for key, value in spec.configs.items()]
             return TopicApplied(name=name, created=True, changes=changes, validated_only=only)
     if call.only_create or topic is None:
         raise Refused(412, "PRECONDITION_FAILED", f"if-none-match is false: topic {name} was created meanwhile")
-    now = summary(topic, await moving_of(cluster, [topic]))
+    now = topic_value(topic, await moving_of(cluster, [topic]))
     if spec.replication_factor not in (None, now.replication_factor):
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -173,12 +157,12 @@ async def apply_topic(call: Call[TopicSpec]) -> TopicApplied:
         else ConfigChange(name=change.what.removeprefix("configs."), operation=ConfigOperation.DELETE)
         for change in changes
     ]
-    if spec.partitions is not None and spec.partitions != now.partitions:
+    if spec.partitions is not None and spec.partitions != len(now.partitions):
         if wanted and not only:
             # All of it is checked before any of it is done: partitions that were added cannot be taken back.
             await call.cluster.alter_configs(ResourceType.TOPIC, name, wanted, validate_only=True)
         await call.cluster.create_partitions(name, spec.partitions, validate_only=only)
-        changes.insert(0, Change(what="partitions", before=now.partitions, after=spec.partitions))
+        changes.insert(0, Change(what="partitions", before=len(now.partitions), after=spec.partitions))
     if wanted:
         await call.cluster.alter_configs(ResourceType.TOPIC, name, wanted, validate_only=only)
     return TopicApplied(name=name, created=False, changes=changes, validated_only=only)

@@ -16,10 +16,10 @@ from kvorum.admin.v1.transactions.transaction_models import (
     TransactionPartition,
     TransactionSummary,
 )
-from kvorum.client.transactions import Filters, Transactions
+from kvorum.client.namespaces.transactions import Transactions
 from kvorum.client.wire.cluster_client import Unreachable
 from kvorum.protocol.errors import ErrorCode, KafkaError
-from kvorum.protocol.topic_partition import TopicPartition
+from kvorum.protocol.topic_partition import TopicPartition, by_topic
 
 AT_ONCE_MAX = 32
 """Partitions of a transaction whose leaders are queried at the same time."""
@@ -32,13 +32,12 @@ OPEN_MINUTES_MAX = 60 * 24 * 365
 async def list_transactions(call: Call[NoBody]) -> TransactionPage:
     """List transactional ids of all coordinators, in pages."""
     limit, after = PAGE.of(call), call.query.get("after", "")
-    filters = Filters(
-        duration_ms=call.number("open_for_ms", 0, 0, INT64_MAX) if "open_for_ms" in call.query else -1,
-        pattern=call.query.get("pattern"),
-        producer_ids=call.numbers("producer_ids", INT64_MAX) or (),
+    rows, unreachable = await Transactions(call.cluster).list_available(
         states=call.words("state"),
+        producer_ids=call.numbers("producer_ids", INT64_MAX) or (),
+        open_for_ms=call.optional_number("open_for_ms", 0, INT64_MAX),
+        pattern=call.query.get("pattern"),
     )
-    rows, unreachable = await Transactions(call.cluster).listed_if_reached(filters)
     found = [row for row in rows if row.transactional_id > after]
     page = [
         TransactionSummary(
@@ -50,54 +49,52 @@ async def list_transactions(call: Call[NoBody]) -> TransactionPage:
         for row in found[:limit]
     ]
     following = page[-1].transactional_id if len(found) > limit else None
-    return TransactionPage(transactions=page, next=following, unreachable=unreachable)
+    return TransactionPage(transactions=page, next=following, unreachable=[*unreachable])
 
 
 async def get_transaction(call: Call[NoBody]) -> Transaction:
     """Describe a transaction by its coordinator's state."""
-    coordinator, row = await Transactions(call.cluster).describe(call.path["transactional_id"])
-    start_ms = row.transaction_start_time if row.transaction_start_time >= 0 else None
+    row = await Transactions(call.cluster).describe(call.path["transactional_id"])
     return Transaction(
         transactional_id=row.transactional_id,
-        coordinator=coordinator,
+        coordinator=row.coordinator_id,
         producer_id=row.producer_id,
-        state=row.transaction_state,
+        state=row.state,
         producer_epoch=row.producer_epoch,
-        timeout_ms=row.transaction_timeout,
-        start_time_ms=start_ms,
-        duration_ms=None if start_ms is None else max(0, call.clock.wall_ms() - start_ms),
-        partitions={topic.topic: sorted(topic.partitions) for topic in row.topics},
+        timeout_ms=row.timeout_ms,
+        start_time_ms=row.start_time_ms,
+        duration_ms=None if row.start_time_ms is None else max(0, call.clock.wall_ms() - row.start_time_ms),
+        partitions={topic: sorted(partitions) for topic, partitions in by_topic(row.partitions).items()},
     )
 
 
 async def list_transaction_partitions(call: Call[NoBody]) -> list[BaseModel]:
     """List the partitions of a transaction with its first offset in each, from their leaders."""
     transactions = Transactions(call.cluster)
-    _, row = await transactions.describe(call.path["transactional_id"])
-    places = sorted(TopicPartition(topic.topic, index) for topic in row.topics for index in topic.partitions)
+    row = await transactions.describe(call.path["transactional_id"])
+    partitions = sorted(row.partitions)
 
-    async def of(place: TopicPartition) -> TransactionPartition:
+    async def of(partition: TopicPartition) -> TransactionPartition:
         found, error = None, None
         try:
-            producers = await transactions.producers(place)
+            producers = await transactions.producers(partition)
             found = next((each for each in producers if each.producer_id == row.producer_id), None)
         except KafkaError as refused:
             error = refused.code.name
         except Unreachable:
             error = ErrorCode.LEADER_NOT_AVAILABLE.name
-        is_open = found is not None and found.current_txn_start_offset >= 0
         return TransactionPartition(
-            topic=place.topic,
-            partition=place.partition,
-            start_offset=found.current_txn_start_offset if found is not None and is_open else None,
-            last_timestamp_ms=found.last_timestamp if found is not None and found.last_timestamp >= 0 else None,
+            topic=partition.topic,
+            partition=partition.partition,
+            start_offset=None if found is None else found.transaction_start_offset,
+            last_timestamp_ms=None if found is None or found.last_timestamp_ms < 0 else found.last_timestamp_ms,
             producer_epoch=None if found is None else found.producer_epoch,
             error=error,
         )
 
     rows: list[BaseModel] = []
-    for start in range(0, len(places), AT_ONCE_MAX):
-        rows += await asyncio.gather(*(of(place) for place in places[start : start + AT_ONCE_MAX]))
+    for start in range(0, len(partitions), AT_ONCE_MAX):
+        rows += await asyncio.gather(*(of(each) for each in partitions[start : start + AT_ONCE_MAX]))
     return rows
 
 
@@ -106,10 +103,7 @@ async def terminate_transaction(call: Call[NoBody]) -> None:
 
     Requests of that producer are rejected from then on.
     """
-    transactions = Transactions(call.cluster)
-    transactional_id = call.path["transactional_id"]
-    await transactions.describe(transactional_id)  # a name with a mistake in it makes no new one
-    await transactions.force_terminate(transactional_id)
+    await Transactions(call.cluster).force_terminate(call.path["transactional_id"])
 
 
 async def list_producers(call: Call[NoBody]) -> list[BaseModel]:
@@ -122,10 +116,10 @@ async def list_producers(call: Call[NoBody]) -> list[BaseModel]:
             producer_epoch=each.producer_epoch,
             coordinator_epoch=each.coordinator_epoch,
             last_sequence=each.last_sequence,
-            last_timestamp_ms=each.last_timestamp,
-            transaction_start_offset=each.current_txn_start_offset if each.current_txn_start_offset >= 0 else None,
+            last_timestamp_ms=each.last_timestamp_ms,
+            transaction_start_offset=each.transaction_start_offset,
         )
-        for each in await Transactions(call.cluster).producers(place, broker_id)
+        for each in await Transactions(call.cluster).producers(place, broker_id=broker_id)
     ]
 
 
@@ -134,21 +128,21 @@ async def find_hanging(call: Call[NoBody]) -> list[BaseModel]:
     if "topic" not in call.query and "broker" not in call.query:
         raise BadInput("topic", "give topic or broker to limit the search")
     minutes = call.number("open_for_minutes", OPEN_MINUTES_DEFAULT, 0, OPEN_MINUTES_MAX)
-    broker_id = call.optional_number("broker", 0, INT32_MAX)
-    transactions = Transactions(call.cluster)
-    places = await transactions.places(call.query.get("topic"), None, broker_id)
-    found = await transactions.hanging(
-        places, timeout_ms=minutes * MINUTE_MS, now_ms=call.clock.wall_ms(), broker_id=broker_id
+    found = await Transactions(call.cluster).find_hanging(
+        call.query.get("topic"),
+        broker_id=call.optional_number("broker", 0, INT32_MAX),
+        open_for_ms=minutes * MINUTE_MS,
+        now_ms=call.clock.wall_ms(),
     )
     return [
         Hanging(
-            topic=each.place.topic,
-            partition=each.place.partition,
+            topic=each.topic,
+            partition=each.partition,
             producer_id=each.producer.producer_id,
             producer_epoch=each.producer.producer_epoch,
             coordinator_epoch=each.producer.coordinator_epoch,
-            start_offset=each.producer.current_txn_start_offset,
-            last_timestamp_ms=each.producer.last_timestamp,
+            start_offset=each.start_offset,
+            last_timestamp_ms=each.producer.last_timestamp_ms,
         )
         for each in found
     ]
@@ -162,11 +156,10 @@ async def abort_transaction(call: Call[Abort]) -> None:
     body, transactions = call.body, Transactions(call.cluster)
     place = TopicPartition(body.topic, body.partition)
     if body.start_offset is not None:
-        found = await transactions.open_at(place, body.start_offset)
-        await transactions.abort(place, found.producer_id, found.producer_epoch, found.coordinator_epoch)
+        await transactions.abort(place, body.start_offset)
         return
     assert body.producer_id is not None and body.producer_epoch is not None and body.coordinator_epoch is not None
-    await transactions.abort(place, body.producer_id, body.producer_epoch, body.coordinator_epoch)
+    await transactions.abort_producer(place, body.producer_id, body.producer_epoch, body.coordinator_epoch)
 
 
 LISTING = {

@@ -106,6 +106,8 @@ def test_topics_groups_and_the_asyncio_form(pytester: pytest.Pytester) -> None:
             with pytest.raises(Exception, match="no partition is known"):
                 cluster.wait_for_lag("invoices", "nosuch", timeout_seconds=0)
             assert "nosuch" not in cluster.lab.observer.topics(), "nothing creates it by asking"
+            assert [topic.name for topic in cluster.admin.topics.list()] == ["orders"]
+            assert cluster.admin is cluster.admin and len(cluster.admin.brokers.list()) == 2
             asyncio.run(asked_while_the_loop_goes_on(cluster))
 
         async def asked_while_the_loop_goes_on(cluster):

@@ -48,10 +48,13 @@ class Cluster:
         self.answers = list(answers)
         self.requested: list[tuple[dict[str, str | None], dict[str, float], list[str]]] = []
 
+    def of(self, client: Any) -> "Cluster":
+        return self
+
     async def alter(
-        self, client: Any, entity: Mapping[str, str | None], values: Mapping[str, float], removed: Sequence[str]
+        self, entity: Mapping[str, str | None], values: Mapping[str, float], *, remove: Sequence[str]
     ) -> None:
-        self.requested.append((dict(entity), dict(values), list(removed)))
+        self.requested.append((dict(entity), dict(values), list(remove)))
         answer = self.answers.pop(0)
         if answer is not None:
             raise answer
@@ -60,7 +63,7 @@ class Cluster:
 def test_an_empty_name_is_the_default_and_an_empty_value_removes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operating, "RETRY_SECONDS", 0.0)
     cluster = Cluster(KafkaError(ErrorCode.NOT_CONTROLLER), None)
-    monkeypatch.setattr(operating, "alter_quotas", cluster.alter)
+    monkeypatch.setattr(operating, "Quotas", cluster.of)
     alter_quota("127.0.0.1:1", {"user": "ann", "client-id": ""}, {"producer_byte_rate": "5", "request_percentage": ""})
     requested = ({"user": "ann", "client-id": None}, {"producer_byte_rate": 5.0}, ["request_percentage"])
     assert cluster.requested == [requested] * 2
@@ -69,7 +72,7 @@ def test_an_empty_name_is_the_default_and_an_empty_value_removes(monkeypatch: py
 def test_an_invalid_quota_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operating, "RETRY_SECONDS", 0.0)
     cluster = Cluster(KafkaError(ErrorCode.INVALID_REQUEST, "not so"))
-    monkeypatch.setattr(operating, "alter_quotas", cluster.alter)
+    monkeypatch.setattr(operating, "Quotas", cluster.of)
     with pytest.raises(RequestFailed, match="not so"):
         alter_quota("127.0.0.1:1", {"ip": ""}, {"connection_creation_rate": "1"})
     with pytest.raises(RequestFailed, match="a quota is a number"):

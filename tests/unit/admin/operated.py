@@ -22,6 +22,7 @@ from kvorum.protocol.messages import init_producer_id as producer_ids
 from kvorum.protocol.messages import list_offsets as offsets
 from kvorum.protocol.messages import list_partition_reassignments as listed
 from kvorum.protocol.schema import Message
+from kvorum.runtime.config_defs import BROKER_STATE
 from tests.unit.admin.fake import ME, Client, FakeCluster, serve
 
 BROKERS = (1, 2, 3, 4)
@@ -53,6 +54,8 @@ class OperatedCluster(FakeCluster):
         self.silent: set[int] = set()
         self.fenced: set[int] = set()
         self.fenced_ids: list[str] = []
+        self.has_admin_states = True
+        """Whether brokers have the config of maintenance and decommission."""
 
     @property
     def ids_there(self) -> list[int]:
@@ -212,6 +215,10 @@ class OperatedCluster(FakeCluster):
                         name=name, value=value, config_source=source, is_sensitive=secret, synonyms=synonyms
                     )
                 )
+            described = {each.name for each in result.configs}
+            if self.has_admin_states and BROKER_STATE in {*(requested.configuration_keys or ())} - described:
+                row = configs.DescribeConfigsResourceResult(name=BROKER_STATE, value="active", config_source=DEFAULT)
+                result.configs.append(row)
         return result
 
     def _alter(

@@ -17,7 +17,7 @@ from kvorum.admin.http.app import AdminApp, described_by, operations
 from kvorum.admin.http.operations import Role
 from kvorum.admin.http.problems import status_of
 from kvorum.admin.v3 import routes as v3_routes
-from kvorum.client.partitions.offsets import Spec
+from kvorum.client.values.offset import OffsetSpec
 from kvorum.client.wire.cluster_client import ConfigChange, ConfigOperation, Eligible, ResourceType, Unreachable
 from kvorum.protocol.errors import RETRIABLE, ErrorCode, KafkaError
 from kvorum.protocol.messages.create_topics import CreatableTopic, CreatableTopicResult, CreateTopicsResponse
@@ -204,7 +204,7 @@ class MemoryCluster:
                     name=topic.name,
                     partitions=[
                         ListOffsetsPartitionResponse(
-                            partition_index=row.partition_index, offset=0 if row.timestamp == Spec.EARLIEST else 7
+                            partition_index=row.partition_index, offset=0 if row.timestamp == OffsetSpec.EARLIEST else 7
                         )
                         for row in topic.partitions
                     ],

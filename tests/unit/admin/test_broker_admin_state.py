@@ -10,7 +10,7 @@ from kvorum.admin.http.operations import BadInput, Call, NoBody, Role
 from kvorum.admin.v1.cluster import broker_admin_state_routes
 from kvorum.admin.v1.cluster.broker_admin_state_models import BrokerAdminState, Decommission
 from kvorum.client.reassignments import broker_admin_state
-from kvorum.client.reassignments.broker_admin_state import State
+from kvorum.client.values.broker import AdminState
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.runtime.config_defs import BROKER_STATE, DECOMMISSION_THROTTLE
 from tests.unit.admin.admin_state_cluster import AdminStateCluster, Row
@@ -31,20 +31,20 @@ def refused(cluster: AdminStateCluster, handle: Any, body: BaseModel | None = No
 @pytest.mark.parametrize(
     ("requested_items", "rows", "removing", "state", "left", "words"),
     [
-        ({}, [(1, [1, 2], [1, 2])], {}, State.ACTIVE, 0, "operates"),
-        (MAINTENANCE, [(1, [1, 2], [1, 2]), (1, [1], [1])], {}, State.DRAINING, 1, "1 partition leader"),
-        (MAINTENANCE, [(2, [1, 2], [1, 2])], {}, State.MAINTENANCE, 0, "can be stopped"),
-        (MAINTENANCE, [(2, [1, 2], [1, 2]), (1, [1], [1])], {}, State.MAINTENANCE, 0, "a-1"),
-        (BACK, [(2, [1, 2], [1, 2]), (2, [2, 1], [1, 2])], {}, State.RETURNING, 1, "still to return"),
-        (LEAVING, [(2, [1, 2], [2]), (2, [2, 1], [2, 1])], {1: [1]}, State.MOVING, 2, "1 of them moving"),
-        (LEAVING, [(2, [3, 2], [2, 3])], {}, State.DECOMMISSIONED, 0, "unregister"),
+        ({}, [(1, [1, 2], [1, 2])], {}, AdminState.ACTIVE, 0, "operates"),
+        (MAINTENANCE, [(1, [1, 2], [1, 2]), (1, [1], [1])], {}, AdminState.DRAINING, 1, "1 partition leader"),
+        (MAINTENANCE, [(2, [1, 2], [1, 2])], {}, AdminState.MAINTENANCE, 0, "can be stopped"),
+        (MAINTENANCE, [(2, [1, 2], [1, 2]), (1, [1], [1])], {}, AdminState.MAINTENANCE, 0, "a-1"),
+        (BACK, [(2, [1, 2], [1, 2]), (2, [2, 1], [1, 2])], {}, AdminState.RETURNING, 1, "still to return"),
+        (LEAVING, [(2, [1, 2], [2]), (2, [2, 1], [2, 1])], {1: [1]}, AdminState.MOVING, 2, "1 of them moving"),
+        (LEAVING, [(2, [3, 2], [2, 3])], {}, AdminState.DECOMMISSIONED, 0, "unregister"),
     ],
 )
 def test_how_far_a_broker_is(
     requested_items: dict[str, str],
     rows: list[Row],
     removing: dict[int, list[int]],
-    state: State,
+    state: AdminState,
     left: int,
     words: str,
 ) -> None:

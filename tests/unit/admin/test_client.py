@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kvorum.admin.v1.records.producing import produce
+from kvorum.client.namespaces.reassignments import Reassignments
 from kvorum.client.partitions import delete_records as deleted_records
-from kvorum.client.reassignments.reassignments import Reassignments
 from kvorum.client.voters import add_voter
 from kvorum.client.wire.cluster_client import ClusterClient, Eligible, Unreachable
 from kvorum.client.wire.connections import Connections
@@ -219,7 +219,7 @@ class Stop(Exception):
         lambda client: client.delete_topic("t"),
         lambda client: client.create_partitions("t", 3),
         lambda client: client.elect_leaders(None),
-        lambda client: Reassignments(client).under_way(),
+        lambda client: Reassignments(client).list(),
         lambda client: Reassignments(client).alter({}),
         lambda client: produce(client, leading_topic(), [(0, Record(value=b""))]),
         lambda client: deleted_records.delete_records(client, {TopicPartition("t", 0): 1}),

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from kvorum.client.groups.lags import GROUPS_AT_ONCE, in_turn
+from kvorum.client.groups.concurrent import GROUPS_AT_ONCE, run_limited
 from kvorum.client.groups.offset_csv import format_plan, parse_plan
-from kvorum.client.groups.offset_reset import ResetError
+from kvorum.client.values.offset_reset import ResetError
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.offset_commit import OffsetCommitRequest
 from kvorum.protocol.messages.offset_fetch import OffsetFetchRequest
@@ -206,7 +206,7 @@ def test_very_many_groups_are_requested_in_batches() -> None:
             at_once -= 1
             return number
 
-        requested = asyncio.ensure_future(in_turn(partial(ask, number) for number in range(5 * GROUPS_AT_ONCE)))
+        requested = asyncio.ensure_future(run_limited(partial(ask, number) for number in range(5 * GROUPS_AT_ONCE)))
         async with asyncio.timeout(10):
             await full.wait()
             go_on.set()

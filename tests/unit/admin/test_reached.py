@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kvorum.client.wire.all_brokers import of_all
+from kvorum.client.wire.all_brokers import query_brokers
 from kvorum.client.wire.cluster_client import Unreachable
 from kvorum.network.addresses import Address
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -65,13 +65,13 @@ def test_an_error_is_raised_except_that_of_a_broker_that_is_not_ready() -> None:
     async def refused(broker: int, _: Address) -> str:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "wrong")
 
-    found = asyncio.run(of_all(BROKERS, ask))
+    found = asyncio.run(query_brokers(BROKERS, ask))
     assert (found.answers, found.unreachable) == ({1: "an answer"}, [2, 3])
     with pytest.raises(KafkaError, match="soon"):
         found.whole()
     with pytest.raises(KafkaError, match="wrong"):
-        asyncio.run(of_all(BROKERS, refused))
-    assert asyncio.run(of_all({}, ask)).answers == {}
+        asyncio.run(query_brokers(BROKERS, refused))
+    assert asyncio.run(query_brokers({}, ask)).answers == {}
 
 
 def test_a_coordinator_that_refuses_is_no_silent_one() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from kvorum.client.records import reading
 from kvorum.client.records.browsing import Browser, Limits, Progress, Stopped
-from kvorum.client.records.reading import PARTITION_BYTES, READ_COMMITTED, READ_UNCOMMITTED, Reader
+from kvorum.client.records.reading import PARTITION_BYTES, IsolationLevel, Reader
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.fetch import FetchRequest, FetchResponse
 from kvorum.protocol.records import Record
@@ -17,7 +17,9 @@ from tests.unit.admin.fake import FakeCluster
 ENOUGH = Limits(records=10**6, scanned=10**6, size=1 << 40, time_ms=60_000)
 
 
-async def browsed(cluster: FakeCluster, isolation: int = READ_UNCOMMITTED) -> tuple[list[tuple[int, int]], Progress]:
+async def browsed(
+    cluster: FakeCluster, isolation: int = IsolationLevel.READ_UNCOMMITTED
+) -> tuple[list[tuple[int, int]], Progress]:
     """Return (partition, offset) of each record found in topic t up to its end, and how far it came."""
     reader = Reader(cluster, "t", isolation)
     begin, ends = await reader.ends(await reader.partitions(None))
@@ -66,7 +68,7 @@ def test_a_fetch_over_quota_gets_no_partitions_and_is_repeated(
     assert asyncio.run(browsed(cluster))[0] == expected and not throttled
 
 
-@pytest.mark.parametrize("isolation", [READ_UNCOMMITTED, READ_COMMITTED])
+@pytest.mark.parametrize("isolation", [IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED])
 def test_a_new_leader_without_a_known_high_watermark_is_waited_for(
     isolation: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,18 +4,10 @@ import json
 
 import pytest
 
-from kvorum.client.reassignments.reassignments import (
-    FOLLOWERS,
-    LEADERS,
-    Move,
-    UnderWay,
-    as_file,
-    moves_of,
-    read_assignment,
-    read_topics,
-    throttled_replicas,
-)
+from kvorum.client.reassignments.assignment_file import assignment_json, read_assignment, read_topics
+from kvorum.client.reassignments.throttles import FOLLOWERS, LEADERS, Copy, find_copies, throttle_configs
 from kvorum.protocol.topic_partition import TopicPartition
+from tests.unit.client.values import reassignment
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
@@ -29,7 +21,7 @@ def row(topic: object = "a", partition: object = 0, replicas: object = (1, 2), *
 
 
 def test_the_written_plan_equals_that_of_kafkas_tool_and_is_read_back() -> None:
-    written = as_file({A1: [2, 3], A0: [1, 2]})
+    written = assignment_json({A1: [2, 3], A0: [1, 2]})
     assert json.dumps(written, separators=(",", ":")) == (
         '{"version":1,"partitions":[{"topic":"a","partition":0,"replicas":[1,2],"log_dirs":["any","any"]},'
         '{"topic":"a","partition":1,"replicas":[2,3],"log_dirs":["any","any"]}]}'
@@ -69,9 +61,9 @@ def test_a_wrong_list_of_topics_is_refused(rows: list[object]) -> None:
 
 
 def test_a_move_goes_from_the_replicas_there_are_to_the_new_ones() -> None:
-    under_way = {A0: UnderWay([3, 1, 2], [3], [1, 2])}
-    moves = moves_of(under_way, {A0: [3, 1, 2], A1: [1, 2]}, {A1: [2, 4]})
-    assert moves == {A0: Move(frozenset({1, 2}), frozenset({3})), A1: Move(frozenset({1, 2}), frozenset({4}))}
-    again = moves_of(under_way, {A0: [3, 1, 2]}, {A0: [4, 1]})
-    assert again == {A0: Move(frozenset({1, 2}), frozenset({4}))}, "who is being added is no source"
-    assert throttled_replicas(moves) == {"a": {LEADERS: "0:1,0:2,1:1,1:2", FOLLOWERS: "0:3,1:4"}}
+    under_way = {A0: reassignment(A0, [3, 1, 2], [3], [1, 2])}
+    moves = find_copies(under_way, {A0: [3, 1, 2], A1: [1, 2]}, {A1: [2, 4]})
+    assert moves == {A0: Copy(frozenset({1, 2}), frozenset({3})), A1: Copy(frozenset({1, 2}), frozenset({4}))}
+    again = find_copies(under_way, {A0: [3, 1, 2]}, {A0: [4, 1]})
+    assert again == {A0: Copy(frozenset({1, 2}), frozenset({4}))}, "who is being added is no source"
+    assert throttle_configs(moves) == {"a": {LEADERS: "0:1,0:2,1:1,1:2", FOLLOWERS: "0:3,1:4"}}

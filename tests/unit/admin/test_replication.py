@@ -7,16 +7,19 @@ import pytest
 
 from kvorum.admin.v1.topics import topic_list
 from kvorum.client.partitions.replication import is_under_replicated, replication_factor
-from kvorum.client.reassignments.reassignments import UnderWay
+from kvorum.client.values.reassignment import Reassignment
 from kvorum.network.addresses import Address
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.describe_quorum import DescribeQuorumRequest
 from kvorum.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from kvorum.protocol.messages.metadata import MetadataResponsePartition
 from kvorum.protocol.schema import Message
+from kvorum.protocol.topic_partition import TopicPartition
 from tests.unit.admin.fake import Client, call, serve
 from tests.unit.admin.operated import OWN, TOPIC, OperatedCluster, with_operated
+from tests.unit.client.values import reassignment
 
+A0 = TopicPartition("t", 0)
 LEADERS, FOLLOWERS = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
 
 
@@ -25,15 +28,15 @@ LEADERS, FOLLOWERS = "leader.replication.throttled.replicas", "follower.replicat
     [
         ([1, 2], [1, 2], None, 2, False),
         ([1, 2], [1], None, 2, True),
-        ([3, 4, 1, 2], [1, 2], UnderWay([3, 4, 1, 2], [3, 4], [1, 2]), 2, False),
-        ([3, 1, 2], [1], UnderWay([3, 1, 2], [3], []), 2, True),
-        ([3, 1, 2], [1, 2, 3], UnderWay([3, 1, 2], [3], []), 2, False),
-        ([1, 2], [1], UnderWay([3, 1, 2], [3], []), 2, True),
+        ([3, 4, 1, 2], [1, 2], reassignment(A0, [3, 4, 1, 2], [3, 4], [1, 2]), 2, False),
+        ([3, 1, 2], [1], reassignment(A0, [3, 1, 2], [3], []), 2, True),
+        ([3, 1, 2], [1, 2, 3], reassignment(A0, [3, 1, 2], [3], []), 2, False),
+        ([1, 2], [1], reassignment(A0, [3, 1, 2], [3], []), 2, True),
     ],
     ids=["whole", "one short", "moving whole", "moving one short", "moved", "over meanwhile"],
 )
 def test_replicas_that_are_being_added_do_not_count(
-    replicas: list[int], isr: list[int], moving: UnderWay | None, factor: int, under: bool
+    replicas: list[int], isr: list[int], moving: Reassignment | None, factor: int, under: bool
 ) -> None:
     row = MetadataResponsePartition(partition_index=0, replica_nodes=replicas, isr_nodes=isr)
     assert (replication_factor(row, moving), is_under_replicated(row, moving)) == (factor, under)

@@ -6,7 +6,7 @@ import pytest
 
 from kvorum.admin.http import yaml_texts
 from kvorum.admin.v1.topics.topic_document import YAML_BYTES_MAX
-from kvorum.client.reassignments.replica_count import resized
+from kvorum.client.reassignments.replica_count import resize
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.topic_partition import TopicPartition
 from tests.unit.admin.fake import Client, call
@@ -206,10 +206,10 @@ def test_replicas_that_go_are_out_of_sync_first_and_those_that_come_in_other_rac
     a, b = TopicPartition("t", 0), TopicPartition("t", 1)
     racks = {1: "x", 2: "x", 3: "y", 4: "y"}
     in_sync = {a: [1, 3], b: [2]}
-    assert resized({a: [1, 2, 3], b: [1, 2]}, in_sync, racks, 2) == {a: [1, 3]}
-    assert resized({a: [1, 2, 3], b: [1, 2]}, in_sync, racks, 1) == {a: [1], b: [2]}
-    assert resized({a: [1], b: [2]}, in_sync, racks, 2) == {a: [1, 3], b: [2, 4]}
-    assert resized({a: [9, 1]}, {a: [9, 1]}, racks, 3)[a][:2] == [9, 1], "who is down stays, and counts in no rack"
+    assert resize({a: [1, 2, 3], b: [1, 2]}, in_sync, racks, 2) == {a: [1, 3]}
+    assert resize({a: [1, 2, 3], b: [1, 2]}, in_sync, racks, 1) == {a: [1], b: [2]}
+    assert resize({a: [1], b: [2]}, in_sync, racks, 2) == {a: [1, 3], b: [2, 4]}
+    assert resize({a: [9, 1]}, {a: [9, 1]}, racks, 3)[a][:2] == [9, 1], "who is down stays, and counts in no rack"
     with pytest.raises(KafkaError) as refused:
-        resized({a: [1]}, in_sync, {1: None, 2: None}, 3)
+        resize({a: [1]}, in_sync, {1: None, 2: None}, 3)
     assert refused.value.code is ErrorCode.INVALID_REPLICATION_FACTOR

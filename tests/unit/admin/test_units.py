@@ -8,52 +8,55 @@ import pytest
 from kvorum.admin.http.access import Access, BadTokens, Refused, tokens_of
 from kvorum.admin.http.operations import BadInput, Call, NoBody, Operation, Role
 from kvorum.admin.http.parameters import STREAM_COUNT, Count
-from kvorum.client.groups.offset_reset import Ends, ResetError, Scenario, Way, plan
+from kvorum.client.groups.offset_reset import LogEnds, plan_reset
 from kvorum.client.records.partitioner import murmur2, partition_of
 from kvorum.client.records.record_views import JSON_DEPTH_MAX, Format, NoJson, header_name, json_of, shown
 from kvorum.client.records.visible import visible
+from kvorum.client.values.offset_reset import ResetError, ResetTarget
 from kvorum.protocol.consumer_protocol import read_assignment, subscribed_topics
 from kvorum.protocol.control import marker
-from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from kvorum.protocol.messages.fetch import AbortedTransaction
 from kvorum.protocol.records import Record, build_batch
 from kvorum.protocol.topic_partition import TopicPartition
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
-ENDS = {A: Ends(10, 20, of_time=17), B: Ends(0, 5)}
+ENDS = {A: LogEnds(10, 20, at_time=17), B: LogEnds(0, 5)}
 
 
 @pytest.mark.parametrize(
-    ("scenario", "after"),
+    ("target", "after"),
     [
-        (Scenario(way=Way.EARLIEST), [10, 0]),
-        (Scenario(way=Way.LATEST), [20, 5]),
-        (Scenario(way=Way.CURRENT), [15, 5]),
-        (Scenario(way=Way.OFFSET, number=3), [10, 3]),
-        (Scenario(way=Way.EXPLICIT, offsets={A: 12, B: 99}), [12, 5]),
-        (Scenario(way=Way.TIME, number=1), [17, 5]),
+        (ResetTarget(to="earliest"), [10, 0]),
+        (ResetTarget(to="latest"), [20, 5]),
+        (ResetTarget(to="current"), [15, 5]),
+        (ResetTarget(offset=3), [10, 3]),
+        (ResetTarget(offsets={A: 12, B: 99}), [12, 5]),
+        (ResetTarget(timestamp_ms=1), [17, 5]),
     ],
-    ids=lambda value: value.way.value if isinstance(value, Scenario) else "",
 )
-def test_targets_of_a_reset(scenario: Scenario, after: list[int]) -> None:
-    moves = plan(scenario, ENDS, {A: 15})
-    assert [(move.place, move.before, move.after) for move in moves] == [(A, 15, after[0]), (B, None, after[1])]
+def test_targets_of_a_reset(target: ResetTarget, after: list[int]) -> None:
+    moves = plan_reset(target, ENDS, {A: 15})
+    assert [(move.topic_partition, move.before, move.after) for move in moves] == [
+        (A, 15, after[0]),
+        (B, None, after[1]),
+    ]
 
 
 @pytest.mark.parametrize(("by", "after"), [(-2, 13), (2, 17), (-100, 10), (100, 20)])
 def test_a_shift_is_limited_to_the_log_with_a_message(by: int, after: int) -> None:
-    (move,) = plan(Scenario(way=Way.SHIFT, number=by), {A: ENDS[A]}, {A: 15})
-    assert (move.after, move.wanted, move.is_above, move.is_below) == (after, 15 + by, by == 100, by == -100)
+    (move,) = plan_reset(ResetTarget(shift_by=by), {A: ENDS[A]}, {A: 15})
+    assert (move.after, move.target, move.is_above, move.is_below) == (after, 15 + by, by == 100, by == -100)
 
 
 def test_a_missing_offset_cannot_be_shifted() -> None:
     with pytest.raises(ResetError, match="partition t-1 since there is no current committed offset"):
-        plan(Scenario(way=Way.SHIFT, number=1), ENDS, {A: 15})
+        plan_reset(ResetTarget(shift_by=1), ENDS, {A: 15})
 
 
 def test_an_offset_out_of_range_is_moved_into_the_log() -> None:
-    (move,) = plan(Scenario(way=Way.CURRENT), {A: ENDS[A]}, {A: 2})
-    assert (move.wanted, move.after, move.is_below) == (2, 10, True)
+    (move,) = plan_reset(ResetTarget(to="current"), {A: ENDS[A]}, {A: 2})
+    assert (move.target, move.after, move.is_below) == (2, 10, True)
 
 
 @pytest.mark.parametrize(
@@ -149,15 +152,17 @@ def text(value: str) -> bytes:
 def test_consumers_metadata_is_decoded() -> None:
     message = struct.pack(">hi", 1, 2) + text("t") + text("u") + struct.pack(">i", -1)
     given = struct.pack(">hi", 0, 1) + text("t") + struct.pack(">iii", 2, 5, 3) + struct.pack(">i", -1)
-    found = read_assignment(given)
-    assert found is not None
-    assert (subscribed_topics(message), found.places) == (["t", "u"], [TopicPartition("t", 5), TopicPartition("t", 3)])
+    assert subscribed_topics(message) == ["t", "u"]
+    assert read_assignment(given).topic_partitions == [TopicPartition("t", 5), TopicPartition("t", 3)]
     for cut in range(1, len(given)):
-        assert read_assignment(given[:cut]) is None
-        assert subscribed_topics(message[:cut]) in ([], ["t", "u"])
-    assert read_assignment(b"\0\0\x7f\xff\xff\xff") is None
-    nothing = read_assignment(b"")
-    assert nothing is not None and nothing.places == []
+        with pytest.raises(ProtocolError):
+            read_assignment(given[:cut])
+        assert subscribed_topics(message[:cut]) in (None, ["t", "u"])
+    for invalid in (b"\0\0\x7f\xff\xff\xff", b"\xff\xff\0\0\0\0\xff\xff\xff\xff", b"\0"):
+        with pytest.raises(ProtocolError):
+            read_assignment(invalid)
+        assert subscribed_topics(invalid) is None
+    assert read_assignment(b"").topic_partitions == []
 
 
 def log_of(*batches: bytearray) -> bytes:

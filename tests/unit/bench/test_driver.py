@@ -10,9 +10,9 @@ from bench.links import Good, Link, Window
 from bench.members import assignment, subscription
 from bench.rebalance import is_shared_out
 from bench.stalled import StalledError
-from kvorum.broker.coordinator.group.classic.subscription import subscribed_topics
 from kvorum.protocol.api import ApiKey
 from kvorum.protocol.codec import encode_bytes
+from kvorum.protocol.consumer_protocol import subscribed_topics
 from kvorum.protocol.headers import encode_response_header
 from kvorum.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from tests.cluster.wire.raw import frame, request
@@ -121,7 +121,7 @@ def test_a_request_gets_a_response_or_the_peer_is_reported_as_gone(monkeypatch: 
 
 
 def test_members_speak_the_consumer_protocol() -> None:
-    assert subscribed_topics(subscription(["load", "more"], b"user data")) == {"load", "more"}
+    assert subscribed_topics(subscription(["load", "more"], b"user data")) == ["load", "more"]
     assert assignment("load", [1, 2])[:14] == b"\0\0\0\0\0\1\0\4load\0\0"
 
 

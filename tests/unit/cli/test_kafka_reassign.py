@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,12 @@ from click.testing import CliRunner
 from kvorum.cli.kafka import reassign_partitions as script
 from kvorum.cli.main import main
 from kvorum.cli.output import Exit
-from kvorum.client.partitions.log_dir_moves import MoveState, Started
-from kvorum.client.reassignments.reassignments import Move, UnderWay
+from kvorum.client.partitions.log_dir_moves import MoveStart, MoveState
+from kvorum.client.reassignments.throttles import Copy
+from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.topic_partition import TopicPartition
 from tests.unit.cli.test_reassign import A0, A01, A1, Cluster, moving
+from tests.unit.client.values import reassignment
 
 __all__ = ["moving"]  # a fixture of these tests, too
 NOW = '{"version":1,"partitions":[{"topic":"a","partition":0,"replicas":[1,2],"log_dirs":["any","any"]}]}'
@@ -25,7 +27,9 @@ CLEARED = ["Clearing broker-level throttles on brokers 1,2,3,4", "Clearing topic
 class WithDirectories(Cluster):
     """Tells the directory of one replica."""
 
-    async def log_dirs(self, current: dict[TopicPartition, list[int]]) -> dict[tuple[TopicPartition, int], str]:
+    async def replica_log_dirs(
+        self, assignment: Mapping[TopicPartition, Sequence[int]]
+    ) -> dict[tuple[TopicPartition, int], str]:
         return {(A0, 2): "/data"}
 
 
@@ -96,17 +100,17 @@ def test_execute_throttles_first_and_prints_the_rollback(cluster: Cluster, plan:
         "The inter-broker throttle limit was set to 1000 B/s",
         "Successfully started partition reassignment for a-0",
     ]
-    moves = {A0: Move(frozenset({1, 2}), frozenset({3}))}
+    moves = {A0: Copy(frozenset({1, 2}), frozenset({3}))}
     assert cluster.requested == [(moves, 1000), ({A0: [3, 1]}, 77, False)]
 
 
 def test_execute_is_refused_beside_another_until_additional_is_given(cluster: Cluster, plan: tuple[str, str]) -> None:
-    cluster.ongoing = {A1: UnderWay([4, 2, 1], [4], [1])}
+    cluster.ongoing = {A1: reassignment(A1, [4, 2, 1], [4], [1])}
     (line,) = run("--execute", *plan, code=Exit.FAILED)
     assert line.startswith("Cannot execute because there is an existing partition assignment.  Use --additional")
     assert not cluster.requested
     assert run("--execute", *plan, "--additional")[-1] == "Successfully started partition reassignment for a-0"
-    cluster.refusals = {A0: "INVALID_REPLICA_ASSIGNMENT: no"}
+    cluster.refusals = {A0: KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "no")}
     lines = run("--execute", *plan, "--additional", code=Exit.FAILED)
     assert lines[-2:] == ["Error reassigning partition(s):", "a-0: INVALID_REPLICA_ASSIGNMENT: no"]
     del cluster.racks[3]
@@ -115,7 +119,7 @@ def test_execute_is_refused_beside_another_until_additional_is_given(cluster: Cl
 
 def test_verify_prints_the_progress_and_exits_with_0(cluster: Cluster, plan: tuple[str, str]) -> None:
     head = "Status of partition reassignment:"
-    cluster.ongoing = {A0: UnderWay([3, 1, 2], [3], [2])}
+    cluster.ongoing = {A0: reassignment(A0, [3, 1, 2], [3], [2])}
     assert run("--verify", *plan) == [head, "Reassignment of partition a-0 is still in progress.", ""]
     cluster.ongoing = {}
     other = (
@@ -126,22 +130,22 @@ def test_verify_prints_the_progress_and_exits_with_0(cluster: Cluster, plan: tup
     assert not cluster.requested
     cluster.replicas[A0] = [3, 1]
     assert run("--verify", *plan) == [head, "Reassignment of partition a-0 is completed.", "", *CLEARED]
-    assert cluster.requested == ["unthrottle"]
+    assert cluster.requested == ["remove_throttles"]
 
 
 def test_cancel_ends_pending_reassignments_of_the_file(cluster: Cluster, plan: tuple[str, str]) -> None:
     moves = "None of the specified partition moves are active."
     none = "None of the specified partition reassignments are active."
     assert run("--cancel", *plan) == [none, moves + CLEARED[0], CLEARED[1]]
-    cluster.ongoing = {A0: UnderWay([3, 1, 2], [3], [2]), A1: UnderWay([4, 2, 1], [4], [1])}
+    cluster.ongoing = {A0: reassignment(A0, [3, 1, 2], [3], [2]), A1: reassignment(A1, [4, 2, 1], [4], [1])}
     lines = run("--cancel", *plan, "--preserve-throttles")
     assert lines == ["Successfully cancelled partition reassignment for: a-0", moves]
-    assert cluster.requested == ["unthrottle", ({A0: None}, script.TIMEOUT_MS, True)]
+    assert cluster.requested == ["remove_throttles", ({A0: None}, script.TIMEOUT_MS, True)]
 
 
 def test_list_prints_a_partition_a_line(cluster: Cluster) -> None:
     assert run("--list") == ["No partition reassignments found."]
-    cluster.ongoing = {A0: UnderWay([3, 1, 2], [3], [2]), A1: UnderWay([4, 2, 1], [4], [])}
+    cluster.ongoing = {A0: reassignment(A0, [3, 1, 2], [3], [2]), A1: reassignment(A1, [4, 2, 1], [4], [])}
     assert run("--list") == [
         "Current partition reassignments:",
         "a-0: replicas: 3,1,2. adding: 3. removing: 2.",
@@ -181,14 +185,14 @@ def test_a_file_that_is_wrong_is_reported(cluster: Cluster, tmp_path: Path) -> N
 
 
 def test_replicas_move_between_log_directories(cluster: Cluster, moving: tuple[str, str]) -> None:
-    cluster.moves.answer = Started([A01], [], {})
+    cluster.moves.answer = MoveStart([A01], [], {})
     lines = run("--execute", *moving, "--replica-alter-log-dirs-throttle", "5", "--timeout", "7")
     assert cluster.moves.requested == [({1}, 5), ({A01: "/b"}, 7)]
     assert lines[-1] == "Successfully started moving log directory to /b for replica a-0 with broker 1 "
-    cluster.moves.answer = Started([], [A01], {})
+    cluster.moves.answer = MoveStart([], [A01], {})
     lines = run("--execute", *moving, code=Exit.FAILED)
     assert lines[-1] == "Timed out before log directory move could be started for: a-0-1"
-    cluster.moves.answer = Started([], [], {A01: "LOG_DIR_NOT_FOUND"})
+    cluster.moves.answer = MoveStart([], [], {A01: KafkaError(ErrorCode.LOG_DIR_NOT_FOUND)})
     assert run("--execute", *moving, code=Exit.FAILED)[-2:] == ["Failed to alter dir:", "a-0-1: LOG_DIR_NOT_FOUND"]
 
 
@@ -211,7 +215,7 @@ def test_verify_reports_moves_between_log_directories(
 
 
 def test_cancel_has_replicas_stay_in_their_directories(cluster: Cluster, moving: tuple[str, str]) -> None:
-    cluster.moves.found, cluster.moves.answer = {A01: MoveState("/a", "/b", "/b")}, Started([A01], [], {})
+    cluster.moves.found, cluster.moves.answer = {A01: MoveState("/a", "/b", "/b")}, MoveStart([A01], [], {})
     lines = run("--cancel", *moving)
     assert "Successfully started moving log directory to /a for replica a-0 with broker 1 " in lines, "Kafka's words"
     assert cluster.moves.requested == [{A01: "/a"}]

@@ -16,7 +16,7 @@ from kvorum.cli.groups.reset_texts import parse_duration
 from kvorum.cli.main import main
 from kvorum.cli.output import Exit, cell, say
 from kvorum.cli.records.control_records import control_text
-from kvorum.client.groups.offset_reset import ResetError
+from kvorum.client.values.offset_reset import ResetError
 from kvorum.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from kvorum.protocol.messages.update_features import UpdateFeaturesRequest
 from kvorum.protocol.records import Record

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,15 @@ from kvorum.cli.output import Exit
 from kvorum.cli.reassign import commands as commands
 from kvorum.cli.reassign import verify as reassign_verify
 from kvorum.cli.reassign.plans import TIMEOUT_MS
-from kvorum.client.partitions.log_dir_moves import LogDirMoves, MoveState, Replica, Started
-from kvorum.client.reassignments.reassignments import Move, ReplicaFile, UnderWay
+from kvorum.client.namespaces.reassignments import Reassignments
+from kvorum.client.partitions.log_dir_moves import LogDirMoves, MoveStart, MoveState
+from kvorum.client.reassignments.throttles import Copy
+from kvorum.client.values.log_dir import TopicPartitionReplica
+from kvorum.client.values.reassignment import Assignment, Reassignment, ReplicaFile
+from kvorum.client.wire.cluster_client import ClusterClient
+from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.topic_partition import TopicPartition
+from tests.unit.client.values import reassignment
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
@@ -26,63 +32,70 @@ class Moves(LogDirMoves):
 
     def __init__(self) -> None:
         self.requested: list[Any] = []
-        self.answer = Started([], [], {})
-        self.found: dict[Replica, MoveState] = {}
+        self.answer = MoveStart([], [], {})
+        self.found: dict[TopicPartitionReplica, MoveState] = {}
 
-    async def ask(self, wanted: Mapping[Replica, str]) -> Started:
+    async def ask(self, wanted: Mapping[TopicPartitionReplica, str]) -> MoveStart:
         self.requested.append(dict(wanted))
-        return self.answer if wanted else Started([], [], {})
+        return self.answer if wanted else MoveStart([], [], {})
 
-    async def begin(self, wanted: Mapping[Replica, str], timeout_ms: int) -> Started:
+    async def begin(self, wanted: Mapping[TopicPartitionReplica, str], timeout_ms: int) -> MoveStart:
         self.requested.append((dict(wanted), timeout_ms))
         return self.answer
 
-    async def states(self, wanted: Mapping[Replica, str]) -> dict[Replica, MoveState]:
+    async def states(self, wanted: Mapping[TopicPartitionReplica, str]) -> dict[TopicPartitionReplica, MoveState]:
         return self.found
 
     async def throttle(self, brokers: Iterable[int], bytes_a_second: int) -> None:
         self.requested.append((set(brokers), bytes_a_second))
 
 
-class Cluster:
+class Cluster(Reassignments):
     """Stands for Reassignments: a topic of two partitions on brokers 1 and 2 of four."""
 
     def __init__(self) -> None:
-        self.ongoing: dict[TopicPartition, UnderWay] = {}
+        super().__init__(ClusterClient([("nowhere", 1)]))
+        self.ongoing: dict[TopicPartition, Reassignment] = {}
         self.replicas = {A0: [1, 2], A1: [2, 1]}
         self.racks: dict[int, str | None] = dict.fromkeys(range(1, 5))
         self.requested: list[Any] = []
-        self.refusals: dict[TopicPartition, str] = {}
+        self.refusals: dict[TopicPartition, KafkaError] = {}
         self.moves = Moves()
 
-    async def under_way(self) -> dict[TopicPartition, UnderWay]:
+    async def list(self, *, timeout_ms: int | None = None) -> dict[TopicPartition, Reassignment]:
         return self.ongoing
 
-    async def current(self, topics: Iterable[str]) -> dict[TopicPartition, list[int]]:
+    async def assignments(self, topics: Iterable[str]) -> Assignment:
         return {place: replicas for place, replicas in self.replicas.items() if place.topic in set(topics)}
 
-    async def brokers(self) -> dict[int, str | None]:
+    async def live_brokers(self) -> dict[int, str | None]:
         return self.racks
 
-    async def log_dirs(self, current: Mapping[TopicPartition, list[int]]) -> dict[tuple[TopicPartition, int], str]:
-        return {(place, broker): f"/disk{broker}" for place, replicas in current.items() for broker in replicas}
+    async def replica_log_dirs(
+        self, assignment: Mapping[TopicPartition, Sequence[int]]
+    ) -> dict[tuple[TopicPartition, int], str]:
+        return {(place, broker): f"/disk{broker}" for place, replicas in assignment.items() for broker in replicas}
 
-    async def sizes(self, brokers: Iterable[int]) -> dict[ReplicaFile, int]:
+    async def replica_sizes(self, brokers: Iterable[int]) -> dict[ReplicaFile, int]:
         self.requested.append(set(brokers))
         return {ReplicaFile(A0, 1, False): 100, ReplicaFile(A0, 3, False): 30, ReplicaFile(A0, 1, True): 80}
 
     async def alter(
-        self, wanted: Mapping[TopicPartition, list[int] | None], timeout_ms: int, *, may_resize: bool = True
-    ) -> dict[TopicPartition, str]:
-        self.requested.append((dict(wanted), timeout_ms, may_resize))
+        self,
+        plan: Mapping[TopicPartition, Sequence[int] | None],
+        *,
+        timeout_ms: int | None = None,
+        allow_replication_factor_change: bool = True,
+    ) -> dict[TopicPartition, KafkaError]:
+        self.requested.append((dict(plan), timeout_ms, allow_replication_factor_change))
         return self.refusals
 
-    async def throttle(self, moves: Mapping[TopicPartition, Move], bytes_a_second: int) -> None:
-        self.requested.append((dict(moves), bytes_a_second))
+    async def _throttle_copies(self, copies: Mapping[TopicPartition, Copy], bytes_per_second: int) -> None:
+        self.requested.append((dict(copies), bytes_per_second))
 
-    async def unthrottle(self, wanted: Mapping[TopicPartition, list[int]]) -> tuple[list[int], list[str]]:
-        self.requested.append("unthrottle")
-        return list(self.racks), sorted({place.topic for place in wanted})
+    async def remove_throttles(self, topics: Iterable[str]) -> tuple[Sequence[int], Sequence[str]]:
+        self.requested.append("remove_throttles")
+        return [*self.racks], sorted(set(topics))
 
 
 @pytest.fixture
@@ -158,20 +171,20 @@ def test_a_throttle_comes_before_the_move(cluster: Cluster, plan: tuple[str, str
     options = ("--throttle", "1000", "--timeout", "77", "--disallow-replication-factor-change")
     done = run("execute", *plan, *options)
     assert done.exit_code == Exit.DONE
-    moves = {A0: Move(frozenset({1, 2}), frozenset({3}))}
+    moves = {A0: Copy(frozenset({1, 2}), frozenset({3}))}
     assert cluster.requested == [(moves, 1000), ({A0: [3, 1]}, 77, False)]
     assert json.loads(done.output.splitlines()[2])["partitions"][0]["replicas"] == [1, 2], "to go back with"
 
 
 def test_an_additional_reassignment_needs_the_option(cluster: Cluster, plan: tuple[str, str]) -> None:
-    cluster.ongoing = {A1: UnderWay([4, 2, 1], [4], [1])}
+    cluster.ongoing = {A1: reassignment(A1, [4, 2, 1], [4], [1])}
     reported = run("execute", *plan)
     assert reported.exit_code == Exit.FAILED and "--additional" in reported.output and not cluster.requested
     assert run("execute", *plan, "--additional").exit_code == Exit.DONE and len(cluster.requested) == 1
 
 
 def test_rejections_are_reported(cluster: Cluster, plan: tuple[str, str]) -> None:
-    cluster.refusals = {A0: "INVALID_REPLICA_ASSIGNMENT: no"}
+    cluster.refusals = {A0: KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "no")}
     reported = run("execute", *plan)
     assert reported.exit_code == Exit.FAILED and "a-0: INVALID_REPLICA_ASSIGNMENT: no" in reported.output
     del cluster.replicas[A0]
@@ -179,7 +192,7 @@ def test_rejections_are_reported(cluster: Cluster, plan: tuple[str, str]) -> Non
 
 
 def test_verify_takes_throttles_off_once_nothing_is_under_way(cluster: Cluster, plan: tuple[str, str]) -> None:
-    cluster.ongoing = {A0: UnderWay([3, 1, 2], [3], [2])}
+    cluster.ongoing = {A0: reassignment(A0, [3, 1, 2], [3], [2])}
     reported = run("verify", *plan)
     assert reported.exit_code == Exit.FAILED and "in progress" in reported.output and not cluster.requested
     cluster.ongoing = {}
@@ -187,14 +200,15 @@ def test_verify_takes_throttles_off_once_nothing_is_under_way(cluster: Cluster, 
     assert reported.exit_code == Exit.FAILED and "not as wanted" in reported.output and not cluster.requested
     cluster.replicas[A0] = [3, 1]
     reported = run("verify", *plan)
-    assert reported.exit_code == Exit.DONE and "completed" in reported.output and cluster.requested == ["unthrottle"]
+    assert reported.exit_code == Exit.DONE and "completed" in reported.output
+    assert cluster.requested == ["remove_throttles"]
 
 
 def test_cancel_ends_only_the_files_pending_reassignments(cluster: Cluster, plan: tuple[str, str]) -> None:
     reported = run("cancel", *plan)
     assert reported.exit_code == Exit.DONE and "None of the specified" in reported.output
     cluster.requested.clear()
-    cluster.ongoing = {A0: UnderWay([3, 1, 2], [3], [2]), A1: UnderWay([4, 2, 1], [4], [1])}
+    cluster.ongoing = {A0: reassignment(A0, [3, 1, 2], [3], [2]), A1: reassignment(A1, [4, 2, 1], [4], [1])}
     reported = run("cancel", *plan, "--preserve-throttles")
     assert reported.exit_code == Exit.DONE and "cancelled partition reassignment for: a-0" in reported.output
     assert cluster.requested == [({A0: None}, TIMEOUT_MS, True)]
@@ -202,7 +216,7 @@ def test_cancel_ends_only_the_files_pending_reassignments(cluster: Cluster, plan
 
 def test_pending_reassignments_are_listed(cluster: Cluster) -> None:
     assert run("list").output == "No partition reassignments found.\n"
-    cluster.ongoing = {A0: UnderWay([3, 1, 2], [3], [2])}
+    cluster.ongoing = {A0: reassignment(A0, [3, 1, 2], [3], [2])}
     row = {"topic": "a", "partition": 0, "replicas": [3, 1, 2], "adding": [3], "removing": [2]}
     assert json.loads(run("list", "-o", "json").output) == [row]
 
@@ -220,14 +234,14 @@ def test_verify_waits_until_nothing_of_the_file_is_under_way(
     monkeypatch.setattr(reassign_verify, "WAIT_PAUSE_SECONDS", 0.0)
     requested = 0
 
-    async def under_way() -> dict[TopicPartition, UnderWay]:
+    async def current() -> dict[TopicPartition, Reassignment]:
         nonlocal requested
         requested += 1
         if requested == 3:
             cluster.replicas[A0] = [3, 1]
-        return {A0: UnderWay([3, 1, 2], [3], [2])} if requested < 3 else {}
+        return {A0: reassignment(A0, [3, 1, 2], [3], [2])} if requested < 3 else {}
 
-    monkeypatch.setattr(cluster, "under_way", under_way)
+    monkeypatch.setattr(cluster, "list", current)
     reported = run("verify", *plan, "--wait", "60")
     assert reported.exit_code == Exit.DONE and "completed" in reported.output and requested == 4
 
@@ -235,7 +249,7 @@ def test_verify_waits_until_nothing_of_the_file_is_under_way(
 def test_verify_waits_no_longer_than_its_timeout(
     cluster: Cluster, plan: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster.ongoing = {A0: UnderWay([3, 1, 2], [3], [2])}
+    cluster.ongoing = {A0: reassignment(A0, [3, 1, 2], [3], [2])}
     monkeypatch.setattr(reassign_verify, "WAIT_PAUSE_SECONDS", 0.01)
     reported = run("verify", *plan, "--wait", "0.001")
     assert reported.exit_code == Exit.FAILED and "in progress" in reported.output
@@ -247,23 +261,23 @@ def test_verify_waits_for_moves_between_directories_too(
     monkeypatch.setattr(reassign_verify, "WAIT_PAUSE_SECONDS", 0.0)
     requested = 0
 
-    async def states(wanted: Mapping[Replica, str]) -> dict[Replica, MoveState]:
+    async def states(wanted: Mapping[TopicPartitionReplica, str]) -> dict[TopicPartitionReplica, MoveState]:
         nonlocal requested
         requested += 1
         return {A01: MoveState("/a", "/b", "/b") if requested < 3 else MoveState("/b", None, "/b")}
 
     monkeypatch.setattr(cluster.moves, "states", states)
     reported = run("verify", *moving, "--wait", "60")
-    assert reported.exit_code == Exit.DONE and requested == 4 and "unthrottle" in cluster.requested
+    assert reported.exit_code == Exit.DONE and requested == 4 and "remove_throttles" in cluster.requested
 
 
 def test_remaining_bytes_to_copy_are_counted(cluster: Cluster) -> None:
-    async def left(moves: dict[Replica, str]) -> int | None:
+    async def left(moves: dict[TopicPartitionReplica, str]) -> int | None:
         found: Any = cluster
         return await reassign_verify.bytes_left(found, {A0: [3, 1]}, moves)
 
     assert asyncio.run(left({})) is None
-    cluster.ongoing = {A0: UnderWay([3, 1, 2], [3], [2]), A1: UnderWay([4, 1], [4], [])}
+    cluster.ongoing = {A0: reassignment(A0, [3, 1, 2], [3], [2]), A1: reassignment(A1, [4, 1], [4], [])}
     assert asyncio.run(left({})) == 70 and cluster.requested[-1] == {1, 2, 3}
     cluster.moves.found = {A01: MoveState("/a", "/b", "/b")}
     assert asyncio.run(left({A01: "/b"})) == 70 + 20
@@ -278,11 +292,11 @@ def moving(tmp_path: Path) -> tuple[str, str]:
     return "--reassignment-json-file", str(file)
 
 
-A01 = Replica("a", 0, 1)
+A01 = TopicPartitionReplica("a", 0, 1)
 
 
 def test_log_dirs_of_the_file_are_moves_on_their_brokers(cluster: Cluster, moving: tuple[str, str]) -> None:
-    cluster.moves.answer = Started([A01], [], {})
+    cluster.moves.answer = MoveStart([A01], [], {})
     done = run("execute", *moving, "--replica-alter-log-dirs-throttle", "5", "--timeout", "7")
     assert done.exit_code == Exit.DONE, done.output
     assert cluster.moves.requested == [({1}, 5), ({A01: "/b"}, 7)]
@@ -293,13 +307,13 @@ def test_log_dirs_of_the_file_are_moves_on_their_brokers(cluster: Cluster, movin
 def test_the_json_output_has_the_changes_and_the_rollback_has_directories(
     cluster: Cluster, moving: tuple[str, str], plan: tuple[str, str]
 ) -> None:
-    cluster.moves.answer = Started([A01], [], {})
+    cluster.moves.answer = MoveStart([A01], [], {})
     reported = json.loads(run("execute", *moving, "-o", "json").output)
     assert reported["before"]["partitions"][0]["log_dirs"] == ["/disk1", "/disk2"]
     assert reported["started"] == ["a-0"] and reported["log_dir_moves"] == [
         {"topic": "a", "partition": 0, "broker": 1, "log_dir": "/b"}
     ]
-    cluster.ongoing = {A0: UnderWay([3, 1, 2], [3], [2])}
+    cluster.ongoing = {A0: reassignment(A0, [3, 1, 2], [3], [2])}
     gone = json.loads(run("cancel", *plan, "--preserve-throttles", "-o", "json").output)
     assert gone == {"cancelled": ["a-0"], "log_dir_moves": []}
 
@@ -315,12 +329,12 @@ def test_a_proposal_is_yaml_if_that_is_wanted(cluster: Cluster, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (Started([], [A01], {}), "Timed out before log directory move could be started for: a-0-1"),
-        (Started([], [], {A01: "LOG_DIR_NOT_FOUND"}), "a-0-1: LOG_DIR_NOT_FOUND"),
+        (MoveStart([], [A01], {}), "Timed out before log directory move could be started for: a-0-1"),
+        (MoveStart([], [], {A01: KafkaError(ErrorCode.LOG_DIR_NOT_FOUND)}), "a-0-1: LOG_DIR_NOT_FOUND"),
     ],
 )
 def test_moves_that_do_not_begin_are_reported(
-    cluster: Cluster, moving: tuple[str, str], answer: Started, words: str
+    cluster: Cluster, moving: tuple[str, str], answer: MoveStart, words: str
 ) -> None:
     cluster.moves.answer = answer
     done = run("execute", *moving)
@@ -343,11 +357,11 @@ def test_verify_reports_how_far_moves_are(
     cluster.moves.found = {A01: state}
     done = run("verify", *moving)
     assert words in done.output and (done.exit_code == Exit.DONE) is is_done
-    assert ("unthrottle" in cluster.requested) is (state.future is None)
+    assert ("remove_throttles" in cluster.requested) is (state.future is None)
 
 
 def test_cancel_has_replicas_stay_where_they_are(cluster: Cluster, moving: tuple[str, str]) -> None:
-    cluster.moves.found, cluster.moves.answer = {A01: MoveState("/a", "/b", "/b")}, Started([A01], [], {})
+    cluster.moves.found, cluster.moves.answer = {A01: MoveState("/a", "/b", "/b")}, MoveStart([A01], [], {})
     assert "Successfully cancelled log directory move for: a-0-1" in run("cancel", *moving).output
     assert cluster.moves.requested == [{A01: "/a"}]
     cluster.moves.found = {A01: MoveState("/b", None, "/b")}

@@ -21,7 +21,7 @@ from kvorum.cli.kafka.console_consumer import is_offset
 from kvorum.cli.output import Exit, painted, show
 from kvorum.cli.records.produce import produce
 from kvorum.cli.topics.partition_files import PartitionFileError, partition_rows
-from kvorum.client.reassignments.reassignments import read_topics
+from kvorum.client.reassignments.assignment_file import read_topics
 from kvorum.client.wire.cluster_client import ClusterClient
 from kvorum.network.addresses import parse_bootstrap
 from tests.unit.cli.fake_cluster import FakeCluster, run

@@ -14,7 +14,7 @@ INDEX = DOCS / "README.md"
 OPERATE_INDEX = DOCS / "operations.md"
 SITE = ROOT / "mkdocs.yml"
 PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
-MADE_FOR_THE_SITE = {"decisions/README.md", "reference/commands.md", "reference/http.md"}
+MADE_FOR_THE_SITE = {"decisions/README.md", "reference/commands.md", "reference/http.md", "reference/python.md"}
 """By tools/docs_site.py, as are the pages from the top of the checkout."""
 FENCE = re.compile(r"^ *```.*?^ *```[^\n]*$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?://|mailto:)([^)#]*)(?:#([^)]*))?\)")

@@ -27,13 +27,13 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from kvorum.broker.coordinator.group.classic.member import ClassicMember, member_of
-from kvorum.broker.coordinator.group.classic.subscription import subscribed_topics
 from kvorum.broker.coordinator.group.classic.words import ClassicState, JoinAnswer, OfferedProtocol
 from kvorum.broker.coordinator.group.session import Session
 from kvorum.broker.coordinator.group.words import CONSUMER_PROTOCOL_TYPE, ClassicGeneration
 from kvorum.broker.coordinator.records.classic import GroupMetadataKey, GroupMetadataValue
 from kvorum.broker.coordinator.records.codec import GroupRecordType, group_record
 from kvorum.broker.coordinator.runtime.words import CoordinatorRecord
+from kvorum.protocol.consumer_protocol import subscribed_topics
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from kvorum.protocol.messages.sync_group import SyncGroupResponse
@@ -268,7 +268,7 @@ class ClassicGroup:
             if topics is None:
                 log.warning("member subscription cannot be decoded", group=self.group_id, member=member.member_id)
                 return None
-            found |= topics
+            found.update(topics)
         return frozenset(found)
 
     # --- generations -------------------------------------------------------------------------------------------------

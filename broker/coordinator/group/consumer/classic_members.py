@@ -19,15 +19,8 @@ from random import Random
 
 from kvorum.broker.coordinator.group.classic.joining import Join, shown_reason
 from kvorum.broker.coordinator.group.classic.words import MEMBER_ID_REQUIRED_FROM, Change, SyncAnswer
-from kvorum.broker.coordinator.group.consumer.conversion import classic_metadata
+from kvorum.broker.coordinator.group.consumer.conversion import assignment_bytes, by_topic_id, classic_metadata
 from kvorum.broker.coordinator.group.consumer.draft import Draft
-from kvorum.broker.coordinator.group.consumer.embedded import (
-    Subscription,
-    by_topic_id,
-    read_subscription,
-    spoken_version,
-    write_assignment,
-)
 from kvorum.broker.coordinator.group.consumer.groups import ConsumerGroups
 from kvorum.broker.coordinator.group.consumer.membership import (
     joined_dynamic,
@@ -47,6 +40,7 @@ from kvorum.broker.coordinator.group.words import (
     MemberState,
 )
 from kvorum.broker.coordinator.records.consumer import ClassicMemberMetadata, ClassicProtocol
+from kvorum.protocol.consumer_protocol import ConsumerSubscription, assignment_version, read_subscription
 from kvorum.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from kvorum.protocol.messages.heartbeat import HeartbeatRequest
 from kvorum.protocol.messages.join_group import JoinGroupResponse
@@ -180,8 +174,8 @@ class ClassicMembers:
         except KafkaError as error:
             answer(SyncGroupResponse(error_code=error.code))
             return Change()
-        version = spoken_version(bytes(first_protocol(classic).metadata))
-        data = write_assignment(member.assigned, self._groups.image.topics, version)
+        version = assignment_version(bytes(first_protocol(classic).metadata))
+        data = assignment_bytes(member.assigned, self._groups.image.topics, version)
         response = SyncGroupResponse(
             protocol_type=request.protocol_type, protocol_name=request.protocol_name, assignment=data
         )
@@ -297,7 +291,7 @@ def waits_for_others(group: ConsumerGroup, member: ConsumerMember) -> bool:
     return False
 
 
-def _subscription_of(metadata: bytes) -> Subscription:
+def _subscription_of(metadata: bytes) -> ConsumerSubscription:
     """Read the subscription of a member. As in Kafka, unreadable bytes have a separate error."""
     try:
         return read_subscription(metadata)

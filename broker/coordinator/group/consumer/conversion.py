@@ -8,20 +8,13 @@
 Offsets are unchanged. Source: Kafka's ConsumerGroup.fromClassicGroup, ClassicGroup.fromConsumerGroup (KIP-848).
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, NoReturn
 
 from kvorum.broker.coordinator.group.classic.group import ClassicGroup, metadata_record
 from kvorum.broker.coordinator.group.classic.member import ClassicMember
 from kvorum.broker.coordinator.group.classic.words import ClassicState, OfferedProtocol
 from kvorum.broker.coordinator.group.consumer.draft import Draft
-from kvorum.broker.coordinator.group.consumer.embedded import (
-    by_topic_id,
-    read_assignment,
-    read_subscription,
-    spoken_version,
-    write_assignment,
-)
 from kvorum.broker.coordinator.group.consumer.target import target_of
 from kvorum.broker.coordinator.group.consumer.topic_hashes import TopicHashes
 from kvorum.broker.coordinator.group.tombstones import consumer_tombstones
@@ -33,7 +26,15 @@ from kvorum.broker.coordinator.group.words import (
 )
 from kvorum.broker.coordinator.records.consumer import ClassicMemberMetadata, ClassicProtocol
 from kvorum.broker.coordinator.runtime.words import CoordinatorRecord
+from kvorum.protocol.consumer_protocol import (
+    TopicPartitions,
+    assignment_version,
+    read_assignment,
+    read_subscription,
+    write_assignment,
+)
 from kvorum.protocol.errors import ErrorCode, KafkaError, ProtocolError
+from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.image import MetadataImage
 from kvorum.quorum.image.topics import TopicsImage
 
@@ -121,6 +122,26 @@ def classic_metadata(session_timeout_ms: int, protocols: Collection[OfferedProto
     return ClassicMemberMetadata(session_timeout_ms=session_timeout_ms, supported_protocols=rows)
 
 
+def assignment_bytes(partitions: Mapping[Uuid, Iterable[int]], topics: TopicsImage, version: int) -> bytes:
+    """Return an assignment in the consumer protocol, in this version; deleted topics are left out."""
+    rows = []
+    for topic_id, numbers in partitions.items():
+        topic = topics.topic_by_id(topic_id)
+        if topic is not None:
+            rows.append(TopicPartitions(topic=topic.name, partitions=sorted(numbers)))
+    return write_assignment(sorted(rows, key=lambda row: row.topic), version)
+
+
+def by_topic_id(rows: Iterable[TopicPartitions], topics: TopicsImage) -> Assignment:
+    """Return partitions by topic id; deleted topics are omitted."""
+    found: dict[Uuid, frozenset[int]] = {}
+    for row in rows:
+        topic = topics.topic(row.topic)
+        if topic is not None:
+            found[topic.topic_id] = frozenset(row.partitions) | found.get(topic.topic_id, frozenset())
+    return found
+
+
 def downgrade(
     group: ConsumerGroup, gone: Collection[str], topics: TopicsImage, wall_ms: Callable[[], int]
 ) -> Downgrade:
@@ -139,8 +160,8 @@ def downgrade(
     made.topics = made.compute_topics()
     assignments = {}
     for member_id, classic in made.members.items():
-        version = spoken_version(classic.metadata(made.protocol_name))
-        classic.assignment = write_assignment(target_of(group, member_id), topics, version)
+        version = assignment_version(classic.metadata(made.protocol_name))
+        classic.assignment = assignment_bytes(target_of(group, member_id), topics, version)
         assignments[member_id] = classic.assignment
     return Downgrade(made, [*consumer_tombstones(group), made.generation_record(assignments)])
 

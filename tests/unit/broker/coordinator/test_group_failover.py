@@ -4,12 +4,12 @@ import asyncio
 from dataclasses import replace
 
 from kvorum.broker.coordinator.group.classic.group import ClassicGroup, loaded_group, metadata_record
-from kvorum.broker.coordinator.group.classic.subscription import subscribed_topics
 from kvorum.broker.coordinator.group.words import ClassicGeneration
 from kvorum.broker.coordinator.records.classic import GroupMetadataValue, MemberMetadata
 from kvorum.broker.coordinator.records.codec import GroupRecordType, group_record
 from kvorum.broker.coordinator.records.consumer import ConsumerGroupMetadataValue, GroupKey
 from kvorum.broker.coordinator.runtime.words import Decision
+from kvorum.protocol.consumer_protocol import subscribed_topics
 from kvorum.protocol.errors import ErrorCode
 from tests.unit.broker.coordinator.conftest import Run
 from tests.unit.broker.coordinator.group_kit import (
@@ -290,7 +290,7 @@ def test_a_group_is_restored_from_its_generation_record() -> None:
 
 def test_a_subscription_that_cannot_be_read_leaves_the_topics_unknown() -> None:
     whole = subscription("topic", "other")
-    assert subscribed_topics(whole) == frozenset({"topic", "other"})
+    assert subscribed_topics(whole) == ["topic", "other"]
     for end in range(len(whole) - 4):
         assert subscribed_topics(whole[:end]) is None
     assert subscribed_topics(b"\0\0\x7f\xff\xff\xff") is None

@@ -15,16 +15,16 @@ from dataclasses import dataclass, field
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kvorum.broker.coordinator.group.consumer.embedded import (
-    EmbeddedAssignment,
-    Subscription,
-    TopicPartitions,
-    read_assignment,
-)
 from kvorum.broker.coordinator.group.consumer.settings import Bounded
 from kvorum.broker.coordinator.group.replay import partitions_of
 from kvorum.broker.coordinator.group.words import ConsumerGroup
 from kvorum.protocol.codec import encoder
+from kvorum.protocol.consumer_protocol import (
+    ConsumerSubscription,
+    TopicPartitions,
+    read_assignment,
+    write_assignment,
+)
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.join_group import JoinGroupResponse
 from kvorum.protocol.uuids import Uuid
@@ -148,8 +148,8 @@ def classic_subscription(topics: tuple[str, ...], owned: set[Key], generation: i
         for topic in sorted({name for name, _ in owned})
     ]
     out = bytearray(b"\0\2")
-    message = Subscription(topics=list(topics), owned_partitions=rows, generation_id=generation)
-    encoder(Subscription, 2, False)(message, out, [])
+    message = ConsumerSubscription(topics=list(topics), owned_partitions=rows, generation_id=generation)
+    encoder(ConsumerSubscription, 2, False)(message, out, [])
     return bytes(out)
 
 
@@ -158,9 +158,7 @@ def classic_assignment(partitions: set[Key]) -> bytes:
         TopicPartitions(topic=topic, partitions=sorted(number for name, number in partitions if name == topic))
         for topic in sorted({name for name, _ in partitions})
     ]
-    out = bytearray(b"\0\2")
-    encoder(EmbeddedAssignment, 2, False)(EmbeddedAssignment(assigned_partitions=rows), out, [])
-    return bytes(out)
+    return write_assignment(rows, 2)
 
 
 @dataclass

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from kvorum.broker.coordinator.group.classic.words import ClassicState
-from kvorum.broker.coordinator.group.consumer.embedded import EmbeddedAssignment, TopicPartitions, read_assignment
 from kvorum.broker.coordinator.group.consumer.settings import MigrationPolicy
 from kvorum.protocol.codec import encoder
+from kvorum.protocol.consumer_protocol import ConsumerAssignment, TopicPartitions, read_assignment
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from tests.unit.broker.coordinator.conftest import Run
 from tests.unit.broker.coordinator.consumer.consumer_kit import Consumer, ConsumerWorld, consumer_settings
@@ -27,8 +27,8 @@ def reported(partitions: set[int], user_data: bytes | None = None) -> bytes:
     """What a leader assigns."""
     out = bytearray(b"\0\1")
     rows = [TopicPartitions(topic="t", partitions=sorted(partitions))]
-    message = EmbeddedAssignment(assigned_partitions=rows, user_data=user_data)
-    encoder(EmbeddedAssignment, 1, False)(message, out, [])
+    message = ConsumerAssignment(assigned_partitions=rows, user_data=user_data)
+    encoder(ConsumerAssignment, 1, False)(message, out, [])
     return bytes(out)
 
 

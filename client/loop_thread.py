@@ -1,0 +1,58 @@
+"""An event loop in a thread, for the synchronous API."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+END = object()
+"""Marks the end of an iterator."""
+
+
+class LoopThread:
+    """An event loop that runs coroutines for other threads, also beside a running loop (notebooks). Close it."""
+
+    def __init__(self) -> None:
+        """Start the thread; it ends with the process."""
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="kvorum-client", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_closed(self) -> bool:
+        """Return whether it no longer runs anything."""
+        return self._loop.is_closed()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine and return its result; an interrupted wait cancels it."""
+        if self.is_closed:
+            work.close()
+            raise RuntimeError("the cluster is closed")
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        finally:
+            future.cancel()
+
+    def iterate(self, items: AsyncIterator[T]) -> Iterator[T]:
+        """Yield the items of an async iterator; closing this one closes it."""
+        try:
+            while (item := self.run(_following(items))) is not END:
+                yield item  # type: ignore[misc]  # not END
+        finally:
+            close = getattr(items, "aclose", None)
+            if close is not None and not self.is_closed:
+                self.run(close())
+
+    def close(self) -> None:
+        """Stop the loop and the thread. Idempotent."""
+        if self.is_closed:
+            return
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+async def _following(items: AsyncIterator[T]) -> T | object:
+    return await anext(items, END)

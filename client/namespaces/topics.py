@@ -1,0 +1,81 @@
+"""Topics of a cluster."""
+
+import fnmatch
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from kvorum.client.config_sources import topic_overrides
+from kvorum.client.partitions.replication import moving_of
+from kvorum.client.partitions.topic_partitions import topic_partitions
+from kvorum.client.values.topic import CreatedTopic, NewTopic, Topic, creatable_topic, created_topic, topic_value
+from kvorum.client.wire.cluster_client import ClusterClient, ResourceType, error_in
+from kvorum.protocol.errors import KafkaError
+
+
+class Topics:
+    """Topics of a cluster. All methods raise KafkaError and Unreachable."""
+
+    def __init__(self, client: ClusterClient) -> None:
+        """Use this client."""
+        self._client = client
+
+    async def list(self, pattern: str = "*", *, internal: bool = False) -> Sequence[Topic]:
+        """Return the topics by name, without configs and offsets; `pattern`: a name with * and ?."""
+        found = [
+            topic
+            for topic in (await self._client.metadata()).topics
+            if fnmatch.fnmatchcase(topic.name or "", pattern) and (internal or not topic.is_internal)
+        ]
+        moving = await moving_of(self._client, found)
+        return [topic_value(topic, moving) for topic in sorted(found, key=lambda topic: topic.name or "")]
+
+    async def describe(self, name: str) -> Topic:
+        """Return a topic with its configs, eligible leader replicas and offsets."""
+        client = self._client
+        row = await client.topic(name)
+        configs = topic_overrides(await client.describe_configs(ResourceType.TOPIC, name))
+        moving = await moving_of(client, [row])
+        return replace(
+            topic_value(row, moving), configs=configs, partitions=await topic_partitions(client, row, moving)
+        )
+
+    async def create(
+        self,
+        name: str,
+        *,
+        partitions: int | None = None,
+        replication_factor: int | None = None,
+        assignments: Mapping[int, Sequence[int]] | None = None,
+        configs: Mapping[str, str] | None = None,
+        validate_only: bool = False,
+    ) -> CreatedTopic:
+        """Create a topic; None: the cluster's defaults. `assignments`: replicas per partition, instead of numbers.
+
+        Raises KafkaError TOPIC_ALREADY_EXISTS, INVALID_REPLICATION_FACTOR, ...
+        """
+        topic = NewTopic(
+            name=name,
+            partitions=partitions,
+            replication_factor=replication_factor,
+            assignments=assignments,
+            configs=configs or {},
+        )
+        answer = await self._client.create_topic(creatable_topic(topic), validate_only=validate_only)
+        return created_topic(answer.topics[0])
+
+    async def create_many(
+        self, topics: Iterable[NewTopic], *, validate_only: bool = False
+    ) -> dict[str, CreatedTopic | KafkaError]:
+        """Create topics with one request; return the result or the error of each, by name."""
+        answer = await self._client.create_topics(
+            [creatable_topic(each) for each in topics], validate_only=validate_only
+        )
+        return {row.name: error_in(row.error_code, row.error_message) or created_topic(row) for row in answer.topics}
+
+    async def delete(self, name: str) -> None:
+        """Delete a topic with its records. Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION, ..."""
+        await self._client.delete_topic(name)
+
+    async def delete_many(self, names: Iterable[str]) -> dict[str, KafkaError | None]:
+        """Delete topics with one request; return the error of each, by name."""
+        return await self._client.delete_topics(list(names))
