@@ -28,7 +28,7 @@ from pathlib import Path
 import yaml
 
 from bench.apache_kafka import KafkaCluster
-from kvorum.chaos.faults.keeper import NotPermitted
+from kvorum.chaos.faults.namespace_holder import NotPermitted
 from kvorum.chaos.faults.namespaces import Namespaces, Rule
 
 LOOK_SECONDS = 0.02

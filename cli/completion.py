@@ -85,7 +85,7 @@ def node_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> l
 def scenario_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Complete a scenario that is shipped."""
     try:
-        from kvorum.chaos.scenario.files import shipped
+        from kvorum.chaos.scenario.files import shipped_scenarios
     except ModuleNotFoundError:
         return []
-    return sorted(name for name in shipped() if name.startswith(incomplete))
+    return sorted(name for name in shipped_scenarios() if name.startswith(incomplete))

@@ -1,14 +1,14 @@
 """Election candidates: every running member of ISR and ELR has all committed records (LeaderCandidateCompleteness).
 
-Suspects (see lives) are excluded, also elections that may lose records according to the ledger. But a replica
+Suspects (broker_incarnations) are excluded, also elections that may lose records according to the ledger. But a replica
 that lost its log with the log's directory is no candidate once the controllers know the broker's next registration.
 """
 
 from collections.abc import Callable
 
 from kvorum.quorum.image.partition import PartitionRegistration
+from sim.broker_incarnations import BrokerIncarnations
 from sim.ledger import Ledger, Violation
-from sim.lives import Lives
 from sim.metadata_watch import MetadataWatch
 from sim.watched import Key, Watched
 
@@ -16,17 +16,17 @@ from sim.watched import Key, Watched
 class Candidates:
     """One per run. Each check raises Violation."""
 
-    def __init__(self, metadata: MetadataWatch, lives: Lives) -> None:
+    def __init__(self, metadata: MetadataWatch, incarnations: BrokerIncarnations) -> None:
         """Judge by the controllers' committed metadata."""
         self._metadata = metadata
-        self._lives = lives
+        self._incarnations = incarnations
 
     def check_all(self, key: Key, ledger: Ledger) -> None:
         """Compare a partition's candidates with the committed records, after a change of either."""
         registration = self._metadata.partition(key)
         if registration is not None:
             for broker_id in {*registration.isr, *registration.elr}:
-                each = self._lives.replica(broker_id, key)
+                each = self._incarnations.replica(broker_id, key)
                 if each is not None:
                     self.check(broker_id, each, ledger, "is a candidate")
 
@@ -35,7 +35,7 @@ class Candidates:
         registration = self._metadata.partition(each.key)
         if registration is None or (broker_id not in registration.isr and broker_id not in registration.elr):
             return
-        if registration.leader_epoch in ledger.legal_losses or self._lives.is_suspect(broker_id, each.key):
+        if registration.leader_epoch in ledger.legal_losses or self._incarnations.is_suspect(broker_id, each.key):
             return
         lacks = ledger.missing(each.shadow)
         if lacks is not None:
@@ -47,14 +47,14 @@ class Candidates:
 
     def check_bereft(self, is_judged: Callable[[Key], bool]) -> None:
         """Check that no ISR or ELR contains a replica whose log was lost with its directory."""
-        newest, ledgers = self._metadata.newest, self._lives.ledgers
-        for (broker_id, key), lost in self._lives.bereft.items():
+        newest, ledgers = self._metadata.newest, self._incarnations.ledgers
+        for (broker_id, key), lost in self._incarnations.bereft.items():
             broker, partition = newest.cluster.broker(broker_id), self._metadata.partition(key)
             if broker is None or partition is None or broker_id not in (*partition.isr, *partition.elr):
                 continue
             # The registration of a process that has already ended may be late: it had the directory.
             is_next = broker.broker_epoch > lost.broker_epoch and lost.directory_id not in broker.log_dirs
-            each, ledger = self._lives.replica(broker_id, key), ledgers[key]
+            each, ledger = self._incarnations.replica(broker_id, key), ledgers[key]
             lacks = "it has no such record" if each is None else ledger.missing(each.shadow)
             if is_next and lacks is not None and ledger.entries and is_judged(key):
                 raise Violation(
@@ -70,10 +70,10 @@ class Candidates:
         do not know it yet; and there is no leader: without ELR an empty ISR gets its last member back, even after a
         loss.
         """
-        each, registered = self._lives.replica(broker_id, key), self._metadata.newest.cluster.broker(broker_id)
+        each, registered = self._incarnations.replica(broker_id, key), self._metadata.newest.cluster.broker(broker_id)
         if each is None or registered is None or not after.has_leader or after.leader_epoch in ledger.legal_losses:
             return
-        if registered.broker_epoch != self._lives.epochs.get(broker_id):
+        if registered.broker_epoch != self._incarnations.epochs.get(broker_id):
             return
         lacks = ledger.missing(each.shadow)
         if lacks is not None:

@@ -329,7 +329,7 @@ class SimCluster:
     def _began(self, process: SimProcess) -> None:
         self.restarts[process.name] = process.lives
         if process.role == BROKER:
-            self.invariants.lives.began(process.machine.node_id, vouches=process.vouches)
+            self.invariants.incarnations.record_start(process.machine.node_id, vouches=process.vouches)
             process.vouches = not process.disk.broken
             self._checks[process.host] = partial(self.invariants.check_broker, process)
 
@@ -366,7 +366,7 @@ class SimCluster:
         """Judge why a process ended itself, and start it again as a supervisor does."""
         self.invariants.end_peace()
         if process.role == BROKER:
-            self.invariants.lives.killed(process.machine.node_id)
+            self.invariants.incarnations.record_kill(process.machine.node_id)
         if isinstance(error, Violation):
             self.violation = self.violation or error
         elif is_bug(error) or not (process.disk_faulted or isinstance(error, RegistrationRefused)):

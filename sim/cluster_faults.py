@@ -10,13 +10,13 @@ from typing import Final
 
 from kvorum.chaos import history
 from sim.cluster import CLUSTER_ID, SimCluster
+from sim.crash_points import CrashPoints
 from sim.directory_faults import DirectoryFaults
 from sim.fault_targets import Targets
 from sim.interrupted_starts import START_CUT, StartFaults, is_lossy
 from sim.link_faults import LinkFaults, Story, Undo
-from sim.losing import BROKEN, LOST, RETURN
+from sim.log_dir_failures import BROKEN, LOST, RETURN
 from sim.machine import BROKER, CONTROLLER, Machine, SimProcess, State
-from sim.moments import Moments
 from sim.operator import Operator
 from sim.plan import LOSSY_KINDS, Fault
 
@@ -36,7 +36,7 @@ class Faults:
         links = LinkFaults(cluster, self._targets)
         self._directories = directories = DirectoryFaults(cluster, self._targets)
         operator = Operator(cluster)
-        self.moments = Moments(cluster)
+        self.crash_points = CrashPoints(cluster)
         self._count = 0
         self.counts: dict[str, int] = {}
         self._open: dict[int, tuple[Fault, list[str], Undo]] = {}
@@ -61,7 +61,7 @@ class Faults:
             LOST: directories.lost,
             BROKEN: directories.broken,
             RETURN: directories.returned,
-            "moment": self.moments.moment,
+            "moment": self.crash_points.wait_for,
             "min_isr": operator.min_isr,
             "unclean": operator.unclean,
             "retention": operator.topic_config,
@@ -151,7 +151,7 @@ class Faults:
 
     def _end_process(self, process: SimProcess) -> None:
         if process.role == BROKER:
-            self._cluster.invariants.lives.killed(process.machine.node_id)
+            self._cluster.invariants.incarnations.record_kill(process.machine.node_id)
         process.kill()
 
     def _kill(self, fault: Fault) -> Story | None:
@@ -218,7 +218,7 @@ class Faults:
 
     def _power_off(self, machine: Machine, *, silent: bool) -> Undo:
         if BROKER in machine.processes:
-            self._cluster.invariants.lives.lost_power(machine.node_id)
+            self._cluster.invariants.incarnations.record_power_loss(machine.node_id)
         machine.lose_power(silent=silent)
 
         def undo() -> None:
@@ -295,7 +295,7 @@ class Faults:
             return None
         process = machine.processes[role]
         if role == BROKER:
-            self._cluster.invariants.lives.lost_power(machine.node_id)
+            self._cluster.invariants.incarnations.record_power_loss(machine.node_id)
         process.lose_power()
         if role == BROKER:
             for path in process.log_dirs:

@@ -47,7 +47,7 @@ def heal(cluster: SimCluster, faults: Faults) -> None:
             process.resume()
             if process.state is State.STOPPING or process.disk_faulted:
                 if process.role == BROKER:
-                    cluster.invariants.lives.killed(machine.node_id)
+                    cluster.invariants.incarnations.record_kill(machine.node_id)
                 process.kill()
                 cluster.invariants.end_peace()  # a directory that failed is out until then, long after its fault
             process.start()
@@ -96,7 +96,7 @@ async def elect_uncleanly(cluster: SimCluster, client: SimClient) -> None:
     Without a loss this has no effect, and the partition without a leader is a violation. A broker that restarted
     without a log directory (failed or full disk) counts as one that lost it permanently.
     """
-    hurt = cluster.invariants.lives.robbed | cluster.invariants.dismissed | cluster.disks_failed
+    hurt = cluster.invariants.incarnations.robbed | cluster.invariants.dismissed | cluster.disks_failed
     recorder, process = cluster.recorder, cluster.recorder.process("operator", 0, idempotent=False)
     while True:
         await asyncio.sleep(2.0)
@@ -203,7 +203,7 @@ def replicas_behind(cluster: SimCluster) -> list[str]:
 
 def replica(cluster: SimCluster, broker_id: int, topic: str, number: int) -> Watched | None:
     """Return the last observed state of a broker's replica."""
-    names = cluster.invariants.lives.watched.get(broker_id, {})
+    names = cluster.invariants.incarnations.watched.get(broker_id, {})
     return next((each for name, each in names.items() if name == (topic, number)), None)
 
 
@@ -215,7 +215,7 @@ def check_replicas(cluster: SimCluster) -> None:
         image = broker.broker.metadata.image
         cluster.history.write(Image(t=cluster.now(), node=process.name, offset=image.offset, hash=image.digest()))
         for name, partition in broker.broker.replica_manager.hosted.by_name.items():
-            watched = cluster.invariants.lives.watched[process.machine.node_id][name]
+            watched = cluster.invariants.incarnations.watched[process.machine.node_id][name]
             log = partition.log
             assert log is not None
             epochs = [[entry.epoch, entry.start_offset] for entry in log.epoch_cache.entries]

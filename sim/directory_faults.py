@@ -1,7 +1,7 @@
-"""Executes a plan's faults of log directories (see losing): failures, losses, returns.
+"""Executes a plan's faults of log directories (see log_dir_failures): failures, losses, returns.
 
 A failed directory fails at every operation, in this life of the broker and the next ones, until it is repaired. A
-replaced or removed one loses its content; each loss is reported to the observer (lives), by partition. A broker always
+replaced or removed one loses its content; each loss is reported to broker_incarnations, by partition. A broker always
 keeps one working directory: without any it could only end.
 """
 
@@ -16,7 +16,7 @@ from kvorum.storage.names import parse_folder
 from sim.cluster import CLUSTER_ID, SimCluster
 from sim.fault_targets import Targets
 from sim.link_faults import Story
-from sim.losing import BREAKS, REPLACED, TERMINATE, loss_request
+from sim.log_dir_failures import BREAKS, REPLACED, TERMINATE, loss_request
 from sim.machine import BROKER, SimProcess, State
 from sim.node_settings import settings_of
 from sim.plan import Fault
@@ -39,7 +39,7 @@ class DirectoryFaults:
         """Store the cluster and the finder of targets."""
         self._cluster = cluster
         self._targets = targets
-        self._lives = cluster.invariants.lives
+        self._incarnations = cluster.invariants.incarnations
 
     def lost(self, fault: Fault) -> Story | None:
         """Restart a broker without the content of a directory."""
@@ -147,7 +147,7 @@ class DirectoryFaults:
 
     def _end(self, process: SimProcess) -> None:
         if process.running:
-            self._lives.killed(process.machine.node_id)
+            self._incarnations.record_kill(process.machine.node_id)
             process.kill()
 
     def _break(self, process: SimProcess, path: str) -> None:
@@ -179,7 +179,7 @@ class DirectoryFaults:
         assert identity is not None, "each directory is formatted"
         names = [name for folder in disk.listdir(path) if (name := parse_folder(folder)) is not None]
         gone = [name for name in names if self._lay_here(process, path, name, identity.directory_id)]
-        self._lives.lost_directory(process.machine.node_id, gone, identity.directory_id)
+        self._incarnations.record_lost_directory(process.machine.node_id, gone, identity.directory_id)
         return sorted(map(str, gone))
 
     def use_all(self, process: SimProcess) -> None:

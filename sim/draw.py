@@ -1,19 +1,19 @@
-"""Draws a whole run of a simulated cluster from its seed: options, faults, perhaps dramas, changes, more. Sans-IO."""
+"""Draws a whole run of a simulated cluster from its seed: options, faults, perhaps scripts, changes, more. Sans-IO."""
 
 from random import Random
 
 from sim.changes import changing
 from sim.coordinated import coordinated
-from sim.dramas import dramatised
 from sim.duties import dutiful
 from sim.interrupted_starts import interrupting
 from sim.levels import releveled
-from sim.losing import losing
+from sim.log_dir_failures import add_log_dir_failures
 from sim.moving import moved, throttled
 from sim.plan import Plan, draw_faults, draw_options
 from sim.quotas import limited
 from sim.racks import racked
 from sim.reassigning import reassigned, reduced
+from sim.scripted_faults import add_fault_script
 from sim.throttling import throttled_departures, throttled_reassignments
 
 
@@ -39,7 +39,7 @@ def drawn(
     rng = Random(f"kvorum cluster {seed}")
     options = draw_options(rng)
     faults = draw_faults(rng, options, seconds)
-    options, faults = dramatised(Random(f"kvorum drama {seed}"), options, faults, seconds)
+    options, faults = add_fault_script(Random(f"kvorum drama {seed}"), options, faults, seconds)
     options, faults = changing(Random(f"kvorum changes {seed}"), options, faults, seconds)
     if coordinators:
         options, faults = coordinated(Random(f"kvorum coordinators {seed}"), options, faults, seconds)
@@ -52,7 +52,7 @@ def drawn(
         options, faults = moved(Random(f"kvorum moves {seed}"), options, faults, seconds)
         options, faults = throttled(Random(f"kvorum throttled moves {seed}"), options, faults, seconds)
     if losses:
-        options, faults = losing(Random(f"kvorum lost directories {seed}"), options, faults, seconds)
+        options, faults = add_log_dir_failures(Random(f"kvorum lost directories {seed}"), options, faults, seconds)
     if quotas:
         options, faults = limited(Random(f"kvorum quotas {seed}"), options, faults, seconds)
     if racks:

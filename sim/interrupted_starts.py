@@ -109,10 +109,10 @@ class StartFaults:
         if how == TERMINATE and in_order and process.state is State.RUNNING:
             process.terminate()
         elif how == POWER:
-            self._cluster.invariants.lives.lost_power(process.machine.node_id)
+            self._cluster.invariants.incarnations.record_power_loss(process.machine.node_id)
             process.lose_power()
         else:
-            self._cluster.invariants.lives.killed(process.machine.node_id)
+            self._cluster.invariants.incarnations.record_kill(process.machine.node_id)
             process.kill()
 
     def _interrupt(self, process: SimProcess, life: int, how: str) -> None:

@@ -25,9 +25,9 @@ from kvorum.broker.replica.types import Role
 from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.quorum.image import MetadataImage
 from kvorum.quorum.image.partition import PartitionRegistration
+from sim.broker_incarnations import BrokerIncarnations
 from sim.candidates import Candidates, check_kept
 from sim.ledger import Entry, Ledger, Shadow, Violation
-from sim.lives import Lives
 from sim.machine import SimProcess
 from sim.metadata_watch import MetadataWatch
 from sim.plan import Options
@@ -62,8 +62,8 @@ class Invariants:
         self._options = options
         self._now = now
         self.ledgers: dict[Key, Ledger] = {}
-        self.lives = Lives(metadata, self.ledgers, now)
-        self._candidates = Candidates(metadata, self.lives)
+        self.incarnations = BrokerIncarnations(metadata, self.ledgers, now)
+        self._candidates = Candidates(metadata, self.incarnations)
         self.operated: set[Key] = set()
         """Partitions with an operator's unclean election."""
         self.dismissed: set[int] = set()
@@ -90,10 +90,10 @@ class Invariants:
             return
         broker_id = process.machine.node_id
         self.metadata.seen_by_node(process.name, parts.broker.metadata.image)
-        self.lives.epochs[broker_id] = parts.registration.broker_epoch()
-        known = self.lives.watched.get(broker_id)
+        self.incarnations.epochs[broker_id] = parts.registration.broker_epoch()
+        known = self.incarnations.watched.get(broker_id)
         if known is None:
-            known = self.lives.watched[broker_id] = {}
+            known = self.incarnations.watched[broker_id] = {}
         hosted = parts.replica_manager.hosted.by_name
         if len(hosted) == len(known) and all(map(_is_unchanged, hosted.values(), known.values())):
             return  # the path of nearly every event
@@ -102,7 +102,7 @@ class Invariants:
             if partition.log is not None and (each is None or not _is_unchanged(partition, each)):
                 self._look(process, known, name, partition)
         # In the order of `hosted`, so that the comparison above can take them pairwise.
-        self.lives.watched[broker_id] = {name: known[name] for name in hosted if name in known}
+        self.incarnations.watched[broker_id] = {name: known[name] for name in hosted if name in known}
 
     def _look(
         self, process: SimProcess, known: dict[TopicPartition, Watched], name: TopicPartition, partition: Partition
@@ -151,7 +151,7 @@ class Invariants:
         ledger, shadow = self._ledger(key, name), each.shadow
         shadow.follow(partition.log.log_end_offset)
         each.end = shadow.end
-        remembered = self.lives.remembered.get(broker_id, {}).pop(name, None)
+        remembered = self.incarnations.remembered.get(broker_id, {}).pop(name, None)
         held = [] if remembered is None or remembered.key != key else remembered.entries
         if remembered is not None and held and partition.role is not Role.NONE and is_there(process, remembered.folder):
             left = [entry for entry in held if entry.base_offset >= shadow.start]
@@ -165,8 +165,8 @@ class Invariants:
             self._judge_start(process, ledger, ledger.starts.highest, each.start, held or ledger.entries)
         if ledger.losses:
             each.high_watermark = partition.log.high_watermark  # the persisted state, perhaps from before the loss
-        if self.lives.is_suspect(broker_id, key):
-            self.lives.look_again(broker_id, each)
+        if self.incarnations.is_suspect(broker_id, key):
+            self.incarnations.recheck(broker_id, each)
         return each
 
     def _moved(self, process: SimProcess, each: Watched, partition: Partition) -> None:
@@ -181,8 +181,8 @@ class Invariants:
         each.end = shadow.end
         if cut:
             self._candidates.check(process.machine.node_id, each, ledger, "cut its log off")
-        elif self.lives.is_suspect(process.machine.node_id, each.key) and shadow.end >= ledger.end:
-            self.lives.look_again(process.machine.node_id, each)
+        elif self.incarnations.is_suspect(process.machine.node_id, each.key) and shadow.end >= ledger.end:
+            self.incarnations.recheck(process.machine.node_id, each)
 
     def _started_anew(self, process: SimProcess, each: Watched, start: int) -> None:
         """The log start moved; backwards only if an empty log restarts, or to a batch in which its leader starts."""
@@ -230,7 +230,7 @@ class Invariants:
             return
         if epoch < max(ledger.leaders):
             return  # a broker that is late to lead: it cannot commit anything, a newer leader exists
-        if (broker_id, each.key) in self.lives.bereft and self._is_judged_by_logs(each.key):
+        if (broker_id, each.key) in self.incarnations.bereft and self._is_judged_by_logs(each.key):
             raise Violation(
                 "LeadsWithoutItsLog",
                 f"broker {broker_id} lost its log of {ledger.name} with the log's directory, and leads in epoch "
@@ -243,7 +243,7 @@ class Invariants:
             )
         self._check_tolerance(each.key, ledger, lacks)
         ledger.lose(each.shadow, reason)
-        for other in self.lives.replicas(each.key):
+        for other in self.incarnations.replicas(each.key):
             other.shadow.verified_below = min(other.shadow.verified_below, ledger.end)
 
     def _check_tolerance(self, key: Key, ledger: Ledger, lacks: str) -> None:
@@ -251,7 +251,7 @@ class Invariants:
         if self._may_be_unclean(key):
             return
         borne = borne_in(self._options, self.metadata)
-        wrong = unexplained(ledger, lacks, self.lives.uncleans, self.lives.robbed, self.dismissed, borne)
+        wrong = unexplained(ledger, lacks, self.incarnations.uncleans, self.incarnations.robbed, self.dismissed, borne)
         if wrong is not None:
             raise wrong
 
@@ -351,7 +351,7 @@ class Invariants:
                 if after.leader not in before.last_known_elr:
                     # The previous leader may continue as a zombie for a while: the loss of its commits is also legal.
                     ledger.losses.append(f"{ledger.name}: unclean election of broker {after.leader}")
-            elif all(self.lives.is_suspect(broker_id, key) for broker_id in candidates):
+            elif all(self.incarnations.is_suspect(broker_id, key) for broker_id in candidates):
                 ledger.legal_losses[after.leader_epoch] = f"all of {sorted(candidates)} lost unsynced data"
         elif before is not None and not after.has_leader and before.leader_epoch in ledger.unheard_losses:
             ledger.legal_losses[after.leader_epoch] = ledger.legal_losses[before.leader_epoch]  # it is still to come
@@ -361,19 +361,19 @@ class Invariants:
             if ledger.witnesses:
                 # A joining replica also has all records; all the others may leave by the same change.
                 ledger.witnesses = (ledger.witnesses | ({*after.isr} - {*before.isr})) - dropped
-            self.lives.let_go(dropped, key)
+            self.incarnations.forget(dropped, key)
         self._candidates.check_all(key, ledger)
         self.brokers_changed()
         # By an unclean election since: no replica must have it. One that it passed over leaves the ELR permanently.
         uncleanly = ledger.losses or max(ledger.legal_losses, default=-1) > ledger.committed_epoch
         given_up = uncleanly and self._may_be_unclean(key)
         if not (after.isr or after.elr or given_up or self.dismissed & ledger.witnesses):
-            wrong = lost_globally(ledger, self.lives.uncleans, borne_in(self._options, self.metadata))
+            wrong = lost_globally(ledger, self.incarnations.uncleans, borne_in(self._options, self.metadata))
             if wrong is not None:
                 raise wrong
         if before is not None and before.leader_epoch == after.leader_epoch:
             for broker_id in sorted({*after.isr} - {*before.isr}):
                 self._candidates.check_joined(broker_id, key, ledger, after)
-        each = self.lives.replica(after.leader, key) if after.has_leader else None
+        each = self.incarnations.replica(after.leader, key) if after.has_leader else None
         if each is not None:
             each.isr_state = None  # checked again after the leader's next event

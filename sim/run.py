@@ -87,7 +87,7 @@ def run_cluster(plan: Plan) -> Outcome:
     """Build a cluster, run it and sum it up; nothing of it is left behind."""
     cluster = SimCluster(plan)
     faults = Faults(cluster)
-    with closing(cluster.loop), faults.moments.watched(), logs.observe_unexpected(cluster.unexpected):
+    with closing(cluster.loop), faults.crash_points.observe(), logs.observe_unexpected(cluster.unexpected):
         return outcome_of(cluster, faults, violation_of(cluster, faults))
 
 

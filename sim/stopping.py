@@ -91,7 +91,7 @@ def _disturb(cluster: SimCluster, rng: Random, before: str) -> None:
     machine = active[0].machine if active else rng.choice(list(cluster.machines.values()))
     for process in machine.processes.values():
         if process.role == BROKER and process.running:
-            cluster.invariants.lives.killed(machine.node_id)
+            cluster.invariants.incarnations.record_kill(machine.node_id)
         process.kill()
     cluster.run_for(2 * rng.random())
     machine.start()

@@ -1,8 +1,9 @@
-"""Write the generated parts of docs/configs.md, docs/monitoring.md and docs/command-line.md from the code.
+"""Write the generated parts of docs/configs.md, monitoring.md, command-line.md and chaos.md from the code.
 
 Run: python tools/generate_docs.py [--check]. The tables of configs come from kvorum.runtime.config_defs, the table of
-metrics from kvorum.runtime.metric_definitions. The process that exposes a metric follows from the package that
-registers it. tests/unit/repository/test_generated_docs.py checks the pages.
+metrics from kvorum.runtime.metric_definitions, those of faults from kvorum.chaos.faults.fault_kinds. The process that
+exposes a metric follows from the package that registers it. tests/unit/repository/test_generated_docs.py checks the
+pages.
 """
 
 import argparse
@@ -14,6 +15,8 @@ from pathlib import Path
 import click
 
 from kvorum.admin.v1.routes import operations
+from kvorum.chaos.faults.fault_kinds import FAULTS, GROUPS, FaultKind
+from kvorum.chaos.faults.fault_options import FaultOptions
 from kvorum.cli.kafka.scripts import SCRIPTS
 from kvorum.cli.main import COMMANDS
 from kvorum.cli.main import main as main_command
@@ -147,7 +150,52 @@ def operation_table() -> list[str]:
     return table(["Command", "HTTP", "Role", "Purpose"], rows)
 
 
-PAGES = {"configs.md": configs, "monitoring.md": metrics, "command-line.md": commands}
+TARGETS = {"nodes": "node", "processes": "node or process", "parties": "end", "partitions": "partition"}
+ENDS = {"start": "start of its nodes", "end": "its end", "at once": "at once"}
+
+
+def faults() -> str:
+    """Return the tables of all faults, by their needs."""
+    lines: list[str] = []
+    for needs, title in GROUPS.items():
+        rows = [
+            [f"`{each.name}`", each.about, targets_of(each), options_of(each.options), each.stops, ENDS[each.ends]]
+            for each in FAULTS.values()
+            if each.needs == needs
+        ]
+        lines += ["", f"### {title}", "", *table(["Fault", "Effect", "Targets", "Options", "Stops", "Ends with"], rows)]
+    return "\n".join(lines[1:])
+
+
+def targets_of(kind: FaultKind) -> str:
+    """Return the number and kind of a fault's targets."""
+    first, last = kind.targets
+    if last == 0:
+        return "none"
+    word = TARGETS[kind.of]
+    return word if last == 1 else f"{first if first == last else f'{first} to {last}'} {word}s"
+
+
+def options_of(options: type[FaultOptions]) -> str:
+    """Return the options with their bounds, and their other spelling in a step."""
+    schema, spellings, found = options.model_json_schema(), options.spellings(), []
+    for name, each in schema.get("properties", {}).items():
+        shape = next((one for one in each.get("anyOf", [each]) if one["type"] != "null"), each)
+        shape = {**shape, **{key: each[key] for key in ("default",) if key in each}}
+        words = [f"`{name}`", *(f"(`{other}`)" for other in spellings[name][1:])]
+        if "enum" in shape:
+            words.append(", ".join(shape["enum"]))
+        low, high = shape.get("minimum", shape.get("exclusiveMinimum")), shape.get("maximum")
+        if low is not None and high is not None:
+            words.append(f"{low:,} to {high:,}" if "minimum" in shape else f"above {low:,}, up to {high:,}")
+        elif low is not None:
+            words.append(f"from {low:,}")
+        words += ["(required)"] if name in schema.get("required", ()) else []
+        found.append(" ".join(words))
+    return "; ".join(found)
+
+
+PAGES = {"configs.md": configs, "monitoring.md": metrics, "command-line.md": commands, "chaos.md": faults}
 
 
 def rendered(page: str, text: str) -> str:

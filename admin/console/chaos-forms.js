@@ -3,36 +3,23 @@
 import { get, post } from "./api.js";
 import { ask, field, h, note } from "./dom.js";
 
-const NEEDS = {
-  processes: "Processes", disks: "Disks", small_disks: "Disks of limited size", clocks: "Clocks", links: "Network", inside: "Requests and failpoints",
-};
-const LACKING = {
-  small_disks: "this cluster has none", clocks: "this cluster has no separate clocks", links: "this cluster has no proxies", inside: "not available in this cluster",
-};
-/** Names for people; a kind that is not listed has its identifier. */
-const NAMES = {
-  kill: "Kill (SIGKILL)", controller_kill: "Kill the active controller", isr_below_min: "Shrink the ISR below min.insync.replicas", terminate: "Shut down (SIGTERM)", pause: "Pause (SIGSTOP)",
-  restart: "Restart", kill_all: "Kill all nodes", wipe: "Kill and wipe the disk", lose_tail: "Power loss: lose unsynced data", flip_bits: "Flip bits on disk", slow_disk: "Slow disk", disk_full: "Disk full",
-  read_only: "Read-only disk", clock_jump: "Clock jump", cut: "Network partition, both directions", cut_one_way: "Network partition, one direction", isolate: "Isolate a node", slow: "Network latency",
-  link: "Toxiproxy toxic", error: "Reject requests with an error", delay: "Delay responses", drop: "Drop requests", refuse_listener: "Refuse connections", failpoints: "Crash at a failpoint",
-};
-
-export function nameOf(fault) {
-  return NAMES[fault] ?? fault.replaceAll("_", " ");
+/** The title of a fault in the server's table; one that is not listed has its identifier. */
+export function nameOf(kinds, fault) {
+  return kinds.find((kind) => kind.fault === fault)?.title ?? fault.replaceAll("_", " ");
 }
+
 const LINK_ENDS = ["clients", "brokers", "controllers"];
-/** Faults of a whole node: a single process would be restarted automatically. */
-const WHOLE_NODES = ["terminate", "restart"];
 
 /** Ask for a fault, its targets and options; `done()` when it has started. */
 export function inject(kinds, state, done) {
   const about = h("p", { class: "quiet" });
   const rest = h("div", { class: "fields" });
-  const chosen = h("select", { name: "fault", onchange: show }, Object.entries(NEEDS).map(([needs, title]) => {
-    const group = kinds.filter((kind) => kind.needs === needs);
-    const lacking = group.some((kind) => !kind.possible);
-    return h("optgroup", { label: lacking ? `${title} (${LACKING[needs] ?? "not possible here"})` : title },
-      group.map((kind) => h("option", { value: kind.fault, disabled: !kind.possible }, nameOf(kind.fault))));
+  const groups = [...new Set(kinds.map((kind) => kind.group))];
+  const chosen = h("select", { name: "fault", onchange: show }, groups.map((title) => {
+    const group = kinds.filter((kind) => kind.group === title);
+    const lacking = group.every((kind) => !kind.possible);
+    return h("optgroup", { label: lacking ? `${title} (${group[0].lacking.split(":")[0]})` : title },
+      group.map((kind) => h("option", { value: kind.fault, disabled: !kind.possible, title: kind.lacking }, kind.title)));
   }));
 
   function show() {
@@ -50,7 +37,7 @@ export function inject(kinds, state, done) {
       const kind = kinds.find((each) => each.fault === chosen.value);
       const body = { fault: kind.fault, targets: data.getAll("target").filter(Boolean), options: optionsOf(kind.options, data) };
       const made = await post("/v1/chaos/faults", body);
-      note(made.story || `${nameOf(kind.fault)}: done.`);
+      note(made.story || `${kind.title}: done.`);
       done();
     },
   });
@@ -62,8 +49,7 @@ function targets(kind, state) {
   const processes = state.nodes.flatMap((node) => node.roles.map((role) => `${node.name}/${role}`));
   const nodes = state.nodes.map((node) => node.name);
   if (kind.of === "partitions") return [field("Partition", h("input", { name: "target", required: true, autocomplete: "off" }), "TOPIC-NUMBER")];
-  const known = WHOLE_NODES.includes(kind.fault) ? nodes
-    : kind.needs === "inside" ? processes : { parties: [...LINK_ENDS, ...nodes], processes: [...nodes, ...processes] }[kind.of] ?? nodes;
+  const known = kind.needs === "inside" ? processes : { parties: [...LINK_ENDS, ...nodes], processes: [...nodes, ...processes] }[kind.of] ?? nodes;
   if (to > 2)
     return [h("fieldset", {}, h("legend", {}, "Targets"), known.map((name) => h("label", { class: "check" }, h("input", { type: "checkbox", name: "target", value: name }), name)))];
   return Array.from({ length: from }, (_, at) =>

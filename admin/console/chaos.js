@@ -10,7 +10,6 @@ import { recent } from "./live.js";
 
 const SHOWN = 60;
 const KEPT = 1000;
-const DOWN = ["kill", "terminate", "kill_all", "wipe", "lose_tail"];
 
 export function open() {
   const ends = new AbortController();
@@ -85,7 +84,7 @@ function missing() {
     h("p", {}, "It prints the address of its console and the path of its token."));
 }
 
-function drawn({ state, runs, roles }, done, view) {
+function drawn({ state, runs, kinds, roles }, done, view) {
   const running = state.nodes.filter((node) => node.running).length;
   const all = state.nodes.length;
   return [
@@ -94,7 +93,7 @@ function drawn({ state, runs, roles }, done, view) {
       figure("Faults in force", count(state.faults.length), state.faults.length ? "warn" : ""),
       figure("Proxied links", count(state.links.length)),
       figure("Clients connect to", h("span", { class: "mono" }, state.bootstrap.replaceAll(",", ", ")), "small")),
-    card("Faults in force", inForce(state.faults, view)),
+    card("Faults in force", inForce(state.faults, kinds, view)),
     card("Nodes", nodes(state, roles, view)),
     card("Recent events", happened(done)),
     runs.length > 0 && card("Scenarios", scenarios(runs)),
@@ -108,12 +107,12 @@ function drawn({ state, runs, roles }, done, view) {
   ];
 }
 
-function inForce(faults, view) {
+function inForce(faults, kinds, view) {
   if (!faults.length) return nothing("No faults in force.");
   return table("Faults in force", [
-    { title: "Fault", cell: (fault) => badge(nameOf(fault.fault), "warn") },
+    { title: "Fault", cell: (fault) => badge(nameOf(kinds, fault.fault), "warn") },
     { title: "Details", cell: (fault) => [fault.story || fault.targets.join(", "), fault.lossy && [" ", badge("loses data", "bad")]] },
-    { title: "", cell: (fault) => button(DOWN.includes(fault.fault) ? "Start node" : "End", (event) => act(event.currentTarget, async () => {
+    { title: "", cell: (fault) => button(fault.stops_nodes ? "Start node" : "End", (event) => act(event.currentTarget, async () => {
       const { in_force: still } = await remove(url(["v1", "chaos", "faults", String(fault.id)]));
       note(still ? `${fault.story} cannot be ended yet.` : `Ended: ${fault.story || fault.fault}.`, still ? "bad" : "good");
       view.look();

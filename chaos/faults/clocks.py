@@ -1,8 +1,10 @@
-"""A node's wall clock, off by as much as a test wants (kvorum.runtime.clock.TEST_CLOCK), also while it runs."""
+"""Faults on the wall clocks of nodes, also of running ones (kvorum.runtime.clock.TEST_CLOCK)."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kvorum.chaos.faults.events import ActiveFault, FaultRegister
 from kvorum.runtime.clock import OFFSET_BYTES, TEST_CLOCK
 
 
@@ -32,3 +34,22 @@ class NodeClock:
     def environment(self) -> dict[str, str]:
         """Return the environment variable with which a process reads it."""
         return {TEST_CLOCK: self.path}
+
+
+@dataclass(frozen=True, slots=True)
+class ClockFaults:
+    """The faults on clocks. `nodes`: {node: its clock}; empty for a cluster whose nodes have no separate clocks."""
+
+    register: FaultRegister
+    nodes: Mapping[str, NodeClock]
+
+    def jump(self, *names: str, offset_ms: int) -> ActiveFault:
+        """Shift the wall clocks of nodes from the true time, at once; the end corrects them."""
+        clocks = [self.nodes[name] for name in names]
+        story = f"the clock of {', '.join(names)} is {abs(offset_ms)} ms {'ahead' if offset_ms >= 0 else 'behind'}"
+
+        def put(value: int) -> None:
+            for clock in clocks:
+                clock.set(value)
+
+        return self.register.begin("clock_jump", names, story, do=lambda: put(offset_ms), undo=lambda: put(0))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kvorum.chaos.faults.disks import DiskFaults
-from kvorum.chaos.faults.events import FaultRegister, Injected
+from kvorum.chaos.faults.events import ActiveFault, FaultError, FaultRegister
 from kvorum.chaos.faults.processes import ProcessFaults
 from kvorum.cluster.local.local import LocalCluster
 from kvorum.storage.names import FUTURE_FOLDER_SUFFIX, parse_folder, parse_suffixed_folder
@@ -22,7 +22,7 @@ GONE: Final = ".gone"
 KEY: Final = "log.dirs="
 
 
-class NoSuchDirectory(Exception):
+class NoSuchDirectory(FaultError):
     """A node has no such log directory, or it is one that stays."""
 
 
@@ -42,12 +42,12 @@ class DirectoryFaults:
             raise NoSuchDirectory(f"{name} has {len(found)} log directories, number {number} does not exist")
         return found[number - 1]
 
-    def fail(self, name: str, number: int) -> Injected:
+    def fail(self, name: str, number: int) -> ActiveFault:
         """Rename a directory away; the end of the fault restores it with its content, and restarts a running node.
 
         Raises NoSuchDirectory.
         """
-        path = self._that_may_go(name, number)
+        path = self._removable_path(name, number)
 
         def do() -> None:
             os.rename(path, path + GONE)
@@ -64,25 +64,25 @@ class DirectoryFaults:
             "fail_directory", [name], f"log directory {number} of {name} fails", do=do, undo=undo
         )
 
-    def replace(self, name: str, number: int) -> Injected:
+    def replace(self, name: str, number: int) -> ActiveFault:
         """kill -9 a running node, and replace one of its directories by an empty one; it stays down until a start.
 
         Lossy. Raises NoSuchDirectory.
         """
-        path = self._that_may_go(name, number)
+        path = self._removable_path(name, number)
 
         def do() -> None:
             shutil.rmtree(path)
             self.cluster.format_lost(name)
 
-        return self._lost("replace_directory", name, path, f"log directory {number} of {name} is replaced", do)
+        return self._lose("replace_directory", name, path, f"log directory {number} of {name} is replaced", do)
 
-    def drop(self, name: str, number: int) -> Injected:
+    def drop(self, name: str, number: int) -> ActiveFault:
         """kill -9 a running node, and remove a directory from log.dirs; the node stays down until a start.
 
         Lossy. Raises NoSuchDirectory.
         """
-        path = self._that_may_go(name, number)
+        path = self._removable_path(name, number)
 
         def do() -> None:
             config = self.cluster.node(name).config
@@ -93,11 +93,11 @@ class DirectoryFaults:
             with open(config, "w", encoding="utf-8") as file:
                 file.write("\n".join(lines) + "\n")
 
-        return self._lost(
+        return self._lose(
             "drop_directory", name, path, f"log directory {number} of {name} is removed from log.dirs", do
         )
 
-    def lies_in(self, name: str, partition: str, number: int) -> bool:
+    def has_log(self, name: str, partition: str, number: int) -> bool:
         """Return whether a partition's log is in this directory of a node and in no other."""
         paths = self.disks.settings(name).list("log.dirs")
         moves = [
@@ -109,17 +109,17 @@ class DirectoryFaults:
         ]
         return not moves and os.path.isdir(os.path.join(self.path(name, number), partition))
 
-    def _that_may_go(self, name: str, number: int) -> str:
+    def _removable_path(self, name: str, number: int) -> str:
         if number == 1:
             raise NoSuchDirectory(f"the first log directory of {name} cannot fail: it has the node's own files")
         return self.path(name, number)
 
-    def _lost(self, kind: str, name: str, path: str, story: str, do: Callable[[], None]) -> Injected:
+    def _lose(self, kind: str, name: str, path: str, story: str, do: Callable[[], None]) -> ActiveFault:
         partitions = sorted(str(found) for each in os.listdir(path) if (found := parse_folder(each)) is not None)
 
-        def killed() -> str:
+        def kill() -> str:
             self.cluster.kill(name)
             do()
             return f"with the loss of {', '.join(partitions) or 'no partition'}"
 
-        return self.processes.down(kind, [name], story, killed, lossy=bool(partitions), partitions=partitions)
+        return self.processes.stop_nodes(kind, [name], story, kill, lossy=bool(partitions), partitions=partitions)

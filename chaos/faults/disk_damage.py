@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
+from kvorum.chaos.faults.events import FaultError
 from kvorum.quorum.raft.journal_replay import SUFFIX as JOURNAL_SUFFIX
 from kvorum.runtime.disk import OsDisk
 from kvorum.storage import durable_length
@@ -28,7 +29,7 @@ JOURNAL: Final = "journal"
 """Means a controller's Raft journal in the position of a partition."""
 
 
-class NothingToDamage(Exception):
+class NothingToDamage(FaultError):
     """There is no file, or no byte in it, to damage."""
 
 

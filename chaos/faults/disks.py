@@ -16,7 +16,7 @@ from kvorum.chaos.faults.disk_damage import (
     lose_unsynced,
     segment_of,
 )
-from kvorum.chaos.faults.events import FaultRegister, Injected
+from kvorum.chaos.faults.events import ActiveFault, FaultRegister, Unsupported
 from kvorum.chaos.faults.processes import ProcessFaults
 from kvorum.chaos.faults.small_disk import SmallDisk
 from kvorum.chaos.faults.topology import BROKER, CONTROLLER
@@ -33,7 +33,7 @@ JOURNAL_FOLDER: Final = "journal"
 FLIPPED_SHOWN_MAX: Final = 3
 
 
-class NoSmallDisk(Exception):
+class NoSmallDisk(Unsupported):
     """A fault that needs the node's directory on its own small disk."""
 
 
@@ -72,15 +72,16 @@ class DiskFaults:
         inside = disk is not None and os.path.commonpath([disk.directory, path]) == disk.directory
         return disk.outside(path) if disk is not None and inside else path
 
-    def wipe(self, name: str, roles: Sequence[str] = ()) -> Injected:
-        """kill -9 a node, remove its data (or those of its broker or controller), and format its directories again.
+    def wipe(self, target: str) -> ActiveFault:
+        """kill -9 a node, remove its data (of a process: only this one's), and format its directories again.
 
         The node stays down until a start. Raises NoSmallDisk for a node with a small disk: a mount cannot be removed.
         """
+        name, _, only = target.partition("/")
         if name in self.small:
             raise NoSmallDisk(f"the small disk of {name} cannot be wiped")
-        wanted = roles or self.settings(name).list("process.roles")
-        folders = [each for role in (BROKER, CONTROLLER) if role in wanted for each in self.directories(name, role)]
+        roles = [only] if only else self.settings(name).list("process.roles")
+        folders = [each for role in (BROKER, CONTROLLER) if role in roles for each in self.directories(name, role)]
 
         def do() -> None:
             self.cluster.kill(name)
@@ -89,10 +90,10 @@ class DiskFaults:
                     shutil.rmtree(folder)
             self.cluster.format_lost(name)
 
-        what = "all its disks" if not roles else f"the disks of its {' and '.join(roles)}"
-        return self.processes.down("wipe", [name], f"{name} killed and {what} wiped", do, lossy=True)
+        what = f"the disks of its {only}" if only else "all its disks"
+        return self.processes.stop_nodes("wipe", [name], f"{name} killed and {what} wiped", do, lossy=True)
 
-    def lose_tail(self, names: Sequence[str]) -> Injected:
+    def lose_tail(self, names: Sequence[str]) -> ActiveFault:
         """kill -9 nodes at once and remove unsynced data from their disks, as a power failure may.
 
         They stay down until a start. The durable-length files determine the loss; a controller's journal
@@ -115,9 +116,9 @@ class DiskFaults:
                 or "no unsynced data"
             )
 
-        return self.processes.down("lose_tail", names, f"power loss of {', '.join(names)}", do, lossy=True)
+        return self.processes.stop_nodes("lose_tail", names, f"power loss of {', '.join(names)}", do, lossy=True)
 
-    def flip_bits(self, name: str, what: str, count: int, position: int | None) -> list[FlippedBit]:
+    def flip_bits(self, name: str, what: str, count: int = 1, position: int | None = None) -> list[FlippedBit]:
         """Flip bits in a segment of a partition ("orders-0"), or in the controller's journal ("journal").
 
         A running node is not stopped for it. Raises NothingToDamage.
@@ -137,12 +138,12 @@ class DiskFaults:
         self.register.at_once("flip_bits", [name], story, do, lossy=True)
         return flipped
 
-    def fill(self, name: str) -> Injected:
+    def fill(self, name: str) -> ActiveFault:
         """Leave no byte free on a node's small disk; its end gives the room back. Raises NoSmallDisk."""
         disk = self.small_disk(name)
         return self.register.begin("disk_full", [name], f"the disk of {name} is full", do=disk.fill, undo=disk.empty)
 
-    def read_only(self, name: str) -> Injected:
+    def read_only(self, name: str) -> ActiveFault:
         """Make a node's small disk read-only for opens; open files stay writable. Raises NoSmallDisk."""
         disk = self.small_disk(name)
         return self.register.begin(

@@ -16,10 +16,17 @@ from typing import Literal, TypeAlias
 from kvorum.chaos import history
 
 OnFault: TypeAlias = Callable[[history.Fault], None]
-Phase: TypeAlias = Literal["begin", "end"]
 
 
-def unheard(event: history.Fault) -> None:
+class FaultError(Exception):
+    """A fault that cannot be injected as requested, or cannot be ended."""
+
+
+class Unsupported(FaultError):
+    """A fault that the cluster does not support because of its creation options."""
+
+
+def ignore_event(event: history.Fault) -> None:
     """Discard the event."""
 
 
@@ -28,7 +35,7 @@ def nothing() -> None:
 
 
 @dataclass(slots=True, eq=False)
-class Injected:
+class ActiveFault:
     """A fault in force. As a context manager it ends with the block."""
 
     id: int
@@ -38,6 +45,8 @@ class Injected:
     lossy: bool
     partitions: tuple[str, ...]
     """Partitions that lose data; empty: all."""
+    stops_nodes: bool
+    """Nodes are down until they are started, which ends the fault."""
     _undo: Callable[[], None]
     _register: "FaultRegister"
 
@@ -48,7 +57,7 @@ class Injected:
         """
         self._register.end(self)
 
-    def __enter__(self) -> "Injected":
+    def __enter__(self) -> "ActiveFault":
         """Return the fault, which is in force already."""
         return self
 
@@ -61,12 +70,12 @@ class Injected:
 class FaultRegister:
     """Numbers faults, knows those in force, and notifies the listener. Thread safe."""
 
-    on_fault: OnFault = unheard
+    on_fault: OnFault = ignore_event
     seconds: Callable[[], float] = time.monotonic
     """Since the run began."""
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _next_id: int = 1
-    _in_force: dict[int, Injected] = field(default_factory=dict)
+    _in_force: dict[int, ActiveFault] = field(default_factory=dict)
 
     def take_id(self) -> int:
         """Return a number that no other fault has."""
@@ -84,8 +93,9 @@ class FaultRegister:
         do: Callable[[], str | None] = lambda: None,
         lossy: bool = False,
         partitions: Sequence[str] = (),
+        stops_nodes: bool = False,
         fault_id: int | None = None,
-    ) -> Injected:
+    ) -> ActiveFault:
         """Report that a fault begins, start it, and register it as in force.
 
         Raises the exceptions of `do`, reported as an end.
@@ -93,7 +103,7 @@ class FaultRegister:
         The result of `do` is added to the story of its end.
         """
         chosen = self.take_id() if fault_id is None else fault_id
-        fault = Injected(chosen, kind, tuple(targets), story, lossy, tuple(partitions), undo, self)
+        fault = ActiveFault(chosen, kind, tuple(targets), story, lossy, tuple(partitions), stops_nodes, undo, self)
         # Reported before it is started: consequences of a fault must never be before it in the history.
         self._tell(fault, "begin")
         try:
@@ -113,22 +123,22 @@ class FaultRegister:
         """Report a fault that is over when it is done."""
         self.begin(kind, targets, story, do=do, undo=nothing, lossy=lossy).end()
 
-    def end(self, fault: Injected) -> None:
-        """See Injected.end."""
+    def end(self, fault: ActiveFault) -> None:
+        """See ActiveFault.end."""
         with self._lock:
             if self._in_force.get(fault.id) is not fault:
                 return
         fault._undo()
         self.dismiss(fault)
 
-    def dismiss(self, fault: Injected) -> None:
+    def dismiss(self, fault: ActiveFault) -> None:
         """Report the end of a fault that something else undid. Idempotent."""
         with self._lock:
             ended = self._in_force.pop(fault.id, None) is not None
         if ended:
             self._tell(fault, "end")
 
-    def in_force(self, *kinds: str, target: str | None = None) -> list[Injected]:
+    def in_force(self, *kinds: str, target: str | None = None) -> list[ActiveFault]:
         """Return the faults in force, oldest first: those of the kinds named (all, when none is), on a target."""
         with self._lock:
             found = list(self._in_force.values())
@@ -136,7 +146,7 @@ class FaultRegister:
             each for each in found if (not kinds or each.kind in kinds) and (target is None or target in each.targets)
         ]
 
-    def _tell(self, fault: Injected, phase: Phase) -> None:
+    def _tell(self, fault: ActiveFault, phase: Literal["begin", "end"]) -> None:
         event = history.Fault(
             t=round(self.seconds(), 6),
             fault=fault.kind,

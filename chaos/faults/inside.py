@@ -22,8 +22,7 @@ from dataclasses import dataclass
 from io import BufferedIOBase
 from typing import Any, Final
 
-from kvorum.chaos.faults.events import FaultRegister, Injected
-from kvorum.chaos.faults.topology import BROKER
+from kvorum.chaos.faults.events import ActiveFault, FaultError, FaultRegister
 from kvorum.cluster.local.plan import ClusterPlan
 from kvorum.runtime.config import ConfigError, Settings
 from kvorum.runtime.listeners import HttpEndpoint, chaos_listener
@@ -36,7 +35,7 @@ SEPARATOR: Final = ","
 """Between names, where several are meant."""
 
 
-class InsideError(Exception):
+class InsideError(FaultError):
     """A process's control listener rejected the request, or does not exist."""
 
 
@@ -149,18 +148,24 @@ class Inside:
 
     def error(
         self, name: str, api: str | int, code: str | int, *, count: int | None = None, **more: object
-    ) -> Injected:
+    ) -> ActiveFault:
         """Answer requests of an API with an error, undone: the next `count`, or all until it ends.
 
         `more`: client_id, listener, at_top. Raises InsideError.
         """
-        rule = {"action": "error", "api": api, "code": code, "count": count, **more}
-        return self._inject("error_injection", name, rule, f"{name} rejects {_how_many(api, count)} with {code}")
+        rule = {"do": "inject", "action": "error", "api": api, "code": code, "count": count, **more}
+        return self._inject(
+            "error_injection", self.processes(name), f"{name} rejects {_how_many(api, count)} with {code}", rule
+        )
 
-    def delay(self, name: str, api: str | int, delay_ms: int, *, count: int | None = None, **more: object) -> Injected:
+    def delay(
+        self, name: str, api: str | int, delay_ms: int, *, count: int | None = None, **more: object
+    ) -> ActiveFault:
         """Delay the answers to requests of an API by this time. Raises InsideError."""
-        rule = {"action": "delay", "api": api, "delay_ms": delay_ms, "count": count, **more}
-        return self._inject("delay_injection", name, rule, f"{name} delays {_how_many(api, count)} by {delay_ms} ms")
+        rule = {"do": "inject", "action": "delay", "api": api, "delay_ms": delay_ms, "count": count, **more}
+        return self._inject(
+            "delay_injection", self.processes(name), f"{name} delays {_how_many(api, count)} by {delay_ms} ms", rule
+        )
 
     def drop(
         self,
@@ -171,21 +176,31 @@ class Inside:
         silent: bool = False,
         handled: bool = False,
         **more: object,
-    ) -> Injected:
+    ) -> ActiveFault:
         """Drop responses of an API: close the connection, or (`silent`) let the client wait.
 
         `handled`: the requests are still executed. Raises InsideError.
         """
-        rule = {"action": "drop", "api": api, "count": count, "silent": silent, "handled": handled, **more}
+        rule = {
+            "do": "inject",
+            "action": "drop",
+            "api": api,
+            "count": count,
+            "silent": silent,
+            "handled": handled,
+            **more,
+        }
         how = "executes" if handled else "drops"
         end = "does not respond" if silent else "closes the connection"
-        return self._inject("drop_injection", name, rule, f"{name} {how} {_how_many(api, count)} and {end}")
+        return self._inject(
+            "drop_injection", self.processes(name), f"{name} {how} {_how_many(api, count)} and {end}", rule
+        )
 
-    def refuse(self, name: str, listener: str, *, cut: bool = False) -> Injected:
+    def refuse(self, name: str, listener: str, *, cut: bool = False) -> ActiveFault:
         """Close a listener while the process runs; `cut`: also its connections. The end opens it again."""
         processes = self.processes(name)
         tail = " and closes its connections" if cut else ""
-        return self._each(
+        return self._inject(
             "refuse_listener",
             processes,
             f"listener {listener} of {', '.join(processes)} refuses connections{tail}",
@@ -193,13 +208,13 @@ class Inside:
             {"do": "accept", "listener": listener},
         )
 
-    def failpoints(self, name: str, arm: str) -> Injected:
+    def failpoints(self, name: str, arm: str) -> ActiveFault:
         """Arm failpoints ("log.append.after=kill@3"), which replace earlier ones. Raises InsideError.
 
         A process that is killed before its response has had its fault.
         """
         processes = self.processes(name)
-        return self._each(
+        return self._inject(
             "failpoint",
             processes,
             f"armed in {', '.join(processes)}: {arm}",
@@ -208,14 +223,14 @@ class Inside:
             kills="=kill" in arm,
         )
 
-    def slow_disk(self, name: str, arm: str, story: str) -> Injected:
+    def slow_disk(self, name: str, arm: str, story: str) -> ActiveFault:
         """Delay disk operations, replacing earlier delays; `arm`: places and delays.
 
         Raises InsideError.
         """
         processes = self.processes(name)
         story = f"the disk of {', '.join(processes)} {story}"
-        return self._each("slow_disk", processes, story, {"do": "slow", "arm": arm}, {"do": "slow", "arm": ""})
+        return self._inject("slow_disk", processes, story, {"do": "slow", "arm": arm}, {"do": "slow", "arm": ""})
 
     def heal(self) -> None:
         """End every fault of this module, and clear every process that answers."""
@@ -225,60 +240,36 @@ class Inside:
             with suppress(NotReached):
                 self.ask(process, {"do": "clear"})
 
-    def _inject(self, kind: str, name: str, rule: Mapping[str, object], story: str) -> Injected:
-        processes = self.processes(name)
-        ids: dict[str, int] = {}
-
-        def do() -> None:
-            try:
-                for process in processes:
-                    ids[process] = self.ask(process, {"do": "inject", **rule})["id"]
-            except InsideError:
-                undo()
-                raise
-
-        def undo() -> None:
-            for process, rule_id in ids.items():
-                with suppress(NotReached):
-                    self.ask(process, {"do": "withdraw", "id": rule_id})
-
-        return self.register.begin(kind, processes, story, do=do, undo=undo)
-
-    def _each(
+    def _inject(
         self,
         kind: str,
         processes: Sequence[str],
         story: str,
         begin: Mapping[str, object],
-        end: Mapping[str, object],
+        end: Mapping[str, object] | None = None,
         *,
         kills: bool = False,
-    ) -> Injected:
+    ) -> ActiveFault:
+        """Begin a fault in each process. `end` is the command that ends it; None: a rule is withdrawn by its id."""
+        ends: dict[str, Mapping[str, object]] = {}
+
         def do() -> None:
-            done: list[str] = []
             try:
                 for process in processes:
+                    found: Mapping[str, Any] = {}
                     with suppress(*((EndedUnanswered,) if kills else ())):
-                        self.ask(process, begin)
-                    done.append(process)
+                        found = self.ask(process, begin)
+                    ends[process] = {"do": "withdraw", "id": found["id"]} if end is None else end
             except InsideError:
-                undo(done)
+                undo()
                 raise
 
-        def undo(which: Sequence[str]) -> None:
-            for process in which:
+        def undo() -> None:
+            for process, command in ends.items():
                 with suppress(NotReached):
-                    self.ask(process, end)
+                    self.ask(process, command)
 
-        return self.register.begin(kind, processes, story, do=do, undo=lambda: undo(processes))
-
-
-def client_listeners(plan: ClusterPlan, name: str) -> list[str]:
-    """Return the names of a node's listeners that a broker has, in their order. Raises KeyError."""
-    node = plan.node(name)
-    hidden = {each.strip() for each in node.properties.get("controller.listener.names", "").split(",")}
-    names = [text.strip().partition("://")[0] for text in node.properties["listeners"].split(",")]
-    return [each for each in names if each not in hidden] if BROKER in node.roles else []
+        return self.register.begin(kind, processes, story, do=do, undo=undo)
 
 
 def _answer(lines: BufferedIOBase, otherwise: str) -> dict[str, Any]:

@@ -1,26 +1,15 @@
-"""Faults on the proxied links: sets, verifies and removes their toxics.
-
-| kind | toxic | effect |
-| --- | --- | --- |
-| refuse | the proxy does not listen | connects are refused, open connections closed |
-| black_hole | timeout 0 | connects, nothing arrives, sent data are lost; open connections close at the end |
-| freeze | bandwidth 0 | connects, nothing arrives until the end (a zombie's requests arrive late) |
-| latency | latency, jitter (ms) | each direction is delayed by this |
-| bandwidth | rate (KB/s) | |
-| slicer | size, variation (bytes), delay (us) | arrives in small pieces |
-| reset | reset_peer 0 | new connections are reset, open ones closed |
-| lose_requests | timeout 0 upstream | the peer receives nothing; data from it arrive |
-| lose_responses | timeout 0 downstream | requests are executed, responses lost |
+"""Faults on the proxied links: sets, verifies and removes their toxics. fault_kinds describes the effects.
 
 A proxy refuses the handshake only as `refuse`: lost SYNs need namespaces. Toxics of several faults stack.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final
 
-from kvorum.chaos.faults.topology import Proxied
+from kvorum.chaos.faults.events import FaultError
+from kvorum.chaos.faults.topology import Proxy
 from kvorum.chaos.faults.toxiproxy import ProxyState, Stream, Toxic, ToxiproxyApi, ToxiproxyError
 
 BOTH: Final[tuple[Stream, Stream]] = ("upstream", "downstream")
@@ -37,7 +26,7 @@ TOXIC_OF: Final[Mapping[str, tuple[str, Mapping[str, int]]]] = {
     "lose_responses": ("timeout", {"timeout": 0}),
 }
 """{kind: (Toxiproxy's type, its default attributes)}."""
-KINDS: Final = (REFUSE, *TOXIC_OF)
+PROXY_KINDS: Final = (REFUSE, *TOXIC_OF)
 STREAMS_OF: Final[Mapping[str, tuple[Stream, ...]]] = {
     "lose_requests": ("upstream",),
     "lose_responses": ("downstream",),
@@ -46,12 +35,12 @@ STREAMS_OF: Final[Mapping[str, tuple[Stream, ...]]] = {
 """Kinds of one stream only: the reset of one ends the connection."""
 
 
-class LinkFaultError(Exception):
+class LinkFaultError(FaultError):
     """A fault that the server did not accept, or did not remove."""
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class ProxyToxics:
     """One fault on one proxy: its toxics, or (without any) the proxy's refusal."""
 
     proxy: str
@@ -65,7 +54,7 @@ def toxics_of(
     if kind == REFUSE:
         return ()
     if kind not in TOXIC_OF:
-        raise ValueError(f"{kind!r} is not a link fault; use one of {', '.join(KINDS)}")
+        raise ValueError(f"{kind!r} is not a link fault; use one of {', '.join(PROXY_KINDS)}")
     toxic_type, usual = TOXIC_OF[kind]
     unknown = attributes.keys() - usual.keys()
     if unknown or any(value < 0 for value in attributes.values()):
@@ -80,7 +69,7 @@ class Links:
     """The proxies of a cluster and the faults on them. Thread safe."""
 
     api: ToxiproxyApi
-    proxies: Sequence[Proxied]
+    proxies: Sequence[Proxy]
     listen_host: str = "127.0.0.1"
     _lock: Lock = field(default_factory=Lock)
     _refusals: dict[str, int] = field(default_factory=dict)
@@ -94,7 +83,7 @@ class Links:
             [(each.name, f"{self.listen_host}:{each.listen_port}", each.upstream) for each in self.proxies]
         )
 
-    def inject(self, placed: Sequence[Placed]) -> None:
+    def inject(self, placed: Sequence[ProxyToxics]) -> None:
         """Put faults into force and read them back. Raises LinkFaultError, ToxiproxyError; then none of it is left."""
         with self._lock:
             try:
@@ -109,25 +98,17 @@ class Links:
                 self._remove(placed)
                 raise
 
-    def remove(self, placed: Sequence[Placed]) -> None:
+    def remove(self, placed: Sequence[ProxyToxics]) -> None:
         """Take faults out and check that they are. Raises LinkFaultError, ToxiproxyError."""
         with self._lock:
             self._remove(placed)
             self._check(placed, present=False)
 
-    def update(self, placed: Placed, attributes: Mapping[str, int]) -> None:
-        """Change the attributes of a fault's toxics while it is in force. Raises ToxiproxyError."""
-        with self._lock:
-            for toxic in placed.toxics:
-                changed = replace(toxic, attributes={**toxic.attributes, **attributes})
-                self.api.update(placed.proxy, changed)
-                self._toxics[placed.proxy][toxic.name] = changed
-
     def _refuse(self, proxy: str) -> None:
         self._refusals[proxy] = self._refusals.get(proxy, 0) + 1
         self.api.enable(proxy, False)
 
-    def _remove(self, placed: Sequence[Placed]) -> None:
+    def _remove(self, placed: Sequence[ProxyToxics]) -> None:
         for each in placed:
             for toxic in each.toxics:
                 if self._toxics.get(each.proxy, {}).pop(toxic.name, None) is None:
@@ -152,14 +133,14 @@ class Links:
         if self._refusals.get(name):
             self.api.enable(name, False)
 
-    def _check(self, placed: Sequence[Placed], *, present: bool) -> None:
+    def _check(self, placed: Sequence[ProxyToxics], *, present: bool) -> None:
         """Compare the server's own state with the requested one. Raises LinkFaultError, ToxiproxyError."""
         states = self.api.proxies()
         wrong = [fault for each in placed if (fault := self._wrong(each, states.get(each.proxy), present)) is not None]
         if wrong:
             raise LinkFaultError("; ".join(wrong))
 
-    def _wrong(self, placed: Placed, state: ProxyState | None, present: bool) -> str | None:
+    def _wrong(self, placed: ProxyToxics, state: ProxyState | None, present: bool) -> str | None:
         if state is None:
             return f"{placed.proxy} no longer exists"
         names = {toxic.name for toxic in placed.toxics}

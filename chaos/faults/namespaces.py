@@ -6,7 +6,7 @@
 
 nftables drops packets in the receiver's input: the sender gets no reply. Addresses are 127.77.0.x,
 routed over the veth (route_localnet, the loopback shrunk to 127.0.0.1): without authentication a controller listens on
-loopback addresses only, also here. Everything is removed when the keepers end, and they end with this process.
+loopback addresses only, also here. Everything is removed when the holders end, and they end with this process.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from kvorum.chaos.faults.keeper import Keeper, NotPermitted
+from kvorum.chaos.faults.namespace_holder import NamespaceHolder, NotPermitted
 
 NETWORK: Final = "127.77.0"
 MEMBERS_MAX: Final = 200
@@ -27,7 +27,6 @@ PROGRAMS: Final = {
     "unshare": "util-linux",
     "nsenter": "util-linux",
     "ip": "iproute2",
-    "tc": "iproute2",
     "nft": "nftables",
 }
 """{program: the Debian package that has it}."""
@@ -73,8 +72,8 @@ def missing_programs() -> list[str]:
 class Namespaces:
     """The network. Make it with `create`, end it with `close`."""
 
-    hub: Keeper
-    members: dict[str, Keeper] = field(default_factory=dict)
+    hub: NamespaceHolder
+    members: dict[str, NamespaceHolder] = field(default_factory=dict)
     addresses: dict[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -84,7 +83,7 @@ class Namespaces:
         missing = missing_programs()
         if missing:
             raise NotPermitted(f"network namespaces need {', '.join(missing)}")
-        network = cls(Keeper.start("net", "ip link add br0 type bridge; ip link set br0 up"))
+        network = cls(NamespaceHolder.start("net", "ip link add br0 type bridge; ip link set br0 up"))
         try:
             for number, name in enumerate(names, start=1):
                 network._add(name, number)
@@ -94,13 +93,13 @@ class Namespaces:
         return network
 
     def _add(self, name: str, number: int) -> None:
-        keeper = self.members[name] = Keeper.start("net", MEMBER_SETUP)
+        holder = self.members[name] = NamespaceHolder.start("net", MEMBER_SETUP)
         address = self.addresses[name] = f"{NETWORK}.{number}"
         port = f"v{number}"
-        peer = ["peer", "name", "eth0", "netns", str(keeper.pid)]
+        peer = ["peer", "name", "eth0", "netns", str(holder.pid)]
         self.hub.run("ip", "link", "add", port, "type", "veth", *peer)
         self.hub.run("ip", "link", "set", port, "master", "br0", "up")
-        keeper.run("sh", "-c", JOIN, "sh", address)
+        holder.run("sh", "-c", JOIN, "sh", address)
 
     def entering(self, name: str) -> list[str]:
         """Return the command prefix with which a command runs in a member's namespace."""
@@ -131,30 +130,6 @@ class Namespaces:
         """Take rules out again. Raises NotPermitted."""
         for rule in rules:
             self.members[rule.member].run("nft", "delete", "rule", *TABLE.split(), "input", "handle", rule.handle)
-
-    def limit(self, member: str, kbit_per_second: int) -> None:
-        """Limit a member's sending rate (tbf). Raises NotPermitted."""
-        rate = ["rate", f"{kbit_per_second}kbit", "burst", "16kb", "latency", "400ms"]
-        self.members[member].run("tc", "qdisc", "replace", "dev", "eth0", "root", "tbf", *rate)
-
-    def delay(self, member: str, delay_ms: int, jitter_ms: int = 0) -> None:
-        """Delay and thus reorder a member's packets (netem). Raises NotPermitted if the kernel has no netem."""
-        delays = ["delay", f"{delay_ms}ms", f"{jitter_ms}ms"]
-        self.members[member].run("tc", "qdisc", "replace", "dev", "eth0", "root", "netem", *delays)
-
-    def unlimit(self, member: str) -> None:
-        """Remove `limit` or `delay`. Raises NotPermitted, also without one."""
-        self.members[member].run("tc", "qdisc", "del", "dev", "eth0", "root")
-
-    def has_netem(self) -> bool:
-        """Return whether `delay` works here."""
-        member = next(iter(self.members))
-        try:
-            self.delay(member, 0)
-        except NotPermitted:
-            return False
-        self.unlimit(member)
-        return True
 
     @contextmanager
     def inside(self, name: str) -> Iterator[None]:
@@ -202,8 +177,8 @@ class Namespaces:
 
     def close(self) -> None:
         """Remove everything. Idempotent."""
-        for keeper in (*self.members.values(), self.hub):
-            keeper.close()
+        for holder in (*self.members.values(), self.hub):
+            holder.close()
 
 
 def enter(pid: int) -> None:

@@ -20,7 +20,7 @@ from kvorum.protocol.messages.describe_quorum import (
     RequestTopicData,
     ResponsePartitionData,
 )
-from kvorum.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponsePartition
+from kvorum.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kvorum.protocol.schema import Message
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.batches import METADATA_PARTITION, METADATA_TOPIC
@@ -142,14 +142,13 @@ class Observer:
 
 def views(answer: MetadataResponse) -> dict[str, PartitionView]:
     """Return one broker's view of all partitions."""
-    return {f"{topic.name}-{each.partition_index}": view(each) for topic in answer.topics for each in topic.partitions}
-
-
-def view(found: MetadataResponsePartition) -> PartitionView:
-    """Return one partition."""
-    return PartitionView(
-        found.leader_id, found.leader_epoch, tuple(sorted(found.replica_nodes)), tuple(sorted(found.isr_nodes))
-    )
+    return {
+        f"{topic.name}-{each.partition_index}": PartitionView(
+            each.leader_id, each.leader_epoch, tuple(sorted(each.replica_nodes)), tuple(sorted(each.isr_nodes))
+        )
+        for topic in answer.topics
+        for each in topic.partitions
+    }
 
 
 def under_replicated(partitions: Mapping[str, PartitionView]) -> list[str]:

@@ -1,7 +1,8 @@
-"""Faults on the processes of a lab's nodes: killed, terminated, stopped in time, restarted.
+"""Faults on the processes of a cluster's nodes: killed, terminated, stopped in time, restarted.
 
-A node that is down has one fault in force or several (killed, wiped); starting it ends them all. Processes are started
-by one thread that lives as long as the lab: the kernel kills them with the thread that started them.
+Names are nodes ("node-1") or processes ("node-1/broker"). A node that is down has one fault in force or several (kill,
+wipe); starting it ends them all. One thread that lives as long as the lab starts all processes: the kernel kills them
+with the thread that started them.
 """
 
 import signal
@@ -10,13 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
-from kvorum.chaos.faults.events import FaultRegister, Injected, nothing
+from kvorum.chaos.faults.events import ActiveFault, FaultRegister, nothing
 from kvorum.cluster.local.local import LocalCluster
 from kvorum.runtime.process import send
 
 START_SECONDS: Final = 60.0
-DOWN_KINDS: Final = ("kill", "terminate", "kill_all", "wipe", "lose_tail", "replace_directory", "drop_directory")
-"""Faults that leave nodes down until they are started."""
 READY: Final = "ready"
 
 
@@ -26,7 +25,7 @@ class NotStarted(Exception):
 
 @dataclass(slots=True)
 class ProcessFaults:
-    """The verbs on processes. Thread safe for different nodes."""
+    """The faults on processes. Thread safe for different nodes."""
 
     cluster: LocalCluster
     register: FaultRegister
@@ -42,56 +41,62 @@ class ProcessFaults:
         """Return the nodes whose supervisor lives."""
         return [name for name in self.names if "node" in self.cluster.processes(name)]
 
-    def start(self, names: Sequence[str] = (), wait_seconds: float = START_SECONDS) -> dict[str, str]:
+    def start(self, *names: str, wait_seconds: float = START_SECONDS) -> dict[str, str]:
         """Start nodes (all, if none is named) that are down: {name: "ready" | "died" | "late"}.
 
-        Ends their faults.
-
-        Late ones (no majority of controllers yet) continue to start.
+        Ends the faults that stopped them. Late ones (no majority of controllers yet) continue to start.
         """
         wanted = list(names) or self.names
         pipes = self.spawner.submit(self.cluster.start_without_waiting, *wanted).result()
         outcome = self.cluster.wait(pipes, wait_seconds)
         running = set(self.running())
-        for fault in self.register.in_force(*DOWN_KINDS):
-            if set(wanted) & set(fault.targets) and set(fault.targets) <= running:
+        for fault in self.register.in_force():
+            if fault.stops_nodes and set(wanted) & set(fault.targets) and set(fault.targets) <= running:
                 self.register.dismiss(fault)
         return outcome
 
-    def started(self, names: Sequence[str]) -> None:
-        """Start nodes. Raises NotStarted where one does not become ready."""
-        outcome = self.start(names)
-        failed = {name: what for name, what in outcome.items() if what != READY}
+    def ensure_running(self, *names: str) -> None:
+        """Start nodes (all, if none is named) that are down. Raises NotStarted where one does not become ready."""
+        failed = {name: what for name, what in self.start(*names).items() if what != READY}
         if failed:
             raise NotStarted(", ".join(f"{name} {what}" for name, what in failed.items()))
 
-    def kill_several(self, names: Sequence[str], story: str) -> Injected:
-        """kill -9 nodes in the same instant, until they are started again; or processes, all of them "NODE/ROLE"."""
-        if any("/" in name for name in names):
-            parts = [name.partition("/") for name in names]
-            assert all(role for _, _, role in parts), names
+    def kill(self, *names: str, story: str = "") -> ActiveFault:
+        """kill -9 nodes in the same instant, until they are started; or processes, which their supervisors restart."""
+        story = story or f"kill -9 {', '.join(names)}"
+        if not any("/" in name for name in names):
+            return self.stop_nodes("kill", names, story, lambda: self.kill_now(names))
+        processes = [(node, role) for node, _, role in (name.partition("/") for name in names)]
+        assert all(role for _, role in processes), names
 
-            def do() -> None:
-                for name, _, role in parts:
-                    self.cluster.kill(name, role)
+        def do() -> None:
+            for node, role in processes:
+                self.cluster.kill(node, role)
 
-            fault = self.register.begin("kill", names, story, do=do, undo=nothing)
-            fault.end()
-            return fault
-        return self.down("kill", names, story, lambda: self.kill_now(names))
+        fault = self.register.begin("kill", names, story, do=do, undo=nothing)
+        fault.end()
+        return fault
 
-    def kill(self, name: str, roles: Sequence[str], story: str) -> Injected:
-        """kill -9 a node until it is started again, or some of its processes, which its supervisor restarts at once."""
-        if roles:
-            targets = [f"{name}/{role}" for role in roles]
-            fault = self.register.begin(
-                "kill", targets, story, do=lambda: _none(self.cluster.kill(name, *roles)), undo=nothing
-            )
-            fault.end()
-            return fault
-        return self.down("kill", [name], story, lambda: _none(self.cluster.kill(name)))
+    def kill_all(self) -> ActiveFault:
+        """kill -9 everything, all in the same instant; ends when all are started."""
+        story = "kill -9 of all nodes at once"
+        return self.stop_nodes("kill_all", self.names, story, lambda: self.kill_now(self.names))
 
-    def down(
+    def terminate(self, *names: str) -> ActiveFault:
+        """SIGTERM nodes and wait until they have shut down in order; they stay down until they are started."""
+        story = f"SIGTERM to {', '.join(names)}"
+        return self.stop_nodes("terminate", names, story, lambda: _late(self.cluster.stop(*names)))
+
+    def restart(self, *names: str) -> None:
+        """Stop nodes in order and start them again. Raises NotStarted."""
+
+        def do() -> None:
+            self.cluster.stop(*names)
+            self.ensure_running(*names)
+
+        self.register.at_once("restart", names, f"{', '.join(names)} restarted", do)
+
+    def stop_nodes(
         self,
         kind: str,
         names: Sequence[str],
@@ -100,30 +105,17 @@ class ProcessFaults:
         *,
         lossy: bool = False,
         partitions: Sequence[str] = (),
-    ) -> Injected:
+    ) -> ActiveFault:
         """Start a fault that stops nodes; its end starts them. For `partitions` see history.Fault."""
+
+        def undo() -> None:
+            self.start(*names)
+
         fault = self.register.begin(
-            kind, names, story, do=do, undo=lambda: _none(self.start(names)), lossy=lossy, partitions=partitions
+            kind, names, story, do=do, undo=undo, lossy=lossy, partitions=partitions, stops_nodes=True
         )
-        self._forget_pauses(names)
+        self._end_pauses(names)
         return fault
-
-    def terminate(self, *names: str) -> Injected:
-        """SIGTERM nodes and wait until they have shut down in order; they stay down until they are started."""
-        return self.down("terminate", names, f"SIGTERM to {', '.join(names)}", lambda: _late(self.cluster.stop(*names)))
-
-    def restart(self, *names: str) -> None:
-        """Stop nodes in order and start them again. Raises NotStarted."""
-
-        def restarted() -> None:
-            self.cluster.stop(*names)
-            self.started(names)
-
-        self.register.at_once("restart", names, f"{', '.join(names)} restarted", restarted)
-
-    def kill_all(self) -> Injected:
-        """kill -9 everything, all in the same instant; ends when all are started."""
-        return self.down("kill_all", self.names, "kill -9 of all nodes at once", lambda: self.kill_now(self.names))
 
     def kill_now(self, names: Sequence[str]) -> None:
         """Send SIGKILL to every process of the nodes, and only then wait for any to end."""
@@ -133,46 +125,34 @@ class ProcessFaults:
         for name in names:
             self.cluster.kill(name)
 
-    def pause(self, name: str, roles: Sequence[str], story: str = "") -> Injected:
-        """SIGSTOP a node's processes, or only those of the roles; ends when they are resumed."""
-        return self.pause_several([f"{name}/{role}" for role in roles] or [name], story)
-
-    def pause_several(self, names: Sequence[str], story: str = "") -> Injected:
-        """SIGSTOP nodes, and processes ("NODE/ROLE"); ends when all are resumed."""
-        parts = [(name, (role,) if role else ()) for name, _, role in (each.partition("/") for each in names)]
+    def pause(self, *names: str, story: str = "") -> ActiveFault:
+        """SIGSTOP nodes, or processes; ends when all are resumed."""
+        processes = [(node, (role,) if role else ()) for node, _, role in (name.partition("/") for name in names)]
 
         def do() -> None:
             try:
-                for name, roles in parts:
-                    self.cluster.pause(name, *roles)
+                for node, roles in processes:
+                    self.cluster.pause(node, *roles)
             except BaseException:
                 undo()
                 raise
 
         def undo() -> None:
-            for name, roles in parts:
-                self.cluster.resume(name, *roles)
+            for node, roles in processes:
+                self.cluster.resume(node, *roles)
 
         return self.register.begin("pause", names, story or f"SIGSTOP to {', '.join(names)}", do=do, undo=undo)
 
     def resume(self, name: str) -> None:
         """Resume all processes of a node."""
-        self._forget_pauses([name])
+        self._end_pauses([name])
         self.cluster.resume(name)
 
-    def _forget_pauses(self, names: Sequence[str]) -> None:
+    def _end_pauses(self, names: Sequence[str]) -> None:
         """End the pauses of only these; others still have paused processes."""
         for fault in self.register.in_force("pause"):
             if {target.partition("/")[0] for target in fault.targets} <= set(names):
                 fault.end()
-
-    def end_all(self) -> None:
-        """Kill all that is left, stopped or not, without events."""
-        self.kill_now(self.names)
-
-
-def _none(result: object) -> None:
-    """Drop a result that is no story."""
 
 
 def _late(names: Sequence[str]) -> str | None:

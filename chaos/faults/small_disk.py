@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass
 from typing import Final
 
-from kvorum.chaos.faults.keeper import Keeper
+from kvorum.chaos.faults.namespace_holder import NamespaceHolder
 
 FILLER: Final = "filler"
 CHUNK_BYTES: Final = 64 * 1024
@@ -38,21 +38,16 @@ class SmallDisk:
 
     directory: str
     bytes: int
-    keeper: Keeper
+    holder: NamespaceHolder
 
     @classmethod
     def mount(cls, directory: str, size: int) -> "SmallDisk":
-        """Mount a disk of `size` bytes over a directory, for processes in the namespace. Raises keeper.NotPermitted."""
-        return cls(directory, size, Keeper.start("mount", SETUP, [directory, str(size)]))
+        """Mount a disk of `size` bytes over a directory, for processes in the namespace. Raises NotPermitted."""
+        return cls(directory, size, NamespaceHolder.start("mount", SETUP, [directory, str(size)]))
 
     def outside(self, path: str) -> str:
         """Return the path by which this process reaches a node's path."""
-        return f"/proc/{self.keeper.pid}/root{path}"
-
-    def free_bytes(self) -> int:
-        """Return the free bytes."""
-        found = os.statvfs(self.outside(self.directory))
-        return found.f_bavail * found.f_frsize
+        return f"/proc/{self.holder.pid}/root{path}"
 
     def fill(self) -> None:
         """Leave no room."""
@@ -76,13 +71,13 @@ class SmallDisk:
             os.remove(path)
 
     def make_read_only(self) -> None:
-        """Make it read-only for opens. Raises keeper.NotPermitted."""
-        self.keeper.run("sh", "-c", READ_ONLY, "sh", self.directory)
+        """Make it read-only for opens. Raises NotPermitted."""
+        self.holder.run("sh", "-c", READ_ONLY, "sh", self.directory)
 
     def make_writable(self) -> None:
         """End the read-only mode, at once for new opens although files are open. Raises NotPermitted."""
-        self.keeper.run("umount", "--lazy", self.directory)
+        self.holder.run("umount", "--lazy", self.directory)
 
     def close(self) -> None:
         """Release it; the node's processes keep it until they end."""
-        self.keeper.close()
+        self.holder.close()

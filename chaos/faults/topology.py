@@ -33,7 +33,7 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True)
-class Proxied:
+class Proxy:
     """A way with its proxy."""
 
     way: Way
@@ -58,10 +58,10 @@ class Parties:
         """Return the processes of a role."""
         return [f"{node}/{role}" for node, roles in self.roles.items() if role in roles]
 
-    def named(self, name: str) -> list[str]:
+    def resolve(self, name: str) -> list[str]:
         """Return the parties of a name. Raises UnknownParty."""
         if SEPARATOR in name:
-            return list(dict.fromkeys(party for each in name.split(SEPARATOR) for party in self.named(each.strip())))
+            return list(dict.fromkeys(party for each in name.split(SEPARATOR) for party in self.resolve(each.strip())))
         if name in self.groups:
             return [name]
         if name == CLIENTS:
@@ -79,6 +79,12 @@ class Parties:
     def every(self) -> list[str]:
         """Return all parties."""
         return [f"{node}/{role}" for node, roles in self.roles.items() for role in roles] + list(self.groups)
+
+    def around(self, name: str) -> tuple[list[str], list[str]]:
+        """Return (the parties named, all others that are on no node with them). Raises UnknownParty."""
+        own = self.resolve(name)
+        nodes = {node_of(each) for each in own} - {None}
+        return own, [each for each in self.every() if each not in own and node_of(each) not in nodes]
 
     def ways(self) -> list[Way]:
         """Return every way that has connections.
@@ -105,15 +111,9 @@ class Topology:
     """Proxies of a cluster, by source and target."""
 
     parties: Parties
-    proxies: Mapping[Way, Proxied] = field(default_factory=dict)
+    proxies: Mapping[Way, Proxy] = field(default_factory=dict)
 
-    def towards(self, sources: Sequence[str], targets: Sequence[str]) -> list[Proxied]:
+    def towards(self, sources: Sequence[str], targets: Sequence[str]) -> list[Proxy]:
         """Return the proxies of connections from any source to any target, each once."""
         wanted, reached = set(sources), set(targets)
         return [each for way, each in self.proxies.items() if way.source in wanted and way.target in reached]
-
-    def around(self, name: str) -> tuple[list[str], list[str]]:
-        """Return (the parties named, all others that are on no node with them). Raises UnknownParty."""
-        own = self.parties.named(name)
-        nodes = {node_of(each) for each in own} - {None}
-        return own, [each for each in self.parties.every() if each not in own and node_of(each) not in nodes]

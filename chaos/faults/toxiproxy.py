@@ -15,7 +15,8 @@ from importlib import import_module
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import quote
 
-from kvorum.chaos.faults.leash import leashed
+from kvorum.chaos.faults.die_with_parent import die_with_parent_command
+from kvorum.chaos.faults.events import FaultError
 
 HOST: Final = "127.0.0.1"
 TIMEOUT_SECONDS: Final = 2.0
@@ -30,7 +31,7 @@ Stream: TypeAlias = Literal["upstream", "downstream"]
 """From client to server, and back."""
 
 
-class ToxiproxyError(Exception):
+class ToxiproxyError(FaultError):
     """A request that the server rejected or did not answer."""
 
 
@@ -104,10 +105,6 @@ class ToxiproxyApi:
         """Add a toxic. Raises ToxiproxyError, also when there is one of that name."""
         self._call("post", f"/proxies/{quote(proxy)}/toxics", toxic.body())
 
-    def update(self, proxy: str, toxic: Toxic) -> None:
-        """Change a toxic's attributes and toxicity. Raises ToxiproxyError."""
-        self._call("post", f"/proxies/{quote(proxy)}/toxics/{quote(toxic.name)}", toxic.body())
-
     def remove(self, proxy: str, toxic: str) -> None:
         """Remove a toxic; a missing one is not an error. Raises ToxiproxyError."""
         self._call("delete", f"/proxies/{quote(proxy)}/toxics/{quote(toxic)}", missing_ok=True)
@@ -176,7 +173,7 @@ class ToxiproxyServer:
         output = os.open(self.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         try:
             self._process = subprocess.Popen(
-                leashed([self.program, "-host", HOST, "-port", str(self.port)]),
+                die_with_parent_command([self.program, "-host", HOST, "-port", str(self.port)]),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

@@ -5,17 +5,19 @@ Every call blocks; any thread may make it. An asyncio test uses `cluster.aio`.
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from kvorum.chaos import history
-from kvorum.chaos.faults.events import Injected
+from kvorum.chaos.faults.events import ActiveFault
+from kvorum.chaos.faults.fault_kinds import FAULTS, inject
 from kvorum.chaos.faults.inside import Inside, inside_configs
-from kvorum.chaos.faults.lab import HEALTHY_SECONDS, LEADER_SECONDS, POLL_SECONDS, Lab, LabError
+from kvorum.chaos.faults.lab import Lab
 from kvorum.chaos.faults.observer import AT_ONCE_MS
-from kvorum.chaos.faults.processes import DOWN_KINDS, READY
+from kvorum.chaos.faults.processes import READY, START_SECONDS
 from kvorum.chaos.faults.shape import LabShape
+from kvorum.chaos.faults.target_cluster import HEALTHY_SECONDS, LEADER_SECONDS, POLL_SECONDS, LabError
 from kvorum.chaos.pytest import topics as topics
 from kvorum.chaos.pytest.async_tests import AsyncKvorumCluster
 
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
 
 CONTROLLERS_MAX: Final = 3
 """Default for clusters: three survive the loss of one, more cost only time."""
-START_SECONDS: Final = 60.0
 REPLICAS_MAX: Final = 3
 """Default for topics."""
 TEST_CONFIGS: Final = {
@@ -52,9 +53,6 @@ class KvorumCluster:
     folder: str
     lab: Lab
     """The full interface of the lab, for what is missing here."""
-    inside: Inside
-    """Faults from inside: requests refused, late or lost by API; listeners that refuse; failpoints."""
-    has_links: bool
     _faults: list[history.Fault] = field(repr=False)
     _notes: dict[int, str] = field(default_factory=dict, repr=False)
     """Consequences of a fault, by its id."""
@@ -88,11 +86,10 @@ class KvorumCluster:
         lab = Lab.create(os.path.join(folder, "cluster"), shape, network=network, on_fault=faults.append)  # type: ignore[arg-type]
         try:
             lab.wait_until_healthy()
-            inside = Inside.of(lab.plan.cluster, lab.register)
         except BaseException:
             lab.close()
             raise
-        return cls(folder=folder, lab=lab, inside=inside, has_links=links, _faults=faults)
+        return cls(folder=folder, lab=lab, _faults=faults)
 
     def close(self) -> None:
         """Kill every process and give everything back. Idempotent."""
@@ -181,79 +178,86 @@ class KvorumCluster:
         """
         return topics.wait_for_lag(self.lab.direct_bootstrap, group, topic, at_most, timeout_seconds)
 
-    # Processes. A stopped node stays down until `restart` or `heal`.
+    # Faults, from the table of fault_kinds. A stopped node stays down until `restart` or `heal`.
 
-    def kill(self, node: str) -> Injected:
-        """kill -9 all processes of a node."""
-        return self._taking_away(node, self.lab.kill)
+    @property
+    def inside(self) -> Inside:
+        """Faults from inside: requests refused, late or lost by API; listeners that refuse; failpoints."""
+        return self.lab.inside
 
-    def terminate(self, node: str) -> Injected:
-        """Shut a node down in order."""
-        return self._taking_away(node, self.lab.terminate)
+    def inject(self, fault: str, *targets: str, **options: object) -> ActiveFault | None:
+        """Begin any fault of docs/chaos.md: `inject("clock_jump", "node-1", offset_ms=60_000)`.
 
-    def pause(self, node: str) -> Injected:
-        """Suspend all processes of a node (SIGSTOP): they neither respond nor close a connection."""
-        return self._taking_away(node, self.lab.pause)
-
-    def _taking_away(self, node: str, fault: Callable[[str], Injected]) -> Injected:
-        """Start a fault; record which partitions had their only replica on that node."""
-        alone = self._only_on(node)
-        injected = fault(node)
-        if alone:
+        The result ends it; None: it is over at once. Raises KeyError, ValueError, FaultError, NoLinks.
+        """
+        kind = FAULTS[fault]
+        if kind.needs == "links" and not self.lab.links.kinds:
+            raise NoLinks(
+                f"{fault} needs proxies on the links: mark the test with @pytest.mark.kvorum(links=True), "
+                "or run pytest with --kvorum-links"
+            )
+        alone = self._only_on(targets[0]) if kind.needs == "processes" and len(targets) == 1 else []
+        injected = inject(self.lab, fault, *targets, **options)
+        if alone and injected is not None:
             self._notes[injected.id] = (
-                f"{topics.listed(alone)} had its only replica on {node} and has no leader without it: "
+                f"{topics.join_names(alone)} had its only replica on {targets[0]} and has no leader without it: "
                 "create topics with more replicas to survive this"
             )
         return injected
 
+    def _begin(self, fault: str, *targets: str, **options: object) -> ActiveFault:
+        injected = self.inject(fault, *targets, **options)
+        assert injected is not None, "it lasts"
+        return injected
+
+    def kill(self, node: str) -> ActiveFault:
+        """kill -9 all processes of a node."""
+        return self._begin("kill", node)
+
+    def terminate(self, node: str) -> ActiveFault:
+        """Shut a node down in order."""
+        return self._begin("terminate", node)
+
+    def pause(self, node: str) -> ActiveFault:
+        """Suspend all processes of a node (SIGSTOP): they neither respond nor close a connection."""
+        return self._begin("pause", node)
+
+    def cut(self, a: str, b: str) -> ActiveFault:
+        """Cut two nodes, or a node and "clients", off from each other."""
+        return self._begin("cut", a, b)
+
+    def cut_one_way(self, a: str, b: str) -> ActiveFault:
+        """Drop all that `a` sends to `b`."""
+        return self._begin("cut_one_way", a, b)
+
+    def slow(self, a: str, b: str, ms: int) -> ActiveFault:
+        """Delay everything between two parties by this time, in each direction."""
+        return self._begin("slow", a, b, latency_ms=ms)
+
+    def isolate(self, node: str) -> ActiveFault:
+        """Cut a node off from all others and from the clients; it lives on."""
+        return self._begin("isolate", node)
+
+    def resume(self, node: str) -> None:
+        """Resume a paused node."""
+        self.lab.processes.resume(node)
+
+    def restart(self, node: str) -> None:
+        """Start a node that is down, or shut it down in order and start it. Raises LabError."""
+        if node in self.lab.processes.running():
+            self.lab.processes.restart(node)
+            return
+        outcome = self.lab.processes.start(node, wait_seconds=START_SECONDS)
+        if outcome.get(node) != READY:
+            raise LabError(f"{node} did not start: {outcome.get(node)}")
+
     def _only_on(self, node: str) -> list[str]:
+        """Return the partitions that have their only replica on a node."""
         if node not in self.nodes:
             return []
         node_id = self.lab.id_of(node)
         found = self.lab.observer.partitions(AT_ONCE_MS)
         return sorted(name for name, view in found.items() if view.replicas == (node_id,))
-
-    def resume(self, node: str) -> None:
-        """Resume a paused node."""
-        self.lab.resume(node)
-
-    def restart(self, node: str) -> None:
-        """Start a node that is down, or shut it down in order and start it. Raises LabError."""
-        if node in self.lab.processes.running():
-            self.lab.restart(node)
-            return
-        outcome = self.lab.start(node, wait_seconds=START_SECONDS)
-        if outcome.get(node) != READY:
-            raise LabError(f"{node} did not start: {outcome.get(node)}")
-
-    # Links; the cluster is made with links=True.
-
-    def cut(self, a: str, b: str) -> Injected:
-        """Cut two nodes, or a node and "clients", off from each other."""
-        self._need_links("cut")
-        return self.lab.cut(a, b)
-
-    def cut_one_way(self, a: str, b: str) -> Injected:
-        """Drop all that `a` sends to `b`."""
-        self._need_links("cut_one_way")
-        return self.lab.cut_one_way(a, b)
-
-    def slow(self, a: str, b: str, ms: int) -> Injected:
-        """Delay everything between two parties by this time, in each direction."""
-        self._need_links("slow")
-        return self.lab.slow(a, b, ms)
-
-    def isolate(self, node: str) -> Injected:
-        """Cut a node off from all others and from the clients; it lives on."""
-        self._need_links("isolate")
-        return self.lab.isolate(node)
-
-    def _need_links(self, verb: str) -> None:
-        if not self.has_links:
-            raise NoLinks(
-                f"{verb} needs proxies on the links: mark the test with @pytest.mark.kvorum(links=True), "
-                "or run pytest with --kvorum-links"
-            )
 
     # The end of it all.
 
@@ -264,15 +268,12 @@ class KvorumCluster:
 
     def heal(self) -> None:
         """End every fault, and start every node that is down; see `wait_until_healthy`. Raises NotStarted."""
-        for fault in self.lab.register.in_force():
-            if fault.kind not in DOWN_KINDS:
-                fault.end()
-        self.lab.processes.started(())
+        self.lab.heal(start=False)
+        self.lab.processes.ensure_running()
 
     def recover(self, timeout_seconds: float = HEALTHY_SECONDS) -> None:
         """End every fault, start every node, wait until all is well. Raises NotStarted, LabError."""
-        self.heal()
-        self.wait_until_healthy(timeout_seconds)
+        self.lab.recover(timeout_seconds)
 
     def story(self) -> str:
         """Return the faults so far, and the paths of the processes' logs."""

@@ -14,9 +14,8 @@
     pytest --kvorum-export KAFKA_SERVERS      starts kvorum_session_cluster before any conftest.py or test module is
                                               imported, with its address in that environment variable
 
-Everything ends with its fixture, by process id; and with pytest's own process, however that ends. Nothing of Kvorum is
-Every process ends with its fixture, and with pytest's own process. No module of Kvorum is
-imported until a test uses a cluster. See docs/testing-your-application.md.
+Every process ends with its fixture, and with pytest's own process. No module of Kvorum is imported until a test uses a
+cluster. See docs/testing-your-application.md.
 """
 
 import argparse
@@ -96,7 +95,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 
     folder = tempfile.TemporaryDirectory(prefix="kvorum-pytest-", ignore_cleanup_errors=True)
     early_config.add_cleanup(folder.cleanup)
-    cluster = KvorumCluster.start_in(folder.name, **merged(options, {}))
+    cluster = KvorumCluster.start_in(folder.name, **cluster_options(options, {}))
     early_config.add_cleanup(cluster.close)
     before = os.environ.get(name)
     early_config.add_cleanup(lambda: restore(name, before))
@@ -118,7 +117,7 @@ def kvorum_cluster_factory(pytestconfig: pytest.Config, tmp_path_factory: pytest
 
     def make(**options: object) -> KvorumCluster:
         check_options(options)
-        wanted = merged(pytestconfig.option, options)
+        wanted = cluster_options(pytestconfig.option, options)
         cluster = KvorumCluster.start_in(str(tmp_path_factory.mktemp("kvorum")), **wanted)
         made.append(cluster)
         return cluster
@@ -171,7 +170,7 @@ def pytest_runtest_makereport(
     return report
 
 
-def merged(given: argparse.Namespace, own: Mapping[str, object]) -> dict[str, Any]:
+def cluster_options(given: argparse.Namespace, own: Mapping[str, object]) -> dict[str, Any]:
     """Return a cluster's options: those of the command line, its own in their place."""
     found = {"brokers": given.kvorum_brokers, "links": given.kvorum_links, **own}
     configs = own.get("configs") or {}

@@ -7,7 +7,7 @@ from typing import Final
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
-from kvorum.chaos.faults.lab import POLL_SECONDS, LabError
+from kvorum.chaos.faults.target_cluster import POLL_SECONDS, LabError
 
 LAG_SECONDS: Final = 30.0
 REQUEST_SECONDS: Final = 10.0
@@ -63,7 +63,7 @@ def offsets(admin: AdminClient, partitions: Sequence[TopicPartition], which: Off
     return {each.partition: answer.result(REQUEST_SECONDS).offset for each, answer in answers.items()}
 
 
-def listed(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """Return names for a message, at most LISTED_MAX."""
     more = len(names) - LISTED_MAX
     return ", ".join(names[:LISTED_MAX]) + (f" and {more} more" if more > 0 else "")

@@ -40,11 +40,6 @@ def mutant_table(results: Sequence[MutantResult]) -> str:
     return text_table(MUTANT_COLUMNS, rows) + f"\n{caught} of {len(results)} caught\n"
 
 
-def scenarios_json(results: Sequence[ScenarioResult]) -> str:
-    """Return the runs as a JSON array of objects, for programs: counts are numbers, durations seconds."""
-    return json.dumps([_scenario_fields(result) for result in results], indent=2) + "\n"
-
-
 def mutants_json(results: Sequence[MutantResult]) -> str:
     """Return the mutants as a JSON array of objects."""
     rows = [
@@ -116,38 +111,6 @@ def _outcome_cell(result: ScenarioResult) -> str:
             return f"skipped: {result.skipped}"
         case _:
             return "held"
-
-
-def _scenario_fields(result: ScenarioResult) -> dict[str, object]:
-    fields: dict[str, object] = {
-        "scenario": result.scenario,
-        "seed": result.seed,
-        "verdict": str(result.outcome),
-        "failures": list(result.failures),
-        "could_not_run": result.could_not_run,
-        "skipped": result.skipped,
-        "seconds": result.seconds,
-        "history": result.history,
-    }
-    verdict = result.verdict
-    if verdict is not None:
-        figures = verdict.figures
-        fields |= {
-            "faults": figures.faults_by_kind,
-            "operations": sum(sum(counts.values()) for counts in figures.operations.values()),
-            "acknowledged": figures.acked,
-            "lost": figures.lost,
-            "lost_legally": figures.lost_legally,
-            "duplicated": figures.duplicated,
-            "reordered": figures.reordered,
-            "longest_gap": figures.longest_gap,
-            "worst_gap_under_a_fault": unavailability(result),
-            "violations": [
-                {"anomaly": each.anomaly, "partition": each.partition, "count": each.count, "reason": each.reason}
-                for each in verdict.violations
-            ],
-        }
-    return fields
 
 
 def _effort(result: MutantResult) -> str:

@@ -5,16 +5,14 @@ injects faults, and load and checker run nevertheless.
 """
 
 import subprocess
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Final
 
 from confluent_kafka import KafkaException
 
 from kvorum.chaos import history
-from kvorum.chaos.faults.events import FaultRegister, Injected
-from kvorum.chaos.faults.lab import LabError
+from kvorum.chaos.faults.events import ActiveFault, FaultRegister
 from kvorum.chaos.faults.observer import (
     AT_ONCE_MS,
     NO_LEADER,
@@ -23,6 +21,7 @@ from kvorum.chaos.faults.observer import (
     in_a_thread,
     under_replicated,
 )
+from kvorum.chaos.faults.target_cluster import LEADER_SECONDS, LabError, wait_for
 from kvorum.chaos.faults.topology import BROKER
 from kvorum.chaos.workload.admin import admin_client
 from kvorum.network.addresses import Address
@@ -30,12 +29,8 @@ from kvorum.network.addresses import Address
 HOOKS: Final = ("kill", "start", "pause", "resume")
 HOOK_SECONDS: Final = 120.0
 ASK_SECONDS: Final = 10.0
-LEADER_SECONDS: Final = 30.0
 HEALTHY_SECONDS: Final = 120.0
-POLL_SECONDS: Final = 0.1
 OUTPUT_SHOWN: Final = 300
-
-T = TypeVar("T")
 
 
 class HookFailed(LabError):
@@ -43,13 +38,69 @@ class HookFailed(LabError):
 
 
 @dataclass(slots=True)
-class ExternalCluster:
-    """See the module; created with `connect`. It has the lab's verbs for which there are hooks."""
+class ProcessHooks:
+    """The faults on processes for which there are hooks."""
 
-    bootstrap: str
     ids: Mapping[str, int]
     """{"node-1": 1}."""
     hooks: Mapping[str, str]
+    register: FaultRegister
+
+    def kill(self, name: str, *, story: str = "") -> ActiveFault:
+        """kill -9 a node with its hook; it ends with the start hook."""
+        return self._begin("kill", name, story or f"kill -9 {name}", "start")
+
+    def pause(self, name: str, *, story: str = "") -> ActiveFault:
+        """Stop a node in time by its hook; it ends by the resume hook."""
+        return self._begin("pause", name, story or f"{name} paused", "resume")
+
+    def start(self, *names: str) -> None:
+        """Start nodes (all that were killed, when none is named)."""
+        for fault in self.register.in_force("kill"):
+            if not names or fault.targets[0] in names:
+                fault.end()
+
+    def resume(self, name: str) -> None:
+        """Resume a node."""
+        for fault in self.register.in_force("pause", target=name):
+            fault.end()
+
+    def _begin(self, verb: str, name: str, story: str, end: str) -> ActiveFault:
+        self._hook(end)
+        node = name.partition("/")[0]
+        return self.register.begin(
+            verb, [node], story, do=lambda: self._run(verb, node), undo=lambda: self._run(end, node)
+        )
+
+    def _hook(self, verb: str) -> str:
+        if verb not in self.hooks:
+            raise HookFailed(f"no hook to {verb} a node: give --{verb}-hook COMMAND")
+        return self.hooks[verb]
+
+    def _run(self, verb: str, name: str) -> None:
+        command = self._hook(verb).replace("{node}", name).replace("{id}", str(self.ids[name]))
+        try:
+            done = subprocess.run(
+                command,
+                shell=True,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=HOOK_SECONDS,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise HookFailed(f"{command} did not end within {HOOK_SECONDS:g} s") from error
+        if done.returncode:
+            raise HookFailed(f"{command} ended with {done.returncode}: {(done.stderr or done.stdout)[-OUTPUT_SHOWN:]}")
+
+
+@dataclass(slots=True)
+class ExternalCluster:
+    """See the module; created with `connect`."""
+
+    bootstrap: str
+    processes: ProcessHooks
     register: FaultRegister
     observer: Observer
     topics: frozenset[str] = frozenset()
@@ -77,12 +128,27 @@ class ExternalCluster:
         # Brokers forward DescribeQuorum to the active controller, so they replace the controllers here.
         observer = Observer(addresses, addresses, in_a_thread)
         has_quorum = observer.active_controller() is not None
-        return cls(bootstrap, ids, dict(hooks), register, observer, topics, addresses, has_quorum)
+        processes = ProcessHooks(ids, dict(hooks), register)
+        return cls(bootstrap, processes, register, observer, topics, addresses, has_quorum)
+
+    @property
+    def direct_bootstrap(self) -> str:
+        """The same: no fault of links touches it."""
+        return self.bootstrap
+
+    def bootstrap_of(self, group: str) -> str:
+        """Return the bootstrap servers of a group of clients."""
+        return self.bootstrap
+
+    @property
+    def controllers(self) -> list[str]:
+        """The nodes that may be the active controller."""
+        return self.nodes
 
     @property
     def nodes(self) -> list[str]:
         """All brokers."""
-        return list(self.ids)
+        return list(self.processes.ids)
 
     def name_of(self, node_id: int) -> str:
         """Return a broker's name."""
@@ -90,12 +156,12 @@ class ExternalCluster:
 
     def id_of(self, name: str) -> int:
         """Return a broker's id. Raises KeyError."""
-        return self.ids[name]
+        return self.processes.ids[name]
 
-    def described(self) -> history.ClusterShape:
+    def history_shape(self) -> history.ClusterShape:
         """Return the cluster according to Metadata."""
         return history.ClusterShape(
-            nodes={name: history.NodeShape(id=each, roles=[BROKER]) for name, each in self.ids.items()}
+            nodes={name: history.NodeShape(id=each, roles=[BROKER]) for name, each in self.processes.ids.items()}
         )
 
     def partitions(self) -> dict[str, PartitionView]:
@@ -109,7 +175,7 @@ class ExternalCluster:
             view = self.partitions().get(f"{topic}-{partition}")
             return None if view is None or view.leader == NO_LEADER else self.name_of(view.leader)
 
-        return self._eventually(leader, f"{topic}-{partition} has a leader", timeout_seconds)
+        return wait_for(leader, lambda: f"{topic}-{partition} has no leader", timeout_seconds)
 
     def active_controller(self, timeout_seconds: float = LEADER_SECONDS) -> str:
         """Return the node of the active controller: the quorum's leader, or Metadata's controller without a quorum.
@@ -120,13 +186,16 @@ class ExternalCluster:
         def controller() -> str | None:
             if self.has_quorum:
                 return self.active_controller_now()
-            found = admin_client(self.bootstrap).list_topics(timeout=ASK_SECONDS).controller_id
+            try:
+                found = admin_client(self.bootstrap).list_topics(timeout=ASK_SECONDS).controller_id
+            except KafkaException:
+                return None
             return None if found < 0 else self.name_of(found)
 
-        name = self._eventually(controller, "an active controller", timeout_seconds)
-        if name not in self.ids:
+        name = wait_for(controller, lambda: "there is no active controller", timeout_seconds)
+        if name not in self.nodes:
             raise LabError(
-                f"the active controller is {name}, which is not a broker: hooks apply to {', '.join(self.ids)}"
+                f"the active controller is {name}, which is not a broker: hooks apply to {', '.join(self.nodes)}"
             )
         return name
 
@@ -134,29 +203,6 @@ class ExternalCluster:
         """Return the quorum's leader if a broker returns it at once, else None."""
         found = self.observer.active_controller(AT_ONCE_MS)
         return None if found is None else self.name_of(found)
-
-    def kill(self, name: str, *roles: str, story: str = "") -> Injected:
-        """kill -9 a node with its hook; it ends with the start hook."""
-        return self._begin("kill", name, story or f"kill -9 {name}", "start")
-
-    def pause(self, name: str, *roles: str, story: str = "") -> Injected:
-        """Stop a node in time by its hook; it ends by the resume hook."""
-        return self._begin("pause", name, story or f"{name} paused", "resume")
-
-    def start(self, *names: str) -> object:
-        """Start nodes (all that were killed, when none is named)."""
-        for fault in self.register.in_force("kill"):
-            if not names or fault.targets[0] in names:
-                fault.end()
-        return None
-
-    def resume(self, name: str) -> None:
-        """Resume a node."""
-        for fault in self.register.in_force("pause", target=name):
-            fault.end()
-
-    def heal(self) -> None:
-        """Nothing: no links are the lab's."""
 
     def recover(self, timeout_seconds: float = HEALTHY_SECONDS) -> None:
         """End every fault and wait until all is well. Raises LabError."""
@@ -167,53 +213,15 @@ class ExternalCluster:
     def wait_until_healthy(self, timeout_seconds: float = HEALTHY_SECONDS) -> None:
         """Wait until all brokers answer and the run's partitions are fully in sync. Raises LabError."""
 
-        def well() -> bool:
-            return not self._ailments()
+        ailments: list[str] = []
 
-        self._eventually(well, lambda: "; ".join(self._ailments()) or "healthy", timeout_seconds)
+        def is_healthy() -> bool:
+            ailments[:] = self._ailments()
+            return not ailments
+
+        wait_for(is_healthy, lambda: "; ".join(ailments), timeout_seconds)
 
     def _ailments(self) -> list[str]:
         views = {name: view for name, view in self.partitions().items() if name.rpartition("-")[0] in self.topics}
         missing = sorted(self.topics - {name.rpartition("-")[0] for name in views})
         return under_replicated(views) + [f"topic {topic} does not exist" for topic in missing]
-
-    def _begin(self, verb: str, name: str, story: str, end: str) -> Injected:
-        self._hook(end)
-        return self.register.begin(
-            verb, [name], story, do=lambda: self._run(verb, name), undo=lambda: self._run(end, name)
-        )
-
-    def _hook(self, verb: str) -> str:
-        if verb not in self.hooks:
-            raise HookFailed(f"no hook to {verb} a node: give --{verb}-hook COMMAND")
-        return self.hooks[verb]
-
-    def _run(self, verb: str, name: str) -> None:
-        command = self._hook(verb).replace("{node}", name).replace("{id}", str(self.ids[name]))
-        try:
-            done = subprocess.run(
-                command,
-                shell=True,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=HOOK_SECONDS,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise HookFailed(f"{command} did not end within {HOOK_SECONDS:g} s") from error
-        if done.returncode:
-            raise HookFailed(f"{command} ended with {done.returncode}: {(done.stderr or done.stdout)[-OUTPUT_SHOWN:]}")
-
-    def _eventually(self, check: Callable[[], T | None], what: "str | Callable[[], str]", seconds: float) -> T:
-        deadline = time.monotonic() + seconds
-        while True:
-            try:
-                found = check()
-            except KafkaException:
-                found = None
-            if found:
-                return found
-            if time.monotonic() > deadline:
-                raise LabError(f"not within {seconds:g} s: {what if isinstance(what, str) else what()}")
-            time.sleep(POLL_SECONDS)

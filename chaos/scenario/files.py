@@ -25,7 +25,7 @@ class ScenarioError(Exception):
     """An invalid scenario: the position of the error, and a suggestion."""
 
 
-def shipped() -> list[str]:
+def shipped_scenarios() -> list[str]:
     """Return the names of the shipped scenario files."""
     return sorted(path.stem for path in SHIPPED.glob(f"*{SUFFIX}"))
 
@@ -35,7 +35,7 @@ def find(name: str) -> list[Scenario]:
 
     A file elsewhere is named by its path, a cell of it as `PATH/CELL`. Raises ScenarioError.
     """
-    path, cell = _located(name)
+    path, cell = _path_of(name)
     runs = load(path)
     if not cell:
         return runs
@@ -46,7 +46,7 @@ def find(name: str) -> list[Scenario]:
     return chosen
 
 
-def _located(name: str) -> tuple[Path, str]:
+def _path_of(name: str) -> tuple[Path, str]:
     given = A_PATH.fullmatch(name)
     if given is not None:
         return Path(given["path"]), given["cell"] or ""
@@ -54,7 +54,7 @@ def _located(name: str) -> tuple[Path, str]:
     path = SHIPPED / f"{stem}{SUFFIX}"
     if path.exists():
         return path, cell
-    near = difflib.get_close_matches(stem, shipped(), n=1)
+    near = difflib.get_close_matches(stem, shipped_scenarios(), n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
     raise ScenarioError(f"scenario {stem!r} does not exist{hint} (see `kvorum chaos list`, or give a path)")
 
@@ -84,18 +84,18 @@ def load(path: Path) -> list[Scenario]:
 
 def _cell(path: Path, plain: dict[str, Any], cell: dict[str, Any]) -> Scenario:
     change = {key: value for key, value in cell.items() if key not in TITLES}
-    whole = merged(plain, change)
+    whole = merge(plain, change)
     whole["name"] = f"{plain.get('name', path.stem)}/{cell['name']}"
     whole["title"] = cell.get("title", plain.get("title", ""))
     return _scenario(path, whole)
 
 
-def merged(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
+def merge(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
     """Return a mapping with another one's changes: mappings key by key, all else replaced."""
     found = dict(base)
     for key, value in change.items():
         before = found.get(key)
-        found[key] = merged(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
+        found[key] = merge(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
     return found
 
 
@@ -113,16 +113,15 @@ def _error_lines(error: ValidationError, content: dict[str, Any]) -> Iterable[st
     for slip in error.errors():
         place = ".".join(str(each) for each in slip["loc"]) or "scenario"
         message = slip["msg"].removeprefix("Value error, ")
-        hint = ""
+        wrong, known = str(slip["input"]), list[str]()
         if slip["type"] == "extra_forbidden":
-            message = "unknown key"
-            near = difflib.get_close_matches(str(slip["loc"][-1]), _known_keys(), n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            message, wrong, known = "unknown key", str(slip["loc"][-1]), _known_keys()
+        elif slip["type"] == "unknown_key":
+            wrong, known = slip["ctx"]["name"], slip["ctx"]["known"]
         elif slip["type"] == "literal_error":
-            near = difflib.get_close_matches(
-                str(slip["input"]), str(slip["ctx"]["expected"]).replace("'", "").split(", ")
-            )
-            hint = f"; did you mean {near[0]}?" if near else ""
+            known = str(slip["ctx"]["expected"]).replace("'", "").split(", ")
+        near = difflib.get_close_matches(wrong, known, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
         yield f"  {place}: {message}{hint}"
 
 

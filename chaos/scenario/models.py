@@ -19,91 +19,87 @@ orders-0`), `in-sync orders-0`, `coordinator GROUP`, `transaction-coordinator ID
 the faults of the step of that name.
 """
 
-from typing import Literal, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Final, Literal, TypeAlias
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
 
+from kvorum.chaos.faults.fault_kinds import FAULTS, FaultKind
+from kvorum.chaos.faults.fault_options import FaultOptions, FlipOptions, NoOptions
+from kvorum.chaos.faults.shape import INTERNAL
 from kvorum.chaos.workload.plan import ClientPlan, Strict, WorkerClients
 
 DURATION_MAX = 24 * 3600.0
-LINK_VERBS = (
-    *("cut", "cut-one-way", "slow", "refuse", "black-hole", "freeze", "latency", "bandwidth", "slicer", "reset"),
-    *("lose-requests", "lose-responses", "drop-syn", "packet-loss"),
-)
-Verb: TypeAlias = Literal[
-    "kill",
-    "terminate",
-    "start",
-    "restart",
-    "rolling-restart",
-    "pause",
-    "resume",
-    "kill-all",
-    "wipe",
-    "lose-tail",
-    "flip-bits",
-    "disk-full",
-    "read-only",
-    "fail-directory",
-    "replace-directory",
-    "drop-directory",
-    "move-log-dir",
-    "clock-jump",
-    "cut",
-    "cut-one-way",
-    "isolate",
-    "slow",
-    "refuse",
-    "black-hole",
-    "freeze",
-    "latency",
-    "bandwidth",
-    "slicer",
-    "reset",
-    "lose-requests",
-    "lose-responses",
-    "drop-syn",
-    "packet-loss",
-    "refuse-inside",
-    "failpoint",
-    "heal",
-    "recover",
-    "alter-topic",
-    "alter-broker",
-    "alter-quota",
-    "elect-unclean",
-    "elect-preferred",
-    "reassign",
-    "cancel-reassignment",
-    "features",
-    "add-controller",
-    "remove-controller",
-    "wait",
-    "window",
-]
-"""Actions of a step."""
+ACTIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "start": (),
+    "resume": ("target",),
+    "heal": (),
+    "recover": (),
+    "wait": ("until",),
+    "window": ("hold",),
+    "rolling-restart": (),
+    "move-log-dir": ("target", "partition", "directory"),
+    "alter-topic": ("topic", "configs"),
+    "alter-broker": ("target", "configs"),
+    "alter-quota": ("quota", "configs"),
+    "elect-unclean": ("partition",),
+    "elect-preferred": ("partition",),
+    "reassign": ("partition", "replicas"),
+    "cancel-reassignment": ("partition",),
+    "features": ("levels",),
+    "add-controller": ("target",),
+    "remove-controller": ("target",),
+}
+"""{verb that is not a fault: the keys that its step needs}."""
+REFUSE_INSIDE: Final = "refuse-inside"
+ALIASES: Final[Mapping[str, str]] = {"failpoint": "failpoints", REFUSE_INSIDE: "refuse_listener"}
+"""{verb: a fault with another name}. `refuse-inside` is about the broker's own listener."""
+FAULT_VERBS: Final[Mapping[str, FaultKind]] = {
+    **{kind.verb: kind for kind in FAULTS.values()},
+    **{verb: FAULTS[name] for verb, name in ALIASES.items()},
+}
+"""{verb: its fault}."""
+
+
+def one_of(names: Iterable[str]) -> AfterValidator:
+    """Return the validator of a name."""
+    known = list(names)
+
+    def validate(name: str) -> str:
+        if name not in known:
+            raise PydanticCustomError("literal_error", "use one of {expected}", {"expected": ", ".join(known)})
+        return name
+
+    return AfterValidator(validate)
+
+
+Verb: TypeAlias = Annotated[str, one_of([*FAULT_VERBS, *ACTIONS])]
+"""Action of a step."""
+RandomKind: TypeAlias = Annotated[str, one_of(kind.verb for kind in FAULTS.values() if kind.is_drawn)]
 
 OF_A_PARTITION = ("leader", "follower", "followers", "in-sync")
 """Targets that contain a partition."""
 NO_PARTITIONS = frozenset({"", "all", "journal"})
 """Values of a step's `partition` other than a partition."""
 
-RandomKind: TypeAlias = Literal[
-    "kill",
-    "kill-all",
-    "terminate",
-    "pause",
-    "restart",
-    "cut",
-    "cut-one-way",
-    "isolate",
-    "slow",
-    "freeze",
-    "lose-responses",
-    "lose-requests",
-    "reset",
-    "clock-jump",
-]
+
+def texts(value: object) -> object:
+    """Return configs with their values as Kafka spells them: YAML's true and 2 are "true" and "2"."""
+    if not isinstance(value, dict):
+        return value
+    return {key: str(each).lower() if isinstance(each, bool) else str(each) for key, each in value.items()}
+
+
+Configs: TypeAlias = Annotated[dict[str, str], BeforeValidator(texts)]
 
 
 class Cluster(Strict):
@@ -118,20 +114,10 @@ class Cluster(Strict):
     groups: tuple[str, ...] = ("clients",)
     log_dirs: int = Field(default=1, ge=1, le=10)
     """Of each broker. The first one cannot fail: it has the node's own files."""
-    configs: dict[str, str] = Field(default_factory=dict)
-    node_configs: dict[str, dict[str, str]] = Field(default_factory=dict)
+    configs: Configs = Field(default_factory=dict)
+    node_configs: dict[str, Configs] = Field(default_factory=dict)
     small_disks: dict[str, int] = Field(default_factory=dict)
     """{node: bytes}: its log directory is that small."""
-
-    @field_validator("configs", mode="before")
-    @classmethod
-    def _texts(cls, value: object) -> object:
-        return texts(value)
-
-    @field_validator("node_configs", mode="before")
-    @classmethod
-    def _texts_of_nodes(cls, value: object) -> object:
-        return {node: texts(own) for node, own in value.items()} if isinstance(value, dict) else value
 
 
 class Topic(Strict):
@@ -139,13 +125,8 @@ class Topic(Strict):
 
     partitions: int = Field(default=1, ge=1, le=1000)
     replication_factor: int = Field(default=3, ge=1, le=20)
-    configs: dict[str, str] = Field(default_factory=dict)
+    configs: Configs = Field(default_factory=dict)
     count: int | None = Field(default=None, ge=1, le=1000)
-
-    @field_validator("configs", mode="before")
-    @classmethod
-    def _texts(cls, value: object) -> object:
-        return texts(value)
 
 
 class Condition(Strict):
@@ -174,7 +155,12 @@ class Condition(Strict):
 
 
 class Step(Strict):
-    """One step of the schedule. Steps begin in order: at `at` seconds, or `after` seconds after the last one's end."""
+    """One step of the schedule. Steps begin in order: at `at` seconds, or `after` seconds after the last one's end.
+
+    A fault also has its own options (fault_options), by any of their spellings.
+    """
+
+    model_config = ConfigDict(extra="allow")
 
     do: Verb
     at: float | None = Field(default=None, ge=0)
@@ -186,29 +172,17 @@ class Step(Strict):
     """Seconds until the fault ends; without it, until a later step or the end of the run."""
     name: str = Field(default="", alias="as")
     """By which later steps know this one's target."""
-    how: Literal["", "refuse", "black_hole", "freeze", "drop"] = ""
-    """Kind of a cut."""
-    one_way: bool = False
-    share: float = Field(default=1.0, gt=0, le=1)
-    ms: int = 0
-    jitter: int = Field(default=0, ge=0)
-    rate: int = Field(default=0, ge=0)
-    count: int = Field(default=1, ge=1)
     partition: str = ""
     directory: int = Field(default=0, ge=0)
     """A log directory of the target, from 1."""
-    arm: str = ""
-    """Failpoint armed in the target's process: `log.append.before=raise@20`."""
     replicas: tuple[str, ...] = ()
     """Targets to which a partition is reassigned, in this order."""
     levels: dict[str, int] = Field(default_factory=dict)
     """{feature: level}."""
     topic: str = ""
-    configs: dict[str, str] = Field(default_factory=dict)
+    configs: Configs = Field(default_factory=dict)
     quota: dict[str, str] = Field(default_factory=dict)
     """The entity of `alter-quota`, {type: name, or "" for the default}; a value of "" removes one."""
-    clients: bool = True
-    """Whether `isolate` also cuts clients off."""
     times: int = Field(default=1, ge=1, le=10_000)
     every: float = Field(default=1.0, gt=0)
     """Number of repetitions of the step, and the seconds between them."""
@@ -221,46 +195,57 @@ class Step(Strict):
     """Expectations of a `window` on sends begun and acknowledged in it; by topic (or `name*`), or for all."""
     acked_max: int | None = Field(default=None, ge=0)
     """Maximum of sends that may be acknowledged within a `window`, whenever they began."""
-
-    @field_validator("configs", mode="before")
-    @classmethod
-    def _texts(cls, value: object) -> object:
-        return texts(value)
+    _options: FaultOptions = PrivateAttr(default_factory=NoOptions)
 
     @model_validator(mode="after")
     def _whole(self) -> "Step":
-        needs: dict[str, tuple[str, ...]] = {
-            **{verb: ("target",) for verb in ("kill", "terminate", "pause", "wipe", "lose-tail", "isolate", "restart")},
-            **{verb: ("target",) for verb in ("disk-full", "read-only", "clock-jump", "refuse-inside", "resume")},
-            **{verb: ("target", "to") for verb in LINK_VERBS},
-            **{verb: ("target", "directory") for verb in ("fail-directory", "replace-directory", "drop-directory")},
-            "move-log-dir": ("target", "partition", "directory"),
-            "flip-bits": ("target", "partition"),
-            "failpoint": ("target", "arm"),
-            "wait": ("until",),
-            "window": ("hold",),
-            "alter-topic": ("topic", "configs"),
-            "alter-broker": ("target", "configs"),
-            "alter-quota": ("quota", "configs"),
-            "elect-unclean": ("partition",),
-            "elect-preferred": ("partition",),
-            "reassign": ("partition", "replicas"),
-            "cancel-reassignment": ("partition",),
-            "features": ("levels",),
-            "add-controller": ("target",),
-            "remove-controller": ("target",),
-        }
-        missing = [need for need in needs.get(self.do, ()) if not getattr(self, need)]
+        kind = self.fault
+        needs = ACTIONS.get(self.do, ()) if kind is None else ("target", "to")[: kind.targets[0]]
+        missing = [need for need in needs if not getattr(self, need)]
+        unknown = set(self.model_extra or ())
+        if kind is not None:
+            spellings = kind.options.spellings()
+            own = {name for names in spellings.values() for name in names}
+            unknown -= own
+            given = (self.model_extra or {}) | {name: getattr(self, name) for name in own & self.model_fields_set}
+            if self.do == REFUSE_INSIDE:
+                given = {"listener": INTERNAL, "cut": True}
+            try:
+                self._options = kind.options.model_validate(
+                    {name: value for name, value in given.items() if name in own}
+                )
+            except ValidationError as error:
+                slip = error.errors()[0]
+                if slip["type"] != "missing":
+                    raise ValueError(f"do: {self.do}: {slip['loc'][0]}: {slip['msg']}") from error
+                missing.append(str(slip["loc"][0]))
+        if unknown:
+            raise PydanticCustomError(
+                "unknown_key",
+                "do: {do}: unknown key {name}",
+                {"do": self.do, "name": min(unknown), "known": [*Step.model_fields, *(own if kind else ())]},
+            )
         if missing:
             words = ", ".join("for" if each == "hold" else each for each in missing)
             raise ValueError(f"do: {self.do} needs {words}")
         return self
 
+    @property
+    def fault(self) -> FaultKind | None:
+        """The fault that the step begins; None for an action."""
+        return FAULT_VERBS.get(self.do)
+
+    @property
+    def options(self) -> FaultOptions:
+        """The options of its fault."""
+        return self._options
+
     def partitions(self) -> set[str]:
         """Return the partitions that the step names."""
         targets = [self.target] if isinstance(self.target, str) else list(self.target)
         targets += self.replicas
-        partitions = {self.partition} - NO_PARTITIONS
+        what = self._options.what if isinstance(self._options, FlipOptions) else ""
+        partitions = {self.partition, what} - NO_PARTITIONS
         if self.until is not None:
             partitions |= {*self.until.isr, *self.until.isr_at_most, *self.until.leader, *self.until.lies_in}
             partitions |= {*self.until.reassigned}
@@ -272,7 +257,7 @@ class Step(Strict):
         return partitions
 
 
-class Randomised(Strict):
+class RandomFaults(Strict):
     """Faults drawn with the run's seed: every `every` seconds another subset of the kinds, now and then none."""
 
     kinds: tuple[RandomKind, ...]
@@ -340,7 +325,7 @@ class Scenario(Strict):
     recovery: float = Field(default=90.0, gt=0)
     """Seconds in which the cluster must be healthy after the last fault."""
     steps: tuple[Step, ...] = ()
-    random: Randomised | None = None
+    random: RandomFaults | None = None
     expect: Expectation = Expectation()
 
     @model_validator(mode="after")
@@ -383,10 +368,3 @@ class Scenario(Strict):
             numbers = [""] if topic.count is None else [f"-{number}" for number in range(1, topic.count + 1)]
             found |= {f"{name}{number}": topic for number in numbers}
         return found
-
-
-def texts(value: object) -> object:
-    """Return configs with their values as Kafka spells them: YAML's true and 2 are "true" and "2"."""
-    if not isinstance(value, dict):
-        return value
-    return {key: str(each).lower() if isinstance(each, bool) else str(each) for key, each in value.items()}

@@ -1,55 +1,69 @@
-"""Operator steps, and the conditions of their waits: reassignments, features, voters of the quorum."""
+"""Steps that are no faults but requests of an operator: configs, quotas, elections, reassignments, features, voters.
+
+Each is an operation of the history.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
-from kvorum.chaos.faults.lab import Lab, LabError
-from kvorum.chaos.faults.observer import PartitionView
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it means to export all of them
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
+
+from kvorum.chaos.faults.lab import Lab
 from kvorum.chaos.faults.shape import CONTROLLER_LISTENER
+from kvorum.chaos.faults.target_cluster import LabError
 from kvorum.chaos.faults.topology import CONTROLLER
-from kvorum.chaos.history import OperationValue
+from kvorum.chaos.history import Info, Ok, OperationValue
 from kvorum.chaos.scenario import operating
-from kvorum.chaos.scenario.models import Condition, Step
-from kvorum.chaos.scenario.targets import Targets
+from kvorum.chaos.scenario.external import ExternalCluster
+from kvorum.chaos.scenario.models import Step
+from kvorum.chaos.scenario.operating import RequestFailed
+from kvorum.chaos.scenario.targets import Targets, no_leader
+from kvorum.chaos.workload.admin import REQUEST_SECONDS, admin_client
+from kvorum.chaos.workload.recorder import Recorder
 from kvorum.runtime.listeners import split_address
 
-OPERATIONS: Final = frozenset({"reassign", "cancel-reassignment", "features", "add-controller", "remove-controller"})
-"""Their verbs: they break nothing."""
-PARTITIONS_NAMED_MAX: Final = 5
+ANSWER_SECONDS: Final = 30.0
 
 
-class Operated(Protocol):
-    """Operator requests to the cluster under test."""
-
-    @property
-    def bootstrap(self) -> str:
-        """bootstrap.servers of clients."""
-        ...
-
-    def id_of(self, name: str) -> int:
-        """Return a node's id. Raises KeyError."""
-        ...
-
-    def partitions(self) -> dict[str, PartitionView]:
-        """Return {"orders-0": leader, ISR, ...}."""
-        ...
+class CannotDo(Exception):
+    """A step that this cluster does not support, or whose condition was not met in time."""
 
 
 @dataclass(slots=True)
 class OperatorSteps:
-    """State of one run. `record` writes an operation to the history and executes it."""
+    """The requests of one run."""
 
-    cluster: Operated
+    cluster: Lab | ExternalCluster
     targets: Targets
-    record: Callable[[OperationValue, Callable[[], object]], None]
+    recorder: Recorder
 
     def do(self, step: Step, found: Sequence[str]) -> None:
-        """Send an operator's request, until it is done. Raises the exceptions of `record`, LabError, UnknownTarget."""
+        """Send an operator's request, until it is done. Raises CannotDo, LabError, UnknownTarget."""
         bootstrap, partition = self.cluster.bootstrap, step.partition
+        nodes = [node_of(each) for each in found]
         match step.do:
+            case "alter-topic":
+                self._alter(ResourceType.TOPIC, step.topic, step)
+            case "alter-broker":
+                for node in nodes:
+                    self._alter(ResourceType.BROKER, str(self.lab(step).id_of(node)), step)
+            case "alter-quota":
+                words = [f"{key}={each}" for key, each in (step.quota | step.configs).items()]
+                self.record([step.do, *words], lambda: operating.alter_quota(bootstrap, step.quota, step.configs))
+            case "elect-unclean" | "elect-preferred":
+                self._elect(step)
+            case "move-log-dir":
+                for node in nodes:
+                    self._move(self.lab(step), node, step)
             case "reassign":
-                names = [_node(each) for each in self.targets.resolve(step.replicas)]
+                names = [node_of(each) for each in self.targets.resolve(step.replicas)]
                 ids = [self.cluster.id_of(name) for name in names]
                 self.record([step.do, partition, *names], lambda: operating.reassign(bootstrap, partition, ids))
             case "cancel-reassignment":
@@ -58,12 +72,48 @@ class OperatorSteps:
                 levels = [f"{name}={level}" for name, level in step.levels.items()]
                 self.record([step.do, *levels], lambda: operating.set_levels(bootstrap, step.levels))
             case _:
-                for each in found:
-                    self._voter(step.do, _node(each))
+                for node in nodes:
+                    self._change_voter(self.lab(step), step.do, node)
 
-    def _voter(self, verb: str, name: str) -> None:
+    def lab(self, step: Step) -> Lab:
+        """Return the cluster as a lab. Raises CannotDo."""
+        if not isinstance(self.cluster, Lab):
+            raise CannotDo(f"do: {step.do} needs a lab cluster")
+        return self.cluster
+
+    def _alter(self, kind: ResourceType, name: str, step: Step) -> None:
+        value: OperationValue = ["alter", name, *(f"{key}={each}" for key, each in step.configs.items())]
+        entries = [
+            ConfigEntry(key, each, incremental_operation=AlterConfigOpType.SET) for key, each in step.configs.items()
+        ]
+        resource = ConfigResource(kind, name, incremental_configs=entries)
+        client = admin_client(self.cluster.bootstrap)
+        self.record(
+            value,
+            lambda: client.incremental_alter_configs([resource], request_timeout=REQUEST_SECONDS)[resource].result(
+                ANSWER_SECONDS
+            ),
+        )
+
+    def _move(self, lab: Lab, node: str, step: Step) -> None:
+        """Request the move of a broker's replica to another log directory; it runs during the scenario."""
+        path, bootstrap, node_id = lab.directories.path(node, step.directory), lab.bootstrap, lab.id_of(node)
+        value: OperationValue = [step.do, step.partition, f"{node}:{step.directory}"]
+        self.record(value, lambda: operating.move_replica(bootstrap, step.partition, node_id, path))
+
+    def _elect(self, step: Step) -> None:
+        """Request elections: of one partition, or (`all`) of all without a leader. A leader that is there is fine."""
+        bootstrap, unclean = self.cluster.bootstrap, step.do == "elect-unclean"
+        names = [step.partition]
+        if step.partition == "all":
+            names = [name for name, view in self.cluster.partitions().items() if no_leader(view)]
+        if names:
+            value: OperationValue = [step.do.replace("elect-", "elect-leaders-"), *names]
+            self.record(value, lambda: operating.elect_leaders(bootstrap, names, unclean=unclean))
+
+    def _change_voter(self, lab: Lab, verb: str, name: str) -> None:
         """Add a controller to the voters, with the directory it has now; or remove it, with the one that votes."""
-        lab, bootstrap, node_id = self._lab(verb), self.cluster.bootstrap, self.cluster.id_of(name)
+        bootstrap, node_id = self.cluster.bootstrap, lab.id_of(name)
         if verb == "add-controller":
             directory, address = lab.disks.identity(name), split_address(lab.plan.direct[f"{name}/{CONTROLLER}"])
             assert address is not None, "the lab chose it"
@@ -75,28 +125,18 @@ class OperatorSteps:
             raise LabError(f"do: {verb}: {name} is not a voter")
         self.record([verb, name], lambda: operating.remove_controller(bootstrap, node_id, known))
 
-    def missing(self, wanted: Condition) -> str:
-        """Return the missing conditions; empty when all are met."""
-        if wanted.reassigned:
-            under_way = operating.reassigned(self.cluster.bootstrap) & {*wanted.reassigned}
-            if under_way:
-                return f"{', '.join(sorted(under_way))} not being reassigned"
-        for name in self.targets.resolve(wanted.empty) if wanted.empty else ():
-            node_id = self.cluster.id_of(_node(name))
-            left = [each for each, view in self.cluster.partitions().items() if node_id in view.replicas]
-            if left:
-                return f"{name} without replicas: it has {', '.join(sorted(left)[:PARTITIONS_NAMED_MAX])}"
-        if wanted.voters is not None:
-            voters = self._lab("until: voters").observer.voters()
-            if len(voters) != wanted.voters:
-                return f"{wanted.voters} voters: {sorted(voters)}"
-        return ""
-
-    def _lab(self, what: str) -> Lab:
-        if not isinstance(self.cluster, Lab):
-            raise LabError(f"{what} needs a lab cluster")
-        return self.cluster
+    def record(self, value: OperationValue, request: Callable[[], object]) -> None:
+        """Execute a metadata operation of the scenario; the history records it like any other. Raises CannotDo."""
+        process = self.recorder.process("scenario")
+        op = self.recorder.invoke(process, "admin", value)
+        try:
+            request()
+        except (KafkaException, RequestFailed) as error:
+            self.recorder.complete(op, Info, error=str(error))
+            raise CannotDo(f"{value}: {error}") from error
+        self.recorder.complete(op, Ok)
 
 
-def _node(name: str) -> str:
+def node_of(name: str) -> str:
+    """Return the node of a name."""
     return name.partition("/")[0]

@@ -20,27 +20,22 @@ from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]  # it m
 
 from kvorum.chaos import history
 from kvorum.chaos.checker import check
-from kvorum.chaos.faults.cuts import NotThisNetwork
-from kvorum.chaos.faults.disk_damage import NothingToDamage
-from kvorum.chaos.faults.events import OnFault
-from kvorum.chaos.faults.inside import InsideError
-from kvorum.chaos.faults.keeper import NotPermitted
-from kvorum.chaos.faults.lab import LabError
-from kvorum.chaos.faults.links import LinkFaultError
+from kvorum.chaos.faults.events import FaultError, OnFault
+from kvorum.chaos.faults.namespace_holder import NotPermitted
 from kvorum.chaos.faults.processes import NotStarted
-from kvorum.chaos.faults.toxiproxy import ToxiproxyError
+from kvorum.chaos.faults.target_cluster import LabError
 from kvorum.chaos.faults.toxiproxy_binary import NoToxiproxy
 from kvorum.chaos.history import read_history
 from kvorum.chaos.report import files as report
 from kvorum.chaos.scenario.event_rules import needs_events, unmet_in_events
 from kvorum.chaos.scenario.models import Scenario
-from kvorum.chaos.scenario.operating import Refused
-from kvorum.chaos.scenario.operator_steps import OPERATIONS
+from kvorum.chaos.scenario.operating import RequestFailed
+from kvorum.chaos.scenario.operator_steps import CannotDo
 from kvorum.chaos.scenario.outcome import HISTORY, Outcome, unmet
-from kvorum.chaos.scenario.schedule import Schedule, drawn
+from kvorum.chaos.scenario.schedule import Schedule, draw_steps
 from kvorum.chaos.scenario.systems import Elsewhere, ExternalSystem, Follower, LabSystem, System
 from kvorum.chaos.scenario.targets import Targets, UnknownTarget
-from kvorum.chaos.scenario.verbs import CannotDo, Verbs
+from kvorum.chaos.scenario.verbs import Verbs
 from kvorum.chaos.workload.admin import REQUEST_SECONDS, Administrator, admin_client
 from kvorum.chaos.workload.final import read_all
 from kvorum.chaos.workload.group_ends import final_offsets, wait_for_stable
@@ -55,21 +50,13 @@ from kvorum.runtime.config import ConfigError
 TOPIC_SECONDS: Final = 30.0
 HIGH_WATERMARK_SECONDS: Final = 10.0
 STEP_ERRORS: Final = (
-    *(CannotDo, Refused, UnknownTarget, LabError, NotStarted, NotThisNetwork, NothingToDamage, LinkFaultError),
-    *(ToxiproxyError, InsideError, ClusterError, KafkaException, ValueError, OSError),
+    *(CannotDo, RequestFailed, UnknownTarget, FaultError, LabError, NotStarted),
+    *(ClusterError, KafkaException, ValueError, OSError),
 )
 """Exceptions of a step that cannot be executed."""
 CANNOT_START: Final = (
-    NoToxiproxy,
-    NotPermitted,
-    LabError,
-    NotStarted,
-    ToxiproxyError,
-    ClusterError,
-    ConfigError,
-    ValueError,
-    OSError,
-    KafkaException,
+    *(NoToxiproxy, NotPermitted, FaultError, LabError, NotStarted),
+    *(ClusterError, ConfigError, KafkaException, ValueError, OSError),
 )
 
 
@@ -158,15 +145,15 @@ class Run:
             system = self._system(on_fault)
             stack.callback(system.close)
             stack.enter_context(system.within())
-            self._begin(recorder, system.described())
+            self._begin(recorder, system.cluster.history_shape())
             followers = system.followers(recorder)
             for follower in followers:
                 follower.start()
                 stack.callback(follower.stop)
-            create_topics(system.direct_bootstrap, self.scenario)
+            create_topics(system.cluster.direct_bootstrap, self.scenario)
             system.cluster.wait_until_healthy()
-            schedule = self._broken(recorder, system, outcome)
-            if self._healed(system, outcome):
+            schedule = self._run_load(recorder, system, outcome)
+            if self._wait_until_healthy(system, outcome):
                 self._last_looks(recorder, system, followers, outcome)
             outcome.failures += [f"unexpected exception: {line}" for line in system.unexpected_exceptions()]
             recorder.write(lambda t: history.Finish(t=t))
@@ -205,18 +192,18 @@ class Run:
             )
         )
 
-    def _broken(self, recorder: Recorder, system: System, outcome: Outcome) -> Schedule:
+    def _run_load(self, recorder: Recorder, system: System, outcome: Outcome) -> Schedule:
         """Load the cluster and break it; returns when the schedule is over and the load has stopped."""
         scenario, rng = self.scenario, Random(self.seed)
         topics = {name: topic.partitions for name, topic in scenario.every_topic().items()}
-        load = Load(scenario.workload, topics, system.bootstrap_of, recorder, rng, system.within)
+        load = Load(scenario.workload, topics, system.cluster.bootstrap_of, recorder, rng, system.within)
         groups = ("clients", *scenario.cluster.groups)
-        targets = Targets(system.cluster, rng, lambda: system.controllers, groups)
+        targets = Targets(system.cluster, rng, lambda: system.cluster.controllers, groups)
         verbs = Verbs(system.cluster, targets, recorder, self.stop.is_set)
         schedule = Schedule(verbs, self._seconds, self.stop.is_set, self.watch.on_line)
         steps, duration = scenario.every_step(), self.duration or scenario.duration
         if scenario.random is not None:
-            steps = tuple(drawn(scenario.random, named(topics), duration, rng))
+            steps = tuple(draw_steps(scenario.random, named(topics), duration, rng))
         period = duration if scenario.random is not None else scenario.duration
         load.start()
         try:
@@ -229,7 +216,7 @@ class Run:
                 outcome.failures.append(f"a step failed: {type(error).__name__}: {error}")
             self.watch.enter("healing")
             schedule.finish()
-            self._recovered(system, outcome)
+            self._recover(system, outcome)
             self.stop.wait(scenario.quiet_end)
         finally:
             self.watch.enter("waiting for the last responses")
@@ -238,14 +225,14 @@ class Run:
         self._admins = load.admins
         return schedule
 
-    def _recovered(self, system: System, outcome: Outcome) -> None:
+    def _recover(self, system: System, outcome: Outcome) -> None:
         """Repair everything while the load continues."""
         try:
             system.cluster.recover(self.scenario.recovery)
         except STEP_ERRORS as error:
             outcome.failures.append(f"the cluster did not recover: {error}")
 
-    def _healed(self, system: System, outcome: Outcome) -> bool:
+    def _wait_until_healthy(self, system: System, outcome: Outcome) -> bool:
         """Return whether the cluster is healthy after the load."""
         try:
             system.cluster.wait_until_healthy(self.scenario.recovery)
@@ -262,20 +249,20 @@ class Run:
         try:
             timeout = transactions_end_within(self.scenario.workload)
             if timeout is not None:
-                wait_for_stable(recorder, system.direct_bootstrap, partitions, timeout)
-            watermarks = high_watermarks(system.direct_bootstrap, partitions)
+                wait_for_stable(recorder, system.cluster.direct_bootstrap, partitions, timeout)
+            watermarks = high_watermarks(system.cluster.direct_bootstrap, partitions)
             for name, end in watermarks.items():
                 if end < recorder.ends.get(name, 0):
                     recorder.note(f"{name} ends at {end}; offset {recorder.ends[name] - 1} was returned before")
-            behind = read_all(recorder, system.direct_bootstrap, watermarks)
+            behind = read_all(recorder, system.cluster.direct_bootstrap, watermarks)
             if behind:
                 outcome.failures.append(f"the final reads did not reach the end of {', '.join(behind)}")
-            silent = final_offsets(recorder, system.direct_bootstrap, groups_of(self.scenario.workload, topics))
+            silent = final_offsets(recorder, system.cluster.direct_bootstrap, groups_of(self.scenario.workload, topics))
             if silent:
                 outcome.failures.append(f"the committed offsets of {', '.join(silent)} are not available")
             self.watch.enter("comparing replicas and metadata")
             if self._admins:
-                metadata = admin_client(system.direct_bootstrap).list_topics(timeout=REQUEST_SECONDS)
+                metadata = admin_client(system.cluster.direct_bootstrap).list_topics(timeout=REQUEST_SECONDS)
                 for admin in self._admins:
                     admin.verify(set(metadata.topics))
             for follower in followers:
@@ -289,19 +276,12 @@ class Run:
         self.watch.enter("checking")
         verdict = check(read_history(self.folder / HISTORY))
         outcome.verdict = verdict
-        faults_wanted = bool(self.scenario.random or any(step.do not in NO_FAULTS for step in self.scenario.steps))
+        has_faults = any(step.fault is not None or step.do == "rolling-restart" for step in self.scenario.steps)
+        faults_wanted = self.scenario.random is not None or has_faults
         outcome.failures += recorder.problems
         outcome.failures += unmet(self.scenario, verdict, recorder.acked, schedule.windows, faults_wanted)
         if needs_events(self.scenario.expect):
             outcome.failures += unmet_in_events(self.scenario.expect, read_history(self.folder / HISTORY))
-
-
-NO_FAULTS: Final = frozenset(
-    {
-        *("wait", "window", "heal", "recover", "start", "resume", "alter-topic", "alter-broker", "alter-quota"),
-        *OPERATIONS,
-    }
-)
 
 
 def create_topics(bootstrap: str, scenario: Scenario) -> None:

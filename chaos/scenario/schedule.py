@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from kvorum.chaos.faults.events import Injected
-from kvorum.chaos.scenario.models import Randomised, Step
+from kvorum.chaos.faults.events import ActiveFault
+from kvorum.chaos.faults.fault_kinds import FAULTS
+from kvorum.chaos.scenario.models import RandomFaults, Step
 from kvorum.chaos.scenario.verbs import Verbs
 
 TICK_SECONDS: Final = 0.05
 ENDERS: Final = 32
-DOWN: Final = frozenset({"kill", "kill-all", "terminate", "pause", "isolate", "restart"})
+DOWN: Final = frozenset(kind.verb for kind in FAULTS.values() if kind.stops == "nodes")
 """Kinds by which a node cannot be reached."""
 
 
@@ -89,7 +90,7 @@ class Schedule:
                 self._ends.append(self._pool.submit(self._end, faults, at))
         self.done += 1
 
-    def _end(self, faults: Sequence[Injected], at: float) -> None:
+    def _end(self, faults: Sequence[ActiveFault], at: float) -> None:
         self._sleep_until(at)
         for fault in faults:
             try:
@@ -110,7 +111,7 @@ def step_text(step: Step) -> str:
     return " ".join(part for part in (*parts, step.partition, step.topic) if part)
 
 
-def drawn(plan: Randomised, partitions: Sequence[str], duration: float, rng: Random) -> list[Step]:
+def draw_steps(plan: RandomFaults, partitions: Sequence[str], duration: float, rng: Random) -> list[Step]:
     """Return the steps of a random schedule: every `every` seconds another subset of kinds, sometimes an empty one.
 
     Each kind of a subset has its own sequence of faults, so different ones overlap; at most `down_max` nodes
@@ -128,7 +129,7 @@ def drawn(plan: Randomised, partitions: Sequence[str], duration: float, rng: Ran
                 hold = min(rng.uniform(*plan.hold), ends - at)
                 overlapping = sum(1 for begin, end in down if begin < at + hold and at < end)
                 if kind not in DOWN or overlapping < plan.down_max:
-                    steps.append(_drawn_step(kind, at, hold, partitions, rng))
+                    steps.append(_draw_step(kind, at, hold, partitions, rng))
                     if kind in DOWN:
                         down.append((at, at + hold))
                 at += hold + rng.uniform(*plan.gap)
@@ -141,7 +142,7 @@ def _subset(kinds: Sequence[str], rng: Random) -> list[str]:
     return chosen or [rng.choice(kinds)]
 
 
-def _drawn_step(kind: str, at: float, hold: float, partitions: Sequence[str], rng: Random) -> Step:
+def _draw_step(kind: str, at: float, hold: float, partitions: Sequence[str], rng: Random) -> Step:
     """Return a step of this kind at a drawn target."""
     target = rng.choice(["random", "random", f"leader {rng.choice(partitions)}", "active-controller"])
     found: dict[str, object] = {"do": kind, "at": round(at, 3), "for": round(hold, 3)}

@@ -4,18 +4,16 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
-from kvorum.chaos import history
 from kvorum.chaos.faults.events import FaultRegister, OnFault
 from kvorum.chaos.faults.inside import inside_configs
-from kvorum.chaos.faults.lab import Lab, LabError
-from kvorum.chaos.faults.parts import CHILD_MODULE, LAB_MEMBER
+from kvorum.chaos.faults.lab import CHILD_MODULE, LAB_MEMBER, Lab
 from kvorum.chaos.faults.shape import LabShape
-from kvorum.chaos.faults.topology import BROKER, CONTROLLER
+from kvorum.chaos.faults.target_cluster import LabError
+from kvorum.chaos.faults.topology import BROKER
 from kvorum.chaos.scenario.external import ExternalCluster
 from kvorum.chaos.scenario.models import Scenario
-from kvorum.chaos.scenario.verbs import Breakable
 from kvorum.chaos.workload.admin import REQUEST_SECONDS, admin_client
 from kvorum.chaos.workload.follower import MetadataFollower
 from kvorum.chaos.workload.inspect import write_images, write_replicas
@@ -57,56 +55,6 @@ class Follower(Protocol):
         ...
 
 
-class System(Protocol):
-    """Interface of a run's cluster."""
-
-    @property
-    def cluster(self) -> Breakable:
-        """Cluster that steps act on."""
-        ...
-
-    @property
-    def direct_bootstrap(self) -> str:
-        """Bootstrap servers that no fault of links touches."""
-        ...
-
-    @property
-    def controllers(self) -> list[str]:
-        """The nodes that may be the active controller."""
-        ...
-
-    def bootstrap_of(self, group: str) -> str:
-        """Return the bootstrap servers of a group of clients."""
-        ...
-
-    def within(self, group: str | None = None) -> AbstractContextManager[None]:
-        """Run in the network of a group of clients, or (without a name) in one that reaches the brokers' own addresses.
-
-        Applies to the calling thread and threads that it starts: with namespaces both are separate networks.
-        """
-        ...
-
-    def described(self) -> history.ClusterShape:
-        """Return the cluster for the history's first line."""
-        ...
-
-    def followers(self, recorder: Recorder) -> list[Follower]:
-        """Return the follower of the metadata."""
-        ...
-
-    def compare(self, recorder: Recorder, high_watermarks: Mapping[str, int]) -> list[str]:
-        """Write the disks' final content, if accessible; return the problems found in it."""
-        ...
-
-    def unexpected_exceptions(self) -> list[str]:
-        """Return the exceptions in the nodes' logs that no handler expected, where the logs can be read."""
-        ...
-
-    def close(self) -> None:
-        """Release everything."""
-        ...
-
-
 class LabSystem:
     """A cluster made for the run."""
 
@@ -125,8 +73,8 @@ class LabSystem:
         cluster = scenario.cluster
         topics = scenario.every_topic().values()
         self._replicas_expected = sum(topic.partitions * topic.replication_factor for topic in topics)
-        refusing = any(step.do in ("refuse-inside", "failpoint") for step in scenario.steps)
-        inside = inside_configs(str(folder)) if refusing else {}
+        needs_inside = any(step.fault is not None and step.fault.needs == "inside" for step in scenario.steps)
+        inside = inside_configs(str(folder)) if needs_inside else {}
         shape = LabShape(
             brokers=cluster.brokers,
             controllers=cluster.controllers,
@@ -136,7 +84,7 @@ class LabSystem:
             configs={**PROFILES[cluster.profile], **inside, **cluster.configs},
             node_configs=cluster.node_configs,
         )
-        self.lab = Lab.create(
+        self.cluster = Lab.create(
             str(folder / "cluster"),
             shape,
             network=cluster.network,
@@ -148,53 +96,36 @@ class LabSystem:
             environment=environment,
         )
 
-    @property
-    def cluster(self) -> Breakable:
-        """The lab."""
-        return self.lab
-
-    @property
-    def direct_bootstrap(self) -> str:
-        """See System."""
-        return self.lab.direct_bootstrap
-
-    @property
-    def controllers(self) -> list[str]:
-        """See System."""
-        return [name for name, (_, roles) in self.lab.shape.nodes().items() if CONTROLLER in roles]
-
-    def bootstrap_of(self, group: str) -> str:
-        """See System."""
-        return self.lab.bootstrap_of(group)
-
     def within(self, group: str | None = None) -> AbstractContextManager[None]:
-        """See System."""
-        network = self.lab.namespaces
-        return nullcontext() if network is None else network.inside(LAB_MEMBER if group is None else group)
+        """Run in the network of a group of clients, or (without a name) in one that reaches the brokers' own addresses.
 
-    def described(self) -> history.ClusterShape:
-        """See System."""
-        return self.lab.described()
+        Applies to the calling thread and threads that it starts: with namespaces both are separate networks.
+        """
+        network = self.cluster.namespaces
+        return nullcontext() if network is None else network.inside(LAB_MEMBER if group is None else group)
 
     def followers(self, recorder: Recorder) -> list[Follower]:
         """Return a follower of the metadata log, and the observer of the active controller."""
-        return [MetadataFollower(brokers_of(self.lab), recorder), ControllerWatch(self._active_controller, recorder)]
+        return [
+            MetadataFollower(brokers_of(self.cluster), recorder),
+            ControllerWatch(self._active_controller, recorder),
+        ]
 
     def _active_controller(self) -> str | None:
-        found = self.lab.observer.active_controller()
-        return None if found is None else self.lab.name_of(found)
+        found = self.cluster.observer.active_controller()
+        return None if found is None else self.cluster.name_of(found)
 
     def unexpected_exceptions(self) -> list[str]:
-        """See System."""
-        return self.lab.cluster.unexpected_exceptions()
+        """Return the exceptions in the nodes' logs that no handler expected."""
+        return self.cluster.cluster.unexpected_exceptions()
 
     def compare(self, recorder: Recorder, high_watermarks: Mapping[str, int]) -> list[str]:
         """Stop all nodes in order and read their disks. Raises Unreadable, ClusterError, OSError."""
-        lab = self.lab
+        lab = self.cluster
         late = lab.cluster.stop()
         names = [party.partition("/")[0] for party in lab.plan.topology.parties.processes(BROKER)]
         replicas = write_replicas(
-            recorder, {lab.id_of(name): lab.log_directories(name) for name in names}, high_watermarks
+            recorder, {lab.id_of(name): lab.disks.directories(name, BROKER) for name in names}, high_watermarks
         )
         roles = [(name, role) for name, (_, found) in lab.shape.nodes().items() for role in found]
         homes = {f"{name}/{role}": lab.disks.directories(name, role)[0] for name, role in roles}
@@ -208,7 +139,7 @@ class LabSystem:
 
     def close(self) -> None:
         """Kill everything."""
-        self.lab.close()
+        self.cluster.close()
 
 
 class ExternalSystem:
@@ -222,43 +153,20 @@ class ExternalSystem:
         register = FaultRegister(on_fault, seconds)
         self._elsewhere = elsewhere
         self._topics = topics
-        self.external = ExternalCluster.connect(elsewhere.bootstrap, elsewhere.hooks, register, topics)
+        self.cluster = ExternalCluster.connect(elsewhere.bootstrap, elsewhere.hooks, register, topics)
         there = topics & set(admin_client(elsewhere.bootstrap).list_topics(timeout=REQUEST_SECONDS).topics)
         if there:
             raise LabError(f"{', '.join(sorted(there))}: these topics exist already; a run requires new topics")
 
-    @property
-    def cluster(self) -> Breakable:
-        """The cluster."""
-        return self.external
-
-    @property
-    def direct_bootstrap(self) -> str:
-        """See System."""
-        return self._elsewhere.bootstrap
-
-    @property
-    def controllers(self) -> list[str]:
-        """See System."""
-        return self.external.nodes
-
-    def bootstrap_of(self, group: str) -> str:
-        """See System."""
-        return self._elsewhere.bootstrap
-
     def within(self, group: str | None = None) -> AbstractContextManager[None]:
-        """See System: it is right here."""
+        """Stay in this network."""
         return nullcontext()
-
-    def described(self) -> history.ClusterShape:
-        """See System."""
-        return self.external.described()
 
     def followers(self, recorder: Recorder) -> list[Follower]:
         """Return samplers: the metadata log of others is not ours to read."""
         return [
-            MetadataSampler(self.external.addresses, self._topics, recorder),
-            ControllerWatch(self.external.active_controller_now, recorder),
+            MetadataSampler(self.cluster.addresses, self._topics, recorder),
+            ControllerWatch(self.cluster.active_controller_now, recorder),
         ]
 
     def unexpected_exceptions(self) -> list[str]:
@@ -277,6 +185,10 @@ class ExternalSystem:
             there = sorted(self._topics & set(client.list_topics(timeout=REQUEST_SECONDS).topics))
             for future in client.delete_topics(there, request_timeout=REQUEST_SECONDS).values() if there else ():
                 future.result(DELETE_SECONDS)
+
+
+System: TypeAlias = LabSystem | ExternalSystem
+"""The cluster of a run, with its network, its followers and its disks."""
 
 
 def brokers_of(lab: Lab) -> dict[int, tuple[str, int]]:

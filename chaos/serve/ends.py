@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from kvorum.chaos.faults.events import FaultRegister, Injected
+from kvorum.chaos.faults.events import ActiveFault, FaultRegister
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.logs import get_logger
 
@@ -16,10 +16,10 @@ Work: TypeAlias = Callable[[Callable[[], None]], Awaitable[None]]
 
 
 @dataclass(slots=True)
-class Planned:
+class FaultEnd:
     """The end of one fault."""
 
-    fault: Injected
+    fault: ActiveFault
     at_ms: int
     timer: asyncio.TimerHandle
     failure: str | None = None
@@ -30,24 +30,24 @@ class Ends:
     """Those of one server."""
 
     def __init__(
-        self, register: FaultRegister, work: Work, clock: Clock, failed: Callable[[Injected, str], None]
+        self, register: FaultRegister, work: Work, clock: Clock, failed: Callable[[ActiveFault, str], None]
     ) -> None:
         """End faults of this register; `failed` is called with one that could not be ended, and the reason."""
         self._register = register
         self._failed = failed
         self._work = work
         self._clock = clock
-        self._planned: dict[int, Planned] = {}
+        self._planned: dict[int, FaultEnd] = {}
         self._ending: set[asyncio.Task[None]] = set()
 
-    def plan(self, fault: Injected, seconds: float) -> None:
+    def plan(self, fault: ActiveFault, seconds: float) -> None:
         """End a fault after this time, unless it is over before."""
         loop = asyncio.get_running_loop()
         self._forget()
         timer = loop.call_later(seconds, self._begin, fault.id)
-        self._planned[fault.id] = Planned(fault, self._clock.wall_ms() + round(seconds * 1000), timer)
+        self._planned[fault.id] = FaultEnd(fault, self._clock.wall_ms() + round(seconds * 1000), timer)
 
-    def of(self, fault_id: int) -> Planned | None:
+    def of(self, fault_id: int) -> FaultEnd | None:
         """Return the end that is planned for a fault in force, None where none is."""
         return self._planned.get(fault_id)
 
@@ -68,7 +68,7 @@ class Ends:
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
 
-    async def _end(self, planned: Planned) -> None:
+    async def _end(self, planned: FaultEnd) -> None:
         try:
             await self._work(planned.fault.end)
         except Exception as error:  # after any exception of the undo the fault is still in force, with the reason

@@ -20,7 +20,7 @@ class TooManyListeners(Exception):
     """LISTENERS_MAX listen already."""
 
 
-class SentAway(Exception):
+class StreamEnded(Exception):
     """A listener is too far behind, or the server stops."""
 
 
@@ -32,7 +32,7 @@ class ServedEvent:
     kind: str
     data: dict[str, object]
 
-    def encoded(self) -> bytes:
+    def encode_event(self) -> bytes:
         """Return it as one server-sent event."""
         return f"id: {self.id}\nevent: {self.kind}\ndata: {json.dumps(self.data)}\n\n".encode()
 
@@ -45,10 +45,10 @@ class Listener:
     _waiting: "asyncio.Queue[ServedEvent | None]" = field(default_factory=lambda: asyncio.Queue(BEHIND_MAX + 1))
 
     async def next(self) -> ServedEvent:
-        """Wait for the next event. Raises SentAway."""
+        """Wait for the next event. Raises StreamEnded."""
         event = await self._waiting.get()
         if event is None:
-            raise SentAway
+            raise StreamEnded
         return event
 
     def put(self, event: ServedEvent | None) -> None:
@@ -80,7 +80,7 @@ class Events:
         """Return whether all were sent away."""
         return self._is_closed
 
-    def tell(self, kind: str, data: dict[str, object], *, kept: bool = True) -> None:
+    def publish(self, kind: str, data: dict[str, object], *, kept: bool = True) -> None:
         """Send to all listeners; `kept`: and to later ones."""
         with self._lock:
             event = ServedEvent(self._next_id, kind, data)

@@ -2,19 +2,25 @@
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
-from kvorum.chaos.serve.faults import KINDS, TARGETS_MAX, Needs, Of
-from kvorum.chaos.serve.options import Strict
+from kvorum.chaos.faults import fault_kinds
+from kvorum.chaos.faults.fault_kinds import FAULTS, GROUPS, TARGETS_MAX, Ends, Needs, Stops, TargetKind
 from kvorum.chaos.serve.scenarios import State
 
 SECONDS_MAX = 86_400
 
 
+class Strict(BaseModel):
+    """Rejects unknown fields."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
 class FaultRequest(Strict):
     """A fault to start."""
 
-    fault: str = Field(json_schema_extra={"enum": list(KINDS)})
+    fault: str = Field(json_schema_extra={"enum": list(FAULTS)})
     targets: list[str] = Field(
         default_factory=list,
         max_length=TARGETS_MAX,
@@ -53,6 +59,7 @@ class Fault(BaseModel):
     story: str
     ends_ms: int | None = Field(None, description="Time at which it ends automatically")
     failure: str | None = Field(None, description="Why it did not end in time; it is still in force")
+    stops_nodes: bool = Field(False, description="Nodes are down; their start ends it")
 
 
 class Begun(BaseModel):
@@ -64,6 +71,7 @@ class Begun(BaseModel):
     lossy: bool = False
     story: str = ""
     ends_ms: int | None = None
+    stops_nodes: bool = False
     in_force: bool
     seed: int | None = Field(None, description="Seed of its random choices; the same seed repeats them")
 
@@ -111,15 +119,39 @@ class FaultKind(BaseModel):
     """A kind of fault."""
 
     fault: str
+    title: str = Field(description="Its name for people")
     about: str
     needs: Needs
+    group: str = Field(description="Title of the kinds with the same needs")
+    stops: Stops = Field(description="Part of the cluster that does not work while it is in force")
+    ends: Ends = Field(description="With a start of its nodes, with its own end, or at once")
     possible: bool = Field(description="Whether this cluster supports it")
     lacking: str | None = Field(description="Why it is not supported")
-    of: Of = Field(description="Kind of its targets: nodes; nodes and processes; ends of links; partitions")
+    of: TargetKind = Field(description="Kind of its targets: nodes; nodes and processes; ends of links; partitions")
     targets: dict[Literal["from", "to"], int] = Field(description="Number of targets")
     several: bool = Field(description="Whether selectors of several targets are permitted")
     lasts: bool = Field(description="Whether it is in force until it is ended; false: it ends at once")
     options: dict[str, Any] = Field(description="JSON schema")
+
+    @classmethod
+    def of_table(cls, kind: fault_kinds.FaultKind, lacking: str | None) -> "FaultKind":
+        """Return a row of the table of faults."""
+        return cls(
+            fault=kind.name,
+            title=kind.title,
+            about=kind.about,
+            needs=kind.needs,
+            group=GROUPS[kind.needs],
+            stops=kind.stops,
+            ends=kind.ends,
+            possible=lacking is None,
+            lacking=lacking,
+            of=kind.of,
+            targets={"from": kind.targets[0], "to": kind.targets[1]},
+            several=kind.several,
+            lasts=kind.ends != "at once",
+            options=kind.options.model_json_schema(),
+        )
 
 
 class Healed(BaseModel):

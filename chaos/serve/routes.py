@@ -22,22 +22,15 @@ from pydantic import BaseModel, ValidationError
 from kvorum.admin.http.access import Refused
 from kvorum.admin.http.operations import EVENT_STREAM, Call, NoBody, Operation, Reply, Stream
 from kvorum.admin.http.parameters import INT64_MAX, BadInput, flag, number, number_of, text
-from kvorum.chaos.faults.events import Injected
-from kvorum.chaos.faults.lab import LabError
+from kvorum.chaos.faults import fault_kinds
+from kvorum.chaos.faults.events import ActiveFault, FaultError, Unsupported
+from kvorum.chaos.faults.fault_kinds import FAULTS, Injection
+from kvorum.chaos.faults.fault_options import FaultOptions
 from kvorum.chaos.faults.processes import NotStarted
+from kvorum.chaos.faults.target_cluster import LabError, NotNow, TargetCluster
 from kvorum.chaos.serve.ends import Ends
-from kvorum.chaos.serve.events import Events, Listener, SentAway
-from kvorum.chaos.serve.faults import (
-    KINDS,
-    LACKING,
-    CannotDo,
-    NotHere,
-    Scene,
-    begin,
-    is_over_at_once,
-    named,
-    possible,
-)
+from kvorum.chaos.serve.events import Events, Listener, StreamEnded
+from kvorum.chaos.serve.fault_requests import begin, ends_at_once, resolve_targets
 from kvorum.chaos.serve.models import (
     Begun,
     Fault,
@@ -53,10 +46,7 @@ from kvorum.chaos.serve.models import (
     Printed,
     ScenarioChanged,
 )
-from kvorum.chaos.serve.options import Strict
 from kvorum.chaos.serve.scenarios import Busy, NoReport
-from kvorum.chaos.serve.served import Served
-from kvorum.chaos.serve.targets import NotNow
 from kvorum.runtime.chance import new_random
 from kvorum.runtime.clock import SystemClock
 
@@ -87,14 +77,14 @@ class Workers:
 
 
 @contextmanager
-def refusing() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """Refuse in the API's shape what cannot be done. Raises Refused."""
     try:
         yield
-    except CannotDo as error:
-        raise Refused(422, "CANNOT_DO", str(error)) from error
-    except NotHere as error:
+    except Unsupported as error:
         raise Refused(409, "NOT_POSSIBLE_HERE", str(error)) from error
+    except FaultError as error:
+        raise Refused(422, "CANNOT_DO", str(error)) from error
     except (NotNow, Busy) as error:
         raise Refused(409, "NOT_POSSIBLE_NOW", str(error)) from error
     except NoReport as error:
@@ -106,52 +96,36 @@ def refusing() -> Iterator[None]:
 class FaultRoutes:
     """The paths for the state and the faults of a cluster."""
 
-    def __init__(self, served: Served, events: Events, workers: Workers) -> None:
+    def __init__(self, cluster: TargetCluster, events: Events, workers: Workers) -> None:
         """Serve the faults of this cluster."""
-        self._served = served
+        self._cluster = cluster
         self._events = events
         self._workers = workers
-        self.ends = Ends(served.register, workers.do, SystemClock(), self._not_ended)
+        self.ends = Ends(cluster.register, workers.do, SystemClock(), self._report_failure)
 
-    def _not_ended(self, fault: Injected, why: str) -> None:
+    def _report_failure(self, fault: ActiveFault, why: str) -> None:
         described = {"id": fault.id, "fault": fault.kind, "targets": list(fault.targets), "story": fault.story}
-        self._events.tell("failure", {**described, "failure": why, "timestamp_ms": SystemClock().wall_ms()})
+        self._events.publish("failure", {**described, "failure": why, "timestamp_ms": SystemClock().wall_ms()})
 
     async def get_chaos_state(self, call: Call[NoBody]) -> Lab:
         """Return the cluster's nodes, running processes and faults; `health`: also its problems."""
-        served, health = self._served, HEALTH.of(call)
-        nodes = await self._workers.do(served.described)
-        inside = await self._workers.do(served.inside.state, silent_of(nodes))
+        cluster, health = self._cluster, HEALTH.of(call)
+        nodes = await self._workers.do(cluster.node_states)
+        inside = await self._workers.do(cluster.inside.state, silent_of(nodes))
         return Lab(
-            cluster_id=served.cluster.plan.cluster_id,
-            folder=served.cluster.paths.folder,
-            bootstrap=served.bootstrap,
+            cluster_id=cluster.cluster.plan.cluster_id,
+            folder=cluster.cluster.paths.folder,
+            bootstrap=cluster.bootstrap,
             nodes=[Node.model_validate(node) for node in nodes],
-            links=[Link(name=name, upstream=upstream) for name, upstream in served.links.items()],
+            links=[Link(name=name, upstream=upstream) for name, upstream in cluster.proxies.items()],
             faults=self._in_force(),
             inside=inside,
-            ailments=await self._workers.do(served.observer.ailments) if health else None,
+            ailments=await self._workers.do(cluster.observer.ailments) if health else None,
         )
 
     async def list_fault_kinds(self, call: Call[NoBody]) -> list[BaseModel]:
         """List all kinds of faults with their options, and whether this cluster supports them."""
-        rows: list[BaseModel] = []
-        for name, kind in KINDS.items():
-            here = possible(self._served, kind)
-            row = FaultKind(
-                fault=name,
-                about=kind.about,
-                needs=kind.needs,
-                possible=here,
-                lacking=None if here else LACKING[kind.needs],
-                of=kind.of,
-                targets={"from": kind.targets[0], "to": kind.targets[1]},
-                several=kind.several,
-                lasts=kind.lasts,
-                options=kind.options.model_json_schema(),
-            )
-            rows.append(row)
-        return rows
+        return [FaultKind.of_table(kind, kind.unsupported_by(self._cluster)) for kind in FAULTS.values()]
 
     async def list_faults(self, call: Call[NoBody]) -> list[BaseModel]:
         """List the faults in force, the oldest first."""
@@ -163,38 +137,38 @@ class FaultRoutes:
         Selectors among the targets are resolved when it starts. An instantaneous fault returns 200.
         """
         wanted = call.body
-        options = options_of(wanted)
+        kind, options = kind_of(wanted)
         seed = new_random().getrandbits(SEED_BITS) if wanted.seed is None else wanted.seed
-        scene = Scene(self._served, Random(seed))
-        with refusing():
-            targets = await self._workers.do(named, scene, wanted.fault, wanted.targets)
-            if wanted.seconds is not None and is_over_at_once(wanted.fault, targets, options):
+        rng = Random(seed)
+        with translate_errors():
+            targets = await self._workers.do(resolve_targets, self._cluster, kind, wanted.targets, rng)
+            if wanted.seconds is not None and ends_at_once(kind, targets, options):
                 raise BadInput("seconds", f"{wanted.fault} of {', '.join(targets)} has no duration")
-            fault = await self._workers.do(begin, scene, wanted.fault, targets, options)
+            fault = await self._workers.do(begin, kind, Injection(self._cluster, targets, rng), options)
         if fault is None:
             body = Begun(id=None, fault=wanted.fault, targets=targets, in_force=False, seed=seed)
             return Reply(status=200, text=body.model_dump_json())
-        in_force = fault in self._served.register.in_force()
+        in_force = fault in self._cluster.register.in_force()
         if in_force and wanted.seconds is not None:
             self.ends.plan(fault, wanted.seconds)
-        found = self._begun(fault, seed)
+        found = self._response_of(fault, seed)
         return found if in_force else Reply(status=200, text=found.model_dump_json())
 
     async def end_fault(self, call: Call[NoBody]) -> Begun:
         """End a fault: its effect is reverted, and a node that it stopped is started."""
         fault_id = FAULT_ID.of(call)
-        for fault in self._served.register.in_force():
+        for fault in self._cluster.register.in_force():
             if fault.id == fault_id:
-                with refusing():
+                with translate_errors():
                     await self._workers.do(fault.end)
-                return self._begun(fault, None)
+                return self._response_of(fault, None)
         raise Refused(404, "NOT_FOUND", f"fault {fault_id} is not in force")
 
     async def heal_cluster(self, call: Call[HealRequest]) -> Healed:
         """End all faults, and (by default) start all stopped nodes."""
         start = call.body.start
-        with refusing():
-            started = await self._workers.do(lambda: self._served.heal(start=start))
+        with translate_errors():
+            started = await self._workers.do(lambda: self._cluster.heal(start=start))
         return Healed(started=started, in_force=self._in_force())
 
     async def follow_chaos(self, call: Call[NoBody]) -> Stream:
@@ -213,16 +187,16 @@ class FaultRoutes:
                 try:
                     while True:
                         yield await next_of(listener)
-                except SentAway:
+                except StreamEnded:
                     why = "server" if self._events.is_closed else "behind"
                     yield b"event: end\ndata: " + msgspec.json.encode({"stopped_by": why}) + b"\n\n"
 
         return Stream(media=EVENT_STREAM, chunks=chunks())
 
     def _in_force(self) -> list[Fault]:
-        return [self._described(fault) for fault in self._served.register.in_force()]
+        return [self._state_of(fault) for fault in self._cluster.register.in_force()]
 
-    def _described(self, fault: Injected) -> Fault:
+    def _state_of(self, fault: ActiveFault) -> Fault:
         planned = self.ends.of(fault.id)
         return Fault(
             id=fault.id,
@@ -232,11 +206,12 @@ class FaultRoutes:
             story=fault.story,
             ends_ms=None if planned is None else planned.at_ms,
             failure=None if planned is None else planned.failure,
+            stops_nodes=fault.stops_nodes,
         )
 
-    def _begun(self, fault: Injected, seed: int | None) -> Begun:
-        described = self._described(fault).model_dump(exclude={"failure"})
-        in_force = fault in self._served.register.in_force()
+    def _response_of(self, fault: ActiveFault, seed: int | None) -> Begun:
+        described = self._state_of(fault).model_dump(exclude={"failure"})
+        in_force = fault in self._cluster.register.in_force()
         return Begun(
             **{**described, "ends_ms": described["ends_ms"] if in_force else None}, in_force=in_force, seed=seed
         )
@@ -288,23 +263,23 @@ class FaultRoutes:
         ]
 
 
-def options_of(wanted: FaultRequest) -> Strict:
-    """Return the options of a requested fault. Raises BadInput."""
-    kind = KINDS.get(wanted.fault)
+def kind_of(wanted: FaultRequest) -> tuple[fault_kinds.FaultKind, FaultOptions]:
+    """Return the kind of a requested fault, and its options. Raises BadInput."""
+    kind = FAULTS.get(wanted.fault)
     if kind is None:
-        raise BadInput("fault", f"unknown fault {wanted.fault!r}; use one of {', '.join(KINDS)}")
+        raise BadInput("fault", f"unknown fault {wanted.fault!r}; use one of {', '.join(FAULTS)}")
     try:
-        return kind.options.model_validate(wanted.options)
+        return kind, kind.options.model_validate(wanted.options)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         raise BadInput(".".join(map(str, ("options", *first["loc"]))), str(first["msg"])) from error
 
 
 async def next_of(listener: Listener) -> bytes:
-    """Return the next event for sending, or a comment after an idle time. Raises SentAway."""
+    """Return the next event for sending, or a comment after an idle time. Raises StreamEnded."""
     try:
         async with asyncio.timeout(EVENT_IDLE_SECONDS):
-            return (await listener.next()).encoded()
+            return (await listener.next()).encode_event()
     except TimeoutError:
         return b": idle\n\n"
 

@@ -18,11 +18,11 @@ from pydantic import BaseModel
 from kvorum.admin.http.access import Refused
 from kvorum.admin.http.operations import B, Call, NoBody, Operation, Stream
 from kvorum.admin.http.parameters import INT64_MAX, BadInput, number, text
+from kvorum.chaos.faults.events import FaultError
 from kvorum.chaos.scenario import files
 from kvorum.chaos.serve.events import Events
-from kvorum.chaos.serve.faults import CannotDo
 from kvorum.chaos.serve.models import Cell, ScenarioDetail, ScenarioRequest, ScenarioState, Shipped
-from kvorum.chaos.serve.routes import PREFIX, Workers, refusing
+from kvorum.chaos.serve.routes import PREFIX, Workers, translate_errors
 from kvorum.chaos.serve.scenarios import Busy, NoReport, ScenarioRun, Scenarios
 from kvorum.runtime.clock import SystemClock
 
@@ -39,49 +39,49 @@ class ScenarioRoutes:
         """Keep runs below a folder; `command` is `kvorum chaos`."""
         self._events = events
         self._workers = workers
-        self.scenarios = Scenarios(folder, self._run_changed, command, self._printed)
+        self.scenarios = Scenarios(folder, self._publish_run, command, self._publish_line)
 
-    def _run_changed(self, run: ScenarioRun) -> None:
-        self._events.tell("scenario", {**run.described(whole=False), "timestamp_ms": SystemClock().wall_ms()})
+    def _publish_run(self, run: ScenarioRun) -> None:
+        self._events.publish("scenario", {**run.fields(whole=False), "timestamp_ms": SystemClock().wall_ms()})
 
-    def _printed(self, run: ScenarioRun, line: str) -> None:
+    def _publish_line(self, run: ScenarioRun, line: str) -> None:
         # Not kept: later listeners read the run, and printed lines must not displace faults.
-        self._events.tell("output", {"id": run.id, "number": run.lines_count, "line": line}, kept=False)
+        self._events.publish("output", {"id": run.id, "number": run.lines_count, "line": line}, kept=False)
 
     async def list_shipped(self, call: Call[NoBody]) -> list[BaseModel]:
         """List the shipped scenarios with their cells (variants that can be run separately)."""
-        return list(await self._workers.do(shipped))
+        return list(await self._workers.do(shipped_rows))
 
     async def list_scenario_runs(self, call: Call[NoBody]) -> list[BaseModel]:
         """List the runs, the oldest first."""
-        return [ScenarioState.model_validate(each.described(whole=False)) for each in self.scenarios.runs]
+        return [ScenarioState.model_validate(each.fields(whole=False)) for each in self.scenarios.runs]
 
     async def run_scenario(self, call: Call[ScenarioRequest]) -> ScenarioState:
         """Run a scenario in its own cluster, one at a time; the served cluster is not changed."""
         wanted = call.body
-        with refusing():
+        with translate_errors():
             try:
                 run = await self.scenarios.start(wanted.scenario, wanted.seed, wanted.duration)
             except (ValueError, OSError) as error:
-                raise CannotDo(str(error)) from error
-        return ScenarioState.model_validate(run.described(whole=False))
+                raise FaultError(str(error)) from error
+        return ScenarioState.model_validate(run.fields(whole=False))
 
     async def get_scenario_run(self, call: Call[NoBody]) -> ScenarioDetail:
         """Return a run, with its output and the checker's verdict."""
-        return ScenarioDetail.model_validate(self._run_of(call).described(whole=True))
+        return ScenarioDetail.model_validate(self._run_of(call).fields(whole=True))
 
     async def stop_scenario_run(self, call: Call[NoBody]) -> ScenarioDetail:
         """End a run; the response is sent after its repair, final reads and verdict."""
         run = self._run_of(call)
         await self.scenarios.stop(run)
-        return ScenarioDetail.model_validate(run.described(whole=True))
+        return ScenarioDetail.model_validate(run.fields(whole=True))
 
     async def get_scenario_report(self, call: Call[NoBody]) -> Stream:
         """Return a run's report: one self-contained HTML page; 409 while it runs."""
         run = self._run_of(call)
         cells = await self._workers.do(self.scenarios.cells, run)
         cell = CELL.of(call) or (cells[0] if len(cells) == 1 else "")
-        with refusing():
+        with translate_errors():
             if not cells and run.state == "running":
                 raise Busy("the run is not finished: there is no report yet")
             if not cells:
@@ -143,10 +143,10 @@ class ScenarioRoutes:
         ]
 
 
-def shipped() -> list[Shipped]:
+def shipped_rows() -> list[Shipped]:
     """Return the scenarios that can be run."""
     found: list[Shipped] = []
-    for name in files.shipped():
+    for name in files.shipped_scenarios():
         cells = files.find(name)
         title = cells[0].title if len(cells) == 1 else name
         named = [Cell(name=each.name, title=each.title, seconds=each.duration) for each in cells]

@@ -15,7 +15,7 @@ from pathlib import Path
 from traceback import format_exception
 from typing import Any, Final, Literal, TypeAlias
 
-from kvorum.chaos.faults.leash import leashed
+from kvorum.chaos.faults.die_with_parent import die_with_parent_command
 from kvorum.runtime.clock import SystemClock
 from kvorum.runtime.logs import get_logger
 
@@ -66,7 +66,7 @@ class ScenarioRun:
     """{cell: output of `kvorum chaos check -o json` for its history}."""
     process: asyncio.subprocess.Process | None = None
 
-    def described(self, *, whole: bool) -> dict[str, object]:
+    def fields(self, *, whole: bool) -> dict[str, object]:
         """Return it for people and programs; `whole`: with output and verdicts."""
         brief: dict[str, object] = {
             "id": self.id,
@@ -128,7 +128,7 @@ class Scenarios:
         arguments = ["run", scenario, "--seed", str(seed), "--out", str(folder)]
         arguments += [] if duration is None else ["--duration", f"{duration:g}"]
         run.process = await asyncio.create_subprocess_exec(
-            *leashed([*self._command, *arguments]),
+            *die_with_parent_command([*self._command, *arguments]),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
@@ -153,7 +153,7 @@ class Scenarios:
             # Also of our own bugs: nothing awaits this task, and the run would be "running" for ever.
             log.error("scenario run lost", run=run.id, error="".join(format_exception(error)))
             run.lines.append(f"the output could not be read to its end: {type(error).__name__}: {error}")
-            await ended(process)
+            await kill_process(process)
         if run.stopped:
             run.state = "stopped"
         else:
@@ -172,7 +172,7 @@ class Scenarios:
     async def _verdict(self, path: Path) -> object:
         """Return the checker's verdict on a history, or the reason for none."""
         try:
-            output, errors = await self._said("check", str(path), "-o", "json")
+            output, errors = await self._run_command("check", str(path), "-o", "json")
         except OSError as error:
             return {"error": f"the checker could not be started: {error}"}
         try:
@@ -180,10 +180,10 @@ class Scenarios:
         except (ValueError, RecursionError):
             return {"error": errors[-ERROR_CHARS:] or "the checker printed no output"}
 
-    async def _said(self, *arguments: str) -> tuple[bytes, str]:
+    async def _run_command(self, *arguments: str) -> tuple[bytes, str]:
         """Run another chaos command to its end; return its standard output and standard error."""
         process = await asyncio.create_subprocess_exec(
-            *leashed([*self._command, *arguments]),
+            *die_with_parent_command([*self._command, *arguments]),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -206,7 +206,7 @@ class Scenarios:
             return path
         if run.state == "running":
             raise Busy("the run is not finished: there is no report yet")
-        _, errors = await self._said("report", str(path.parent / HISTORY), "-o", str(path))
+        _, errors = await self._run_command("report", str(path.parent / HISTORY), "-o", str(path))
         if not await asyncio.to_thread(path.exists):
             raise NoReport(errors[-ERROR_CHARS:] or "the report could not be created")
         return path
@@ -240,7 +240,7 @@ class Scenarios:
         await run.process.wait()
 
 
-async def ended(process: asyncio.subprocess.Process) -> None:
+async def kill_process(process: asyncio.subprocess.Process) -> None:
     """Kill a process whose output is no longer read: the next run must not overlap it."""
     if process.returncode is None:
         process.kill()

@@ -21,11 +21,11 @@ from kvorum.admin.http.app import AdminApp
 from kvorum.admin.http.operations import Role
 from kvorum.admin.http.problems import problem
 from kvorum.chaos import history
+from kvorum.chaos.faults.target_cluster import ANY_HOST, TargetCluster
 from kvorum.chaos.serve.events import Events
 from kvorum.chaos.serve.routes import FaultRoutes, Workers
 from kvorum.chaos.serve.scenario_routes import ScenarioRoutes
 from kvorum.chaos.serve.scenarios import COMMAND
-from kvorum.chaos.serve.served import ANY_HOST, Served
 from kvorum.client.wire.cluster_client import ClusterClient
 from kvorum.network.addresses import parse_bootstrap
 from kvorum.runtime.clock import SystemClock
@@ -41,7 +41,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class ChaosServer:
     """HTTP server for faults. `build` returns the application; the creator of the cluster owns it."""
 
-    served: Served
+    cluster: TargetCluster
     events: Events
     token: str
     runs: Path
@@ -52,13 +52,13 @@ class ChaosServer:
 
     def build(self) -> web.Application:
         """Return the application: the admin API with the console, and the chaos API in it. Called in its loop."""
-        cluster = ClusterClient(parse_bootstrap(self.served.observed), timeout_ms=ADMIN_TIMEOUT_MS)
+        client = ClusterClient(parse_bootstrap(self.cluster.direct_bootstrap), timeout_ms=ADMIN_TIMEOUT_MS)
         access = Access({hashlib.sha256(self.token.encode()).hexdigest(): Role.ADMIN})
         workers = Workers()
-        faults = FaultRoutes(self.served, self.events, workers)
+        faults = FaultRoutes(self.cluster, self.events, workers)
         scenarios = ScenarioRoutes(self.runs, self.events, workers, self.command)
         more = [*faults.operations(), *scenarios.operations()]
-        app = AdminApp(cluster, Metrics(), access, more=more).build()
+        app = AdminApp(client, Metrics(), access, more=more).build()
         app.middlewares.insert(0, self._pages)  # a list until the application runs
 
         async def shut_down(app: web.Application) -> None:
@@ -66,8 +66,8 @@ class ChaosServer:
             await scenarios.scenarios.close()
 
         async def close(app: web.Application) -> None:
-            await faults.ends.close(end=self.served.outlives)
-            await cluster.close()
+            await faults.ends.close(end=self.cluster.outlives)
+            await client.close()
 
         app.on_shutdown.append(shut_down)
         app.on_cleanup.append(close)  # after the admin API's own: changes in progress have ended
@@ -89,7 +89,7 @@ def fault_reporter(events: Events) -> Callable[[history.Fault], None]:
     """Return the fault listener of a register."""
     clock = SystemClock()
 
-    def tell(fault: history.Fault) -> None:
+    def publish(fault: history.Fault) -> None:
         data: dict[str, object] = {
             "id": fault.id,
             "fault": fault.fault,
@@ -100,6 +100,6 @@ def fault_reporter(events: Events) -> Callable[[history.Fault], None]:
             "t": fault.t,
             "timestamp_ms": clock.wall_ms(),
         }
-        events.tell("fault", data)
+        events.publish("fault", data)
 
-    return tell
+    return publish

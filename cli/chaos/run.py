@@ -34,10 +34,10 @@ def list_command(output: str) -> None:
     \b
     kvorum chaos list
     """
-    from kvorum.chaos.scenario.files import ScenarioError, find, shipped
+    from kvorum.chaos.scenario.files import ScenarioError, find, shipped_scenarios
 
     rows = []
-    for name in shipped():
+    for name in shipped_scenarios():
         try:
             rows += [{"scenario": run.name, "seconds": f"{run.duration:g}", "what": run.title} for run in find(name)]
         except ScenarioError as error:
@@ -90,7 +90,7 @@ def run(
 
     try:
         from kvorum.chaos.report.files import REPORT
-        from kvorum.chaos.scenario.files import ScenarioError, find, shipped
+        from kvorum.chaos.scenario.files import ScenarioError, find, shipped_scenarios
         from kvorum.chaos.scenario.runner import Run, Watch
         from kvorum.chaos.scenario.systems import Elsewhere
     except ModuleNotFoundError as error:
@@ -99,7 +99,7 @@ def run(
     if not scenarios and not every:
         raise click.UsageError("give a scenario (kvorum chaos list), or --all")
     try:
-        chosen = [(name, each) for name in (shipped() if every else scenarios) for each in find(name)]
+        chosen = [(name, each) for name in (shipped_scenarios() if every else scenarios) for each in find(name)]
     except ScenarioError as error:
         fail(str(error), Exit.USAGE)
     commands = {name.removesuffix("_hook"): command for name, command in hooks.items() if command}

@@ -16,8 +16,9 @@ from kvorum.cli.output import Exit, fail, pairs
 from kvorum.runtime.listeners import address
 
 if TYPE_CHECKING:
+    from kvorum.chaos.faults.lab import Lab
+    from kvorum.chaos.faults.target_cluster import TargetCluster
     from kvorum.chaos.serve.events import Events
-    from kvorum.chaos.serve.served import Served
     from kvorum.chaos.serve.server import ChaosServer
 
 TOKEN_BYTES = 24
@@ -87,13 +88,13 @@ def serve(
     with ExitStack() as stack:
         if create:
             disks = disks_of(small_disks)
-            served = created(folder, brokers, controllers, plain, configs, disks, events)
+            cluster: TargetCluster = create_lab(folder, brokers, controllers, plain, configs, disks, events)
         else:
-            served = attached(folder, events)
-        stack.callback(served.close)
+            cluster = open_cluster(folder, events)
+        stack.callback(cluster.close)
         path = token_file or folder / "chaos-serve.token"
         token = token_in(path)
-        server = ChaosServer(served, events, token, folder / "chaos-runs", host)
+        server = ChaosServer(cluster, events, token, folder / "chaos-runs", host)
         asyncio.run(run(server, host, port, path))
 
 
@@ -107,7 +108,7 @@ def disks_of(texts: tuple[str, ...]) -> dict[str, int]:
     return found
 
 
-def created(
+def create_lab(
     folder: Path,
     brokers: int,
     controllers: int | None,
@@ -115,15 +116,15 @@ def created(
     configs: tuple[str, ...],
     small_disks: dict[str, int],
     events: "Events",
-) -> "Served":
+) -> "Lab":
     """Make a lab in a folder and start it."""
     from kvorum.chaos.faults.inside import inside_configs
-    from kvorum.chaos.faults.keeper import NotPermitted
-    from kvorum.chaos.faults.lab import Lab, LabError
+    from kvorum.chaos.faults.lab import Lab
+    from kvorum.chaos.faults.namespace_holder import NotPermitted
     from kvorum.chaos.faults.processes import NotStarted
     from kvorum.chaos.faults.shape import LabShape
+    from kvorum.chaos.faults.target_cluster import LabError
     from kvorum.chaos.faults.toxiproxy_binary import NoToxiproxy
-    from kvorum.chaos.serve.served import Served
     from kvorum.chaos.serve.server import fault_reporter
     from kvorum.cluster.local.local import ClusterError
     from kvorum.runtime.config import ConfigError
@@ -141,7 +142,7 @@ def created(
         strangers = ", ".join(small_disks.keys() - shape.nodes().keys())
         if strangers:
             fail(f"--small-disk {strangers}: unknown node", Exit.USAGE)
-        lab = Lab.create(
+        return Lab.create(
             str(folder / "cluster"),
             shape,
             network=network,  # type: ignore[arg-type]
@@ -150,19 +151,18 @@ def created(
         )
     except (NoToxiproxy, NotPermitted, LabError, NotStarted, ConfigError, ClusterError, ValueError, OSError) as error:
         fail(str(error), Exit.FAILED)
-    return Served.of_lab(lab)
 
 
-def attached(folder: Path, events: "Events") -> "Served":
+def open_cluster(folder: Path, events: "Events") -> "TargetCluster":
     """Open the cluster in a folder, run by any process."""
     from kvorum.chaos.faults.inside import InsideError
-    from kvorum.chaos.serve.served import Served
+    from kvorum.chaos.faults.target_cluster import attach
     from kvorum.chaos.serve.server import fault_reporter
     from kvorum.cluster.local.local import ClusterError
 
     began = time.monotonic()
     try:
-        return Served.attached(str(folder), fault_reporter(events), lambda: time.monotonic() - began)
+        return attach(str(folder), fault_reporter(events), lambda: time.monotonic() - began)
     except (ClusterError, InsideError) as error:
         fail(f"{error}; create one with --create", Exit.NOT_FOUND)
 
@@ -207,7 +207,7 @@ async def run(server: "ChaosServer", host: str, port: int, token_path: Path) -> 
         # A terminal is its owner's; a file or a pipe may be kept: there the token is not written, only where it is.
         known = f"?token={server.token}" if sys.stdout.isatty() else ""
         click.echo(f"console: {console}/#/chaos{known}")
-        click.echo(f"bootstrap.servers: {server.served.bootstrap}   Press Ctrl-C to stop.")
+        click.echo(f"bootstrap.servers: {server.cluster.bootstrap}   Press Ctrl-C to stop.")
         await ending.wait()
     except OSError as error:
         fail(f"{address(host, port)}: {error.strerror}", Exit.FAILED)

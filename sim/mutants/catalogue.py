@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from sim.losing import losing
+from sim.log_dir_failures import add_log_dir_failures
 from sim.mutants import broker, controller, coordinators, directories, duties, quotas, racks, voters
 from sim.mutants.patches import Patches
 from sim.mutants.plans import COORDINATED, DEPOSED_UNAWARES, SECONDS, THREE, Extra, coordination
@@ -40,7 +40,7 @@ REPLACED: Final[dict[str, object]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutant:
-    """A known mistake. `options`, `load`, `every_fault` and `drama` are the fixed parts of a directed plan."""
+    """A known mistake. `options`, `load`, `every_fault` and `script` are the fixed parts of a directed plan."""
 
     name: str
     apply: Callable[[Patches], None]
@@ -48,7 +48,7 @@ class Mutant:
     options: dict[str, object] = field(default_factory=dict)
     load: dict[str, object] = field(default_factory=dict)
     every_fault: dict[str, object] = field(default_factory=dict)
-    drama: str | None = None
+    script: str | None = None
     """The one that is played, without other faults: drawn plans play it in a seed of twelve."""
     reassigns: bool = False
     """Whether replicas move to other brokers in the directed run."""
@@ -84,11 +84,11 @@ ALL: Final = (
         name="forget-epoch-start-offset",
         apply=broker.forget_epoch_start_offset,
         means=DIRECTED,
-        drama="laggard",
+        script="laggard",
         first=2,
     ),
     Mutant(name="no-maximal-isr", apply=broker.no_maximal_isr, first=3),
-    Mutant(name="ignore-broker-epoch", apply=broker.ignore_broker_epoch, means=DIRECTED, drama="earlier life"),
+    Mutant(name="ignore-broker-epoch", apply=broker.ignore_broker_epoch, means=DIRECTED, script="earlier life"),
     Mutant(
         name="forget-producer-state",
         apply=broker.forget_producer_state,
@@ -118,7 +118,7 @@ ALL: Final = (
         name="accept-stale-partition-epoch",
         apply=controller.accept_stale_partition_epoch,
         means=DIRECTED,
-        drama="late copy",
+        script="late copy",
     ),
     Mutant(
         name="keep-who-fell-eligible",
@@ -231,7 +231,7 @@ ALL: Final = (
                 **drawn,
             },
             load={"producers": [(-1, True)], "every_s": 0.05, "burst_s": 0.0},
-            extras=(losing,),
+            extras=(add_log_dir_failures,),
             first=first,
         )
         for name, apply, drawn, first in (

@@ -58,7 +58,7 @@ def plan_of(mutant: Mutant, seed: int) -> Plan:
             mutant.options,
             mutant.load,
             mutant.every_fault,
-            mutant.drama,
+            mutant.script,
             seconds=mutant.seconds,
             reassigns=mutant.reassigns,
             duties=mutant.duties,

@@ -7,11 +7,11 @@ from typing import Final, Protocol
 import msgspec
 
 from sim.coordinated import OFFSETS, aimed
-from sim.dramas import dramatised
 from sim.duties import dutiful
 from sim.moving import moved, throttled
 from sim.plan import BROKERS, LEADER, Coordination, Fault, Load, Options, Plan, draw_faults, draw_options
 from sim.reassigning import reassigned
+from sim.scripted_faults import add_fault_script
 
 SECONDS: Final = 20.0
 """Virtual seconds of load and faults."""
@@ -32,7 +32,7 @@ def directed(
     fixed: dict[str, object],
     load: dict[str, object],
     every_fault: dict[str, object],
-    drama: str | None = None,
+    script: str | None = None,
     *,
     seconds: float = SECONDS,
     reassigns: bool = False,
@@ -43,7 +43,7 @@ def directed(
 ) -> Plan:
     """Draw a plan from its seed with fixed options, load, and parts of every fault.
 
-    With a drama (see sim.dramas) there are no other faults; `reassigns`: the topic is reassigned meanwhile;
+    With a script (see sim.scripted_faults) there are no other faults; `reassigns`: the topic is reassigned meanwhile;
     `duties`: brokers are in maintenance and decommissioned; `moves`: its replicas move between log
     directories; `throttles`: with throttles; `extras`: other optional parts of a seed, in order.
     """
@@ -55,8 +55,8 @@ def directed(
     if options.coordination is not None:
         faults = [aimed(rng, options.coordination, fault) for fault in faults]
     faults = [msgspec.structs.replace(fault, **every_fault) for fault in faults]
-    if drama is not None:
-        options, faults = dramatised(rng, options, faults, seconds, only=drama)
+    if script is not None:
+        options, faults = add_fault_script(rng, options, faults, seconds, only=script)
     if reassigns:
         options, faults = reassigned(rng, options, faults, seconds, certain=True)
     if duties:

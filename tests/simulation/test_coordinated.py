@@ -106,12 +106,12 @@ def test_a_coordinator_killed_during_an_end_leaves_it_to_the_next_one(place: str
     moments = [Fault(at=at, kind="moment", length=1.0, detail=place) for at in (1.0, 2.5)]
     cluster = SimCluster(msgspec.structs.replace(plan, faults=moments))
     faults = Faults(cluster)
-    with quiet(), closing(cluster.loop), faults.moments.watched():
+    with quiet(), closing(cluster.loop), faults.crash_points.observe():
         violation = violation_of(cluster, faults)
     assert violation is None, violation
     reported = [event.text for event in cluster.history.events if isinstance(event, Note)]
     assert sum(text.endswith(f"is killed at {place}") for text in reported) == 2
-    assert failpoints.hit is not faults.moments.hit
+    assert failpoints.hit is not faults.crash_points.hit
 
 
 @pytest.mark.parametrize("second_version", [True, False], ids=["v2", "v1"])

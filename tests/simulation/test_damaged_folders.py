@@ -63,7 +63,7 @@ def stop(cluster: SimCluster, processes: list[SimProcess], how: str) -> None:
         if how == CLEAN:
             process.terminate()
         else:
-            cluster.invariants.lives.killed(process.machine.node_id)
+            cluster.invariants.incarnations.record_kill(process.machine.node_id)
             process.kill()
     assert cluster.run_until(lambda: all(each.state is State.DOWN for each in processes), 30)
 
@@ -205,7 +205,7 @@ def damage(cluster: SimCluster, name: str, kind: str) -> None:
     identity = read_meta_properties(process.disk, process.log_dirs[0])
     assert identity is not None
     FILES[name][0](Folder(process), kind)
-    cluster.invariants.lives.lost_directory(DAMAGED, [NAME], identity.directory_id)
+    cluster.invariants.incarnations.record_lost_directory(DAMAGED, [NAME], identity.directory_id)
 
 
 @pytest.mark.parametrize(("name", "kind", "how", "scope"), CASES)

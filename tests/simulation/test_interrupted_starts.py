@@ -108,7 +108,7 @@ def torn_and_interrupted(step: int) -> Violation | None:
             cluster.start_load()
             cluster.run_for(3.0)
             process = cluster.machines[1].processes["broker"]
-            cluster.invariants.lives.lost_power(1)
+            cluster.invariants.incarnations.record_power_loss(1)
             process.lose_power()
             for name in process.disk.listdir(process.log_dirs[0]):
                 if parse_folder(name) is not None:

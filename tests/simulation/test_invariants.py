@@ -11,8 +11,8 @@ import pytest
 from kvorum.broker.replica.isr import CommittedIsr
 from kvorum.protocol.uuids import Uuid
 from kvorum.storage.names import LOG_SUFFIX, segment_file
+from sim.broker_incarnations import LostLog
 from sim.ledger import Ledger, Violation
-from sim.lives import LostLog
 from sim.tolerance import fallen_since, unexplained
 from tests.simulation.by_hand import ALL, KEY, NAME, World
 
@@ -34,7 +34,7 @@ def elected(world: World, leader: int = 2, isr: tuple[int, ...] = (2, 3), elr: t
 def comes_back(world: World, broker_id: int, end: int) -> None:
     """Have a broker killed and started with so much of its log, and registered anew."""
     replica = world.replicas[broker_id]
-    world.invariants.lives.killed(broker_id)
+    world.invariants.incarnations.record_kill(broker_id)
     replica.cut(end)
     replica.begin_life()
     world.take_role(broker_id)
@@ -42,7 +42,7 @@ def comes_back(world: World, broker_id: int, end: int) -> None:
 
 def robbed(world: World, broker_id: int, end: int) -> None:
     """Have a broker lose power, and what was not synced; it does not come back yet."""
-    world.invariants.lives.lost_power(broker_id)
+    world.invariants.incarnations.record_power_loss(broker_id)
     world.replicas[broker_id].cut(end)
     world.replicas[broker_id].begin_life()
 
@@ -303,7 +303,7 @@ def returns_with_the_watermark_of_before_a_loss(world: World) -> None:
     committed(world)
     world.mark(2, 3)
     world.commit(1, (1,))
-    world.invariants.lives.killed(3)
+    world.invariants.incarnations.record_kill(3)
     for broker_id in (1, 2):
         robbed(world, broker_id, 1)
     world.commit(-1, (1,))
@@ -436,7 +436,7 @@ def nobody_is_left(*fallen: int) -> None:
     world.mark(1)
     world.commit(1, ALL)
     for broker_id in fallen:
-        world.invariants.lives.killed(broker_id)
+        world.invariants.incarnations.record_kill(broker_id)
     world.commit(-1, ())
 
 
@@ -457,14 +457,14 @@ def test_after_an_unclean_election_no_replica_is_known_to_have_earlier_commits()
     world.commit(-1, (), (1, 2))
     world.invariants.operated.add(KEY)
     world.commit(3, (3,), epoch=world.leader_epoch + 1)
-    world.invariants.lives.killed(3)
+    world.invariants.incarnations.record_kill(3)
     world.commit(-1, ())
 
 
 def bereft(world: World, broker_id: int = 3) -> None:
     """Have a broker lose its log with the log's directory; it does not come back yet."""
-    world.invariants.lives.killed(broker_id)
-    world.invariants.lives.lost_directory(broker_id, [NAME], Uuid(b"d" * 16))
+    world.invariants.incarnations.record_kill(broker_id)
+    world.invariants.incarnations.record_lost_directory(broker_id, [NAME], Uuid(b"d" * 16))
     world.replicas[broker_id].cut(0)
     world.replicas[broker_id].begin_life()
 
@@ -490,7 +490,7 @@ def test_a_replica_with_all_records_again_is_eligible_with_its_new_log() -> None
     world.commit(1, (1, 2))
     world.take_role(3)
     world.write(b"a", b"b", to=(3,))
-    assert not world.invariants.lives.bereft
+    assert not world.invariants.incarnations.bereft
     world.commit(1, ALL)
 
 
@@ -513,7 +513,7 @@ def test_no_replica_leads_with_another_log_in_place_of_a_lost_one_without_an_ope
         with pytest.raises(Violation) as found:
             elected(world, 3, (3,))
         assert found.value.kind == "EligibleByALostLog"
-        world.invariants.lives.bereft[3, KEY] = LostLog(Uuid(b"d" * 16), 9)  # as if it had not been said so soon
+        world.invariants.incarnations.bereft[3, KEY] = LostLog(Uuid(b"d" * 16), 9)  # as if it had not been said so soon
         with pytest.raises(Violation) as found:
             world.take_role(3)
         assert found.value.kind == "LeadsWithoutItsLog"
@@ -569,7 +569,7 @@ def test_replicas_in_a_failed_directory_are_neither_missing_nor_removed() -> Non
     committed(world)
     replica = world.replicas[3]
     world.commit(1, (1, 2))
-    world.invariants.lives.killed(3)
+    world.invariants.incarnations.record_kill(3)
     replica.folder = f"/other/{NAME}"  # its own is out of reach: a new one, elsewhere
     replica.disk.mkdir(replica.folder)
     replica.path = segment_file(replica.folder, 0, LOG_SUFFIX)
@@ -578,9 +578,9 @@ def test_replicas_in_a_failed_directory_are_neither_missing_nor_removed() -> Non
     replica.disk.broken.add("/d")
     replica.begin_life()
     world.take_role(3)
-    world.invariants.lives.killed(3)
-    world.invariants.lives.watched.clear()
-    assert world.invariants.lives.remembered[3][NAME].folder == replica.folder
+    world.invariants.incarnations.record_kill(3)
+    world.invariants.incarnations.watched.clear()
+    assert world.invariants.incarnations.remembered[3][NAME].folder == replica.folder
 
 
 def test_without_elr_one_loss_of_the_last_member_is_legal() -> None:

@@ -117,8 +117,8 @@ def test_a_healthy_cluster_converges_and_later_changes_are_found(cluster: SimClu
     with told_as("checker: lost-write"):
         judge(cluster)
 
-    name = next(each for each in cluster.invariants.lives.watched[2] if each.topic == TOPIC)
-    shadow = cluster.invariants.lives.watched[2][name].shadow
+    name = next(each for each in cluster.invariants.incarnations.watched[2] if each.topic == TOPIC)
+    shadow = cluster.invariants.incarnations.watched[2][name].shadow
     shadow.follow(shadow.entries[-2].next_offset)
     with told_as("ReplicasEqual"):
         check_replicas(cluster)
@@ -128,7 +128,7 @@ def test_a_replica_that_cannot_join_again_keeps_the_cluster_from_rest(
     cluster: SimCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(isr_changes, "is_in_sync", lambda *_: False)
-    cluster.invariants.lives.killed(2)
+    cluster.invariants.incarnations.record_kill(2)
     broker(cluster, 2).kill()
     cluster.run_for(3.0)
     with told_as("Convergence"):
@@ -217,7 +217,7 @@ def raises(error: Exception) -> Callable[[], None]:
 def test_unhandled_exceptions_are_reported_except_those_of_dead_processes(cluster: SimCluster) -> None:
     process, loop = broker(cluster), cluster.loop
     loop.call_at_host(process.host, loop.time() + 0.1, raises(RuntimeError("ours")))
-    cluster.invariants.lives.killed(1)
+    cluster.invariants.incarnations.record_kill(1)
     process.kill()
     cluster.run_for(0.2)
     process.start()

@@ -9,10 +9,12 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kvorum.chaos import history
-from kvorum.chaos.faults.cuts import NotThisNetwork
-from kvorum.chaos.faults.keeper import NotPermitted
-from kvorum.chaos.faults.lab import Lab, LabError
+from kvorum.chaos.faults.lab import Lab
+from kvorum.chaos.faults.link_faults import NotThisNetwork
+from kvorum.chaos.faults.namespace_holder import NotPermitted
 from kvorum.chaos.faults.shape import LabShape
+from kvorum.chaos.faults.target_cluster import LabError
+from kvorum.chaos.faults.topology import BROKER
 from kvorum.runtime.disk import OsDisk
 from kvorum.runtime.process import is_stopped
 from kvorum.storage import durable_length
@@ -88,17 +90,17 @@ def others(lab: Lab, name: str) -> list[str]:
 
 
 def test_the_cluster_is_described_as_the_history_has_it(lab: Lab) -> None:
-    shape = lab.described()
+    shape = lab.history_shape()
     assert shape.nodes["node-2"] == history.NodeShape(id=2, roles=["broker", "controller"])
     assert lab.name_of(lab.id_of("node-3")) == "node-3"
     assert lab.active_controller() in lab.nodes
-    with pytest.raises(LabError, match="partition absent-0 does not exist"):
+    with pytest.raises(LabError, match="no responding broker has a partition 'absent-0'"):
         lab.isr_of("absent", 0)
 
 
 def test_one_group_of_clients_is_cut_off_and_the_other_is_not(lab: Lab) -> None:
     name = topic(lab, "groups")
-    with lab.cut("clients-b", "brokers"):
+    with lab.links.cut("clients-b", "brokers"):
         assert send(lab.bootstrap, name, [b"a"]) == [None]
         assert send(lab.bootstrap_of("clients-b"), name, [b"b"], 2) == ["_MSG_TIMED_OUT"]
     assert send(lab.bootstrap_of("clients-b"), name, [b"c"]) == [None]
@@ -116,7 +118,7 @@ def test_lost_responses_are_requests_that_were_carried_out(lab: Lab) -> None:
 
     producer.produce(name, b"warm", partition=0, on_delivery=noted)
     producer.flush(10)
-    with lab.lose_responses("clients", leader):
+    with lab.links.between("lose_responses", "clients", leader):
         producer.produce(name, b"ambiguous", partition=0, on_delivery=noted)
         producer.flush(10)
     assert errors == [None, "_MSG_TIMED_OUT"]
@@ -127,7 +129,7 @@ def test_a_cut_between_two_brokers_touches_neither_controllers_nor_clients(lab: 
     name = topic(lab, "follower")
     leader = lab.leader_of(name, 0)
     follower, third = others(lab, leader)
-    with lab.cut(f"{follower}/broker", f"{leader}/broker"):
+    with lab.links.cut(f"{follower}/broker", f"{leader}/broker"):
         # A follower that has all there is stays in sync though it says nothing: one more record tells.
         assert send(lab.bootstrap, name, [b"x"], acks="1") == [None]
         eventually(lambda: lab.isr_of(name, 0) == sorted([leader, third]), "the ISR shrinks")
@@ -143,18 +145,18 @@ def test_one_way_is_one_way(lab: Lab) -> None:
     name = topic(lab, "one-way")
     leader = lab.leader_of(name, 0)
     follower, third = others(lab, leader)
-    with lab.cut_one_way(f"{leader}/broker", f"{follower}/broker", "freeze"):
+    with lab.links.cut(f"{leader}/broker", f"{follower}/broker", "freeze", one_way=True):
         assert send(lab.bootstrap, name, [b"x"], acks="1") == [None]
         eventually(lambda: lab.isr_of(name, 0) == sorted([leader, third]), "what the leader answers does not come")
     lab.wait_until_healthy()
-    api_toxics = [state.toxics for state in lab.cuts.links.api.proxies().values()]  # type: ignore[union-attr]
+    api_toxics = [state.toxics for state in lab.links.links.api.proxies().values()]  # type: ignore[attr-defined]
     assert not any(api_toxics), "nothing is left on the links"
 
 
 def test_an_isolated_controller_loses_its_office_and_its_broker_keeps_its_partitions(lab: Lab) -> None:
     name = topic(lab, "office")
     active, leader = lab.active_controller(), lab.leader_of(name, 0)
-    with lab.isolate(f"{active}/controller"):
+    with lab.links.isolate(f"{active}/controller"):
         eventually(lambda: lab.observer.active_controller() not in (None, lab.id_of(active)), "another is elected")
         assert lab.leader_of(name, 0) == leader
     lab.wait_until_healthy()
@@ -163,10 +165,10 @@ def test_an_isolated_controller_loses_its_office_and_its_broker_keeps_its_partit
 def test_an_isolated_broker_is_fenced_and_comes_back(lab: Lab, events: Events) -> None:
     name = topic(lab, "isolated")
     leader = lab.leader_of(name, 0)
-    fault = lab.isolate(leader)
+    fault = lab.links.isolate(leader)
     eventually(lambda: lab.leader_of(name, 0) != leader, "another leads")
     assert send(lab.bootstrap, name, [b"x"]) == [None]
-    lab.heal()
+    lab.links.heal()
     lab.wait_until_healthy()
     assert [(event.fault, event.phase, event.targets, event.id) for event in events] == [
         ("black_hole", "begin", [leader], fault.id),
@@ -177,7 +179,7 @@ def test_an_isolated_broker_is_fenced_and_comes_back(lab: Lab, events: Events) -
 def test_slow_links_take_their_time(lab: Lab) -> None:
     name = topic(lab, "slow")
     assert send(lab.bootstrap, name, [b"x"]) == [None]
-    with lab.slow("clients", "brokers", 200):
+    with lab.links.between("latency", "clients", "brokers", attributes={"latency": 200}):
         started = time.monotonic()
         assert send(lab.bootstrap, name, [b"y"]) == [None]
         assert time.monotonic() - started > 0.8, "ApiVersions and Produce at the least, 0.4 s each"
@@ -186,18 +188,18 @@ def test_slow_links_take_their_time(lab: Lab) -> None:
 @pytest.mark.parametrize("kind", ["drop_syn", "packet_loss"])
 def test_faults_that_proxies_cannot_make_are_refused(lab: Lab, kind: str) -> None:
     with pytest.raises(NotThisNetwork, match="needs network namespaces"):
-        lab.fault(kind, "clients", "brokers")
+        lab.links.between(kind, "clients", "brokers")
     with pytest.raises(ValueError, match="never connect to each other"):
-        lab.cut("clients", "controllers")
+        lab.links.cut("clients", "controllers")
 
 
 def test_kill_and_start(lab: Lab, events: Events) -> None:
     name = topic(lab, "kill")
     leader = lab.leader_of(name, 0)
-    lab.kill(leader, story=f"kill -9 {leader}, which led {name}-0")
+    lab.processes.kill(leader, story=f"kill -9 {leader}, which led {name}-0")
     assert not lab.cluster.processes(leader)
     eventually(lambda: lab.leader_of(name, 0) != leader, "another leads")
-    assert lab.start(leader) == {leader: "ready"}
+    assert lab.processes.start(leader) == {leader: "ready"}
     assert [(each.fault, each.phase, each.story) for each in events] == [
         ("kill", phase, f"kill -9 {leader}, which led {name}-0") for phase in ("begin", "end")
     ]
@@ -205,7 +207,7 @@ def test_kill_and_start(lab: Lab, events: Events) -> None:
 
 def test_a_killed_role_is_back_by_itself(lab: Lab) -> None:
     before = lab.cluster.processes("node-2")
-    lab.kill("node-2", "broker")
+    lab.processes.kill("node-2/broker")
     eventually(lambda: "broker" in lab.cluster.processes("node-2"), "the supervisor starts it again")
     after = lab.cluster.processes("node-2")
     assert after["broker"] != before["broker"] and after["controller"] == before["controller"]
@@ -213,26 +215,26 @@ def test_a_killed_role_is_back_by_itself(lab: Lab) -> None:
 
 def test_pause_and_resume_one_role_and_a_paused_node_can_be_killed(lab: Lab) -> None:
     processes = lab.cluster.processes("node-3")
-    with lab.pause("node-3", "broker"):
+    with lab.processes.pause("node-3/broker"):
         eventually(lambda: is_stopped(processes["broker"]), "it is stopped")
         assert not is_stopped(processes["controller"])
     eventually(lambda: not is_stopped(processes["broker"]), "it goes on")
-    lab.pause("node-3")
-    lab.kill("node-3")
+    lab.processes.pause("node-3")
+    lab.processes.kill("node-3")
     assert not lab.register.in_force("pause")
 
 
 def test_terminate_and_restart_are_in_order(lab: Lab, events: Events) -> None:
-    with lab.terminate("node-1"):
+    with lab.processes.terminate("node-1"):
         assert not lab.cluster.processes("node-1")
-    lab.restart("node-1")
+    lab.processes.restart("node-1")
     assert [event.fault for event in events] == ["terminate", "terminate", "restart", "restart"]
 
 
 def test_all_nodes_are_killed_at_once_and_restart_without_loss(lab: Lab) -> None:
     name = topic(lab, "all")
     assert send(lab.bootstrap, name, [b"a", b"b"]) == [None, None]
-    lab.kill_all()
+    lab.processes.kill_all()
     assert not any(lab.cluster.processes(node) for node in lab.nodes)
     lab.recover()
     assert read(lab.bootstrap, name) == [b"a", b"b"]
@@ -242,10 +244,10 @@ def test_a_lost_tail_is_exactly_the_unsynced_data(lab: Lab, events: Events) -> N
     name = topic(lab, "tail", replicas=1)
     leader = lab.leader_of(name, 0)
     assert set(send(lab.bootstrap, name, [b"%d" % number for number in range(100)])) == {None}
-    (folder,) = lab.log_directories(leader)
+    (folder,) = lab.disks.directories(leader, BROKER)
     synced = durable_length.read(OsDisk(), f"{folder}/{name}-0")
     assert synced is not None and synced.recovery_point < 100, "nothing asked for a sync"
-    lab.lose_tail(leader)
+    lab.disks.lose_tail([leader])
     lab.recover()
     assert read(lab.bootstrap, name) == [b"%d" % number for number in range(synced.recovery_point)]
     assert events[0].lossy and f"{name}-0, above offset {synced.recovery_point}" in events[-1].story
@@ -257,7 +259,7 @@ def test_a_lost_tail_is_exactly_the_unsynced_data(lab: Lab, events: Events) -> N
 def test_a_lost_tail_of_one_replica_of_three_loses_nothing(lab: Lab) -> None:
     name = topic(lab, "safe-tail")
     assert set(send(lab.bootstrap, name, [b"%d" % number for number in range(100)])) == {None}
-    lab.lose_tail(lab.leader_of(name, 0))
+    lab.disks.lose_tail([lab.leader_of(name, 0)])
     lab.recover()
     assert read(lab.bootstrap, name) == [b"%d" % number for number in range(100)]
 
@@ -266,8 +268,8 @@ def test_a_wiped_node_restarts_and_fetches_all_records(lab: Lab, events: Events)
     name = topic(lab, "wiped")
     assert send(lab.bootstrap, name, [b"a"]) == [None]
     (node,) = [each for each in lab.nodes if each not in (lab.leader_of(name, 0), lab.active_controller())][:1]
-    lab.wipe(node)
-    (folder,) = lab.log_directories(node)
+    lab.disks.wipe(node)
+    (folder,) = lab.disks.directories(node, BROKER)
     assert sorted(path.name for path in Path(folder).iterdir()) == ["meta.properties"]
     lab.recover()
     assert (Path(folder) / f"{name}-0").is_dir()
@@ -279,11 +281,11 @@ def test_a_flipped_bit_is_found_when_the_replica_recovers(lab: Lab, events: Even
     assert set(send(lab.bootstrap, name, [b"%d" % number for number in range(50)])) == {None}
     leader = lab.leader_of(name, 0)
     follower = others(lab, leader)[0]
-    lab.kill(follower)
-    (flipped,) = lab.flip_bits(follower, f"{name}-0")
+    lab.processes.kill(follower)
+    (flipped,) = lab.disks.flip_bits(follower, f"{name}-0")
     damaged = Path(flipped.path).read_bytes()
     lab.recover()
-    (folder,) = lab.log_directories(leader)
+    (folder,) = lab.disks.directories(leader, BROKER)
     whole = (Path(folder) / f"{name}-0" / Path(flipped.path).name).read_bytes()
     assert damaged != whole == Path(flipped.path).read_bytes()
     flips = [event for event in events if event.fault == "flip_bits"]
@@ -292,20 +294,21 @@ def test_a_flipped_bit_is_found_when_the_replica_recovers(lab: Lab, events: Even
 
 def test_a_controller_whose_journal_is_damaged_refuses_to_run_until_it_is_wiped(lab: Lab) -> None:
     node = next(each for each in lab.nodes if each != lab.active_controller())
-    lab.kill(node)
-    lab.flip_bits(node, "journal", position=IN_FIRST_BLOCK)
-    assert lab.start(node) == {node: "died"}
-    with lab.wipe(node, "controller"):
-        assert Path(lab.log_directories(node)[0], "__cluster_metadata-0").is_dir(), "the broker's disk is left alone"
+    lab.processes.kill(node)
+    lab.disks.flip_bits(node, "journal", position=IN_FIRST_BLOCK)
+    assert lab.processes.start(node) == {node: "died"}
+    with lab.disks.wipe(f"{node}/controller"):
+        (folder,) = lab.disks.directories(node, BROKER)
+        assert Path(folder, "__cluster_metadata-0").is_dir(), "the broker's disk is left alone"
 
 
 def test_a_clock_that_jumps_stamps_the_log_and_nothing_else_happens(lab: Lab) -> None:
     name = topic(lab, "clock")
     leader = lab.leader_of(name, 0)
-    with lab.jump_clock(leader, 7 * 24 * 3_600_000):
-        assert lab.clocks[leader].get() > 0
+    with lab.clocks.jump(leader, offset_ms=7 * 24 * 3_600_000):
+        assert lab.clocks.nodes[leader].get() > 0
         assert send(lab.bootstrap, name, [b"a"]) == [None]
-    assert lab.clocks[leader].get() == 0
+    assert lab.clocks.nodes[leader].get() == 0
     assert lab.leader_of(name, 0) == leader
 
 
@@ -318,8 +321,8 @@ def test_disk_full_and_read_only_end_a_node_and_it_restarts(toxiproxy_program: s
         pytest.skip(f"mount namespaces: {error}")
     with lab:
         with pytest.raises(NotThisNetwork, match="has no proxies"):
-            lab.cut("node-1", "node-2")
-        for number, fault in enumerate((lab.fill_disk, lab.read_only)):
+            lab.links.cut("node-1", "node-2")
+        for number, fault in enumerate((lab.disks.fill, lab.disks.read_only)):
             name = topic(lab, f"disk-{number}", replicas=2)
             with fault("node-2"):
                 producer = Producer({"bootstrap.servers": lab.bootstrap, **QUIET})
@@ -341,17 +344,17 @@ def test_in_namespaces_packets_are_lost_and_the_cluster_continues(tmp_path: Path
     with lab:
         name = topic_inside(lab, "inside")
         leader = lab.leader_of(name, 0)
-        with lab.fault("packet_loss", leader, "brokers", share=0.2):
+        with lab.links.between("packet_loss", leader, "brokers", share=0.2):
             assert lab.namespaces is not None
             assert lab.namespaces.call("clients", lambda: send(lab.bootstrap, name, [b"a"])) == [None]
-        with lab.fault("drop_syn", "clients", "brokers"):
+        with lab.links.between("drop_syn", "clients", "brokers"):
             assert lab.namespaces.call("clients", lambda: send(lab.bootstrap, name, [b"b"], 2)) == ["_MSG_TIMED_OUT"]
-        with lab.isolate(leader):
+        with lab.links.isolate(leader):
             eventually(lambda: lab.leader_of(name, 0) != leader, "another leads")
         with pytest.raises(NotThisNetwork, match="needs proxies"):
-            lab.slow("clients", "brokers", 10)
+            lab.links.between("latency", "clients", "brokers", attributes={"latency": 10})
         with pytest.raises(NotThisNetwork, match="share its namespace"):
-            lab.cut("node-1/broker", "node-2")
+            lab.links.cut("node-1/broker", "node-2")
         lab.recover()
         assert lab.namespaces.call("clients", lambda: read(lab.bootstrap, name)) == [b"a"]
 

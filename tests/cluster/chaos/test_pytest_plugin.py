@@ -224,7 +224,7 @@ def test_a_suite_without_clusters_imports_nothing_of_kvorum_but_the_plugin(pytes
 
         def test_nothing_is_imported():
             found = [name for name in sys.modules if name.split(".")[0] in ("kvorum", "msgspec", "confluent_kafka")]
-            assert set(found) <= {"kvorum", "kvorum.chaos", "kvorum.chaos.pytest.plugin"}
+            assert set(found) <= {"kvorum", "kvorum.chaos", "kvorum.chaos.pytest", "kvorum.chaos.pytest.plugin"}
         """
     )
     done = plugged(pytester)

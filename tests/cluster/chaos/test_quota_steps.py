@@ -8,13 +8,13 @@ import pydantic
 import pytest
 
 from kvorum.chaos.faults.toxiproxy_binary import NoToxiproxy, find_or_build
+from kvorum.chaos.scenario import operating
 from kvorum.chaos.scenario.models import Scenario, Step, Topic
+from kvorum.chaos.scenario.operating import RequestFailed, alter_quota
 from kvorum.chaos.scenario.outcome import unmet
 from kvorum.chaos.scenario.schedule import Window
-from kvorum.chaos.workload import quotas
 from kvorum.chaos.workload.members import member_settings
 from kvorum.chaos.workload.plan import AssignClients, SubscribeClients
-from kvorum.chaos.workload.quotas import NotAltered, alter_quota
 from kvorum.chaos.workload.recorder import Acked
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from tests.cluster.chaos.test_runs import assert_broken_and_used, assert_compared, run
@@ -48,31 +48,34 @@ class Cluster:
         self.answers = list(answers)
         self.requested: list[tuple[dict[str, str | None], dict[str, float], list[str]]] = []
 
+    def of(self, client: Any) -> "Cluster":
+        return self
+
     async def alter(
-        self, client: Any, entity: Mapping[str, str | None], values: Mapping[str, float], removed: Sequence[str]
+        self, entity: Mapping[str, str | None], values: Mapping[str, float], *, remove: Sequence[str]
     ) -> None:
-        self.requested.append((dict(entity), dict(values), list(removed)))
+        self.requested.append((dict(entity), dict(values), list(remove)))
         answer = self.answers.pop(0)
         if answer is not None:
             raise answer
 
 
 def test_an_empty_name_is_the_default_and_an_empty_value_removes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quotas, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(operating, "RETRY_SECONDS", 0.0)
     cluster = Cluster(KafkaError(ErrorCode.NOT_CONTROLLER), None)
-    monkeypatch.setattr(quotas, "alter_quotas", cluster.alter)
+    monkeypatch.setattr(operating, "Quotas", cluster.of)
     alter_quota("127.0.0.1:1", {"user": "ann", "client-id": ""}, {"producer_byte_rate": "5", "request_percentage": ""})
     requested = ({"user": "ann", "client-id": None}, {"producer_byte_rate": 5.0}, ["request_percentage"])
     assert cluster.requested == [requested] * 2
 
 
 def test_an_invalid_quota_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quotas, "RETRY_SECONDS", 0.0)
-    cluster = Cluster(*[KafkaError(ErrorCode.INVALID_REQUEST, "not so") for _ in range(quotas.ATTEMPTS)])
-    monkeypatch.setattr(quotas, "alter_quotas", cluster.alter)
-    with pytest.raises(NotAltered, match="not so"):
+    monkeypatch.setattr(operating, "RETRY_SECONDS", 0.0)
+    cluster = Cluster(KafkaError(ErrorCode.INVALID_REQUEST, "not so"))
+    monkeypatch.setattr(operating, "Quotas", cluster.of)
+    with pytest.raises(RequestFailed, match="not so"):
         alter_quota("127.0.0.1:1", {"ip": ""}, {"connection_creation_rate": "1"})
-    with pytest.raises(NotAltered, match="a quota is a number"):
+    with pytest.raises(RequestFailed, match="a quota is a number"):
         alter_quota("127.0.0.1:1", {"ip": ""}, {"connection_creation_rate": "fast"})
 
 

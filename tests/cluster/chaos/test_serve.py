@@ -23,9 +23,9 @@ from click.testing import CliRunner
 
 from kvorum.chaos.faults.events import FaultRegister
 from kvorum.chaos.faults.inside import Door, Inside
-from kvorum.chaos.faults.keeper import NotPermitted
+from kvorum.chaos.faults.namespace_holder import NotPermitted
 from kvorum.chaos.faults.small_disk import SmallDisk
-from kvorum.chaos.serve.events import BEHIND_MAX, KEPT_MAX, LISTENERS_MAX, Events, SentAway, TooManyListeners
+from kvorum.chaos.serve.events import BEHIND_MAX, KEPT_MAX, LISTENERS_MAX, Events, StreamEnded, TooManyListeners
 from kvorum.chaos.serve.routes import silent_of
 from kvorum.chaos.serve.scenarios import Busy, Scenarios
 from kvorum.chaos.serve.server import fault_reporter
@@ -336,10 +336,10 @@ def test_listeners_have_limits_and_are_sent_away_at_the_end() -> None:
         events = Events()
         with events.listening(0) as slow:
             for number in range(BEHIND_MAX + 10):
-                events.tell("fault", {"number": number})
+                events.publish("fault", {"number": number})
             await asyncio.sleep(0)
             heard = 0
-            with pytest.raises(SentAway):
+            with pytest.raises(StreamEnded):
                 while await slow.next():
                     heard += 1
             assert heard == BEHIND_MAX
@@ -353,7 +353,7 @@ def test_listeners_have_limits_and_are_sent_away_at_the_end() -> None:
             for each in held:
                 each.__exit__(None, None, None)
         events.close()
-        with events.listening(10**9) as last, pytest.raises(SentAway):
+        with events.listening(10**9) as last, pytest.raises(StreamEnded):
             await last.next()
 
     asyncio.run(main())

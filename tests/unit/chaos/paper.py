@@ -2,19 +2,24 @@
 
 import json
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from aiohttp.test_utils import TestClient
 
+from kvorum.chaos.faults.clocks import ClockFaults
+from kvorum.chaos.faults.directories import DirectoryFaults
 from kvorum.chaos.faults.disks import DiskFaults
 from kvorum.chaos.faults.events import FaultRegister
 from kvorum.chaos.faults.inside import Inside
+from kvorum.chaos.faults.link_faults import LinkFaults
 from kvorum.chaos.faults.observer import Observer, in_a_thread
 from kvorum.chaos.faults.processes import ProcessFaults
+from kvorum.chaos.faults.target_cluster import TargetCluster
+from kvorum.chaos.faults.topology import Parties
 from kvorum.chaos.serve.events import Events
-from kvorum.chaos.serve.served import Served
 from kvorum.chaos.serve.server import ChaosServer, fault_reporter
 from kvorum.cluster.local.plan import ClusterPlan, NodePlan
 from kvorum.runtime.chance import new_random
@@ -104,23 +109,26 @@ class AtOnce:
 
 
 def on_paper(tmp_path: Path, nodes: int = 2, **more: Any) -> tuple[ChaosServer, Paper]:
-    """Return a server of so many nodes, each broker and controller; `more`: what of Served is to be another."""
+    """Return a server of so many nodes, each broker and controller; `more`: fields of TargetCluster that differ."""
     plan = ClusterPlan("id", [NodePlan(f"node-{n}", {**NODE, "node.id": str(n)}) for n in range(1, nodes + 1)])
     paper, events = Paper(plan, str(tmp_path)), Events()
     register = FaultRegister(fault_reporter(events))
     processes = ProcessFaults(paper, register, AtOnce())  # type: ignore[arg-type]
+    disks = DiskFaults(paper, register, processes, {}, new_random(1))  # type: ignore[arg-type]
     whole: dict[str, Any] = {
         "cluster": paper,
         "register": register,
         "processes": processes,
-        "disks": DiskFaults(paper, register, processes, {}, new_random(1)),  # type: ignore[arg-type]
-        "observer": Observer({}, {}, in_a_thread),
+        "disks": disks,
+        "directories": DirectoryFaults(paper, register, processes, disks),  # type: ignore[arg-type]
+        "clocks": ClockFaults(register, {}),
+        "links": LinkFaults(register, Parties({node.name: node.roles for node in plan.nodes})),
         "inside": Inside.of(plan, register),
-        "bootstrap": "127.0.0.1:1",
-        "observed": "127.0.0.1:1",
+        "observer": Observer({}, {}, in_a_thread),
+        "resources": ExitStack(),
     }
-    served = Served(**{**whole, **more})
-    return ChaosServer(served, events, TOKEN, tmp_path / "runs"), paper
+    cluster = TargetCluster(**{**whole, **more})
+    return ChaosServer(cluster, events, TOKEN, tmp_path / "runs"), paper
 
 
 Api = Callable[..., Awaitable[tuple[int, Any]]]

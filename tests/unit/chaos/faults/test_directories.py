@@ -9,6 +9,7 @@ from kvorum.chaos import history
 from kvorum.chaos.faults.directories import NoSuchDirectory
 from kvorum.chaos.faults.lab import Lab
 from kvorum.chaos.faults.shape import LabShape
+from kvorum.chaos.faults.topology import BROKER
 from kvorum.runtime.disk import OsDisk
 from kvorum.storage.checkpoints import read_meta_properties
 
@@ -41,7 +42,7 @@ def identity(lab: Lab, number: int) -> object:
 
 def test_a_broker_has_as_many_directories_as_the_shape_says_each_formatted(lab: Lab) -> None:
     found = [directory(lab, number) for number in (1, 2, 3)]
-    assert lab.log_directories("node-1") == [str(path) for path in found]
+    assert lab.disks.directories("node-1", BROKER) == [str(path) for path in found]
     assert [path.name for path in found] == ["data", "data-2", "data-3"]
     assert len({identity(lab, number) for number in (1, 2, 3)} - {None}) == 3
 
@@ -85,19 +86,19 @@ def test_a_removed_directory_leaves_log_dirs_and_keeps_its_content(lab: Lab, eve
     path = directory(lab, 2)
     (path / "orders-0").mkdir()
     lab.directories.drop("node-1", 2)
-    assert [Path(each).name for each in lab.log_directories("node-1")] == ["data", "data-3"]
+    assert [Path(each).name for each in lab.disks.directories("node-1", BROKER)] == ["data", "data-3"]
     assert (path / "orders-0").is_dir()
     lab.directories.drop("node-1", 2)
     assert [(each.lossy, each.partitions) for each in events] == [(True, ["orders-0"]), (False, [])]
 
 
 def test_a_log_is_in_a_directory_when_no_copy_is_on_its_way(lab: Lab) -> None:
-    assert not lab.directories.lies_in("node-1", "orders-0", 2)
+    assert not lab.directories.has_log("node-1", "orders-0", 2)
     (directory(lab, 2) / "orders-0").mkdir()
-    assert lab.directories.lies_in("node-1", "orders-0", 2)
-    assert not lab.directories.lies_in("node-1", "orders-0", 3)
+    assert lab.directories.has_log("node-1", "orders-0", 2)
+    assert not lab.directories.has_log("node-1", "orders-0", 3)
     copy = directory(lab, 3) / f"orders-0.{'0' * 32}-future"
     copy.mkdir()
-    assert not lab.directories.lies_in("node-1", "orders-0", 2)
+    assert not lab.directories.has_log("node-1", "orders-0", 2)
     copy.rename(directory(lab, 3) / f"orders-1.{'0' * 32}-future")
-    assert lab.directories.lies_in("node-1", "orders-0", 2)
+    assert lab.directories.has_log("node-1", "orders-0", 2)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kvorum.chaos.faults.links import BOTH, KINDS, STREAMS_OF, LinkFaultError, Placed, toxics_of
+from kvorum.chaos.faults.links import BOTH, PROXY_KINDS, STREAMS_OF, LinkFaultError, ProxyToxics, toxics_of
 from kvorum.chaos.faults.toxiproxy import Stream, ToxiproxyError
 from tests.unit.chaos.faults.conftest import Client, Echo, Link
 
@@ -12,8 +12,8 @@ SILENCE_SECONDS = 0.3
 
 def place(
     link: Link, kind: str, fault_id: int = 1, streams: tuple[Stream, ...] | None = None, **attributes: int
-) -> Placed:
-    placed = Placed(link.name, toxics_of(kind, fault_id, streams or STREAMS_OF.get(kind, BOTH), attributes, 1.0))
+) -> ProxyToxics:
+    placed = ProxyToxics(link.name, toxics_of(kind, fault_id, streams or STREAMS_OF.get(kind, BOTH), attributes, 1.0))
     link.links.inject([placed])
     return placed
 
@@ -78,13 +78,10 @@ def test_a_freeze_delivers_all_of_it_late(link: Link, echo: Echo) -> None:
     assert client.best_ping(0.5) < 0.5
 
 
-def test_latency_takes_its_time_in_each_direction_and_can_be_changed(link: Link) -> None:
+def test_latency_takes_its_time_in_each_direction(link: Link) -> None:
     client = link.connect()
     placed = place(link, "latency", latency=100)
     assert 0.2 <= client.best_ping(0.39) < 0.39
-    link.links.update(placed, {"latency": 200})
-    client.ping()
-    assert 0.4 <= client.best_ping(0.79) < 0.79
     link.links.remove([placed])
     client.ping()
     assert client.best_ping(0.1) < 0.1
@@ -173,7 +170,7 @@ def test_a_link_that_is_cut_while_frozen_heals(link: Link) -> None:
 def test_a_fault_that_is_not_taken_leaves_nothing_behind(link: Link) -> None:
     placed = place(link, "latency", 1, latency=1)
     with pytest.raises(ToxiproxyError, match=r"409|exists"):
-        link.links.inject([Placed(link.name, toxics_of("freeze", 2, BOTH, {}, 1.0)), placed])
+        link.links.inject([ProxyToxics(link.name, toxics_of("freeze", 2, BOTH, {}, 1.0)), placed])
     assert not any("freeze" in name for name in link.links.api.proxies()[link.name].toxics)
 
 
@@ -181,7 +178,7 @@ def test_toxics_that_the_server_lost_are_detected(link: Link) -> None:
     placed = place(link, "latency", 1, latency=1)
     link.links.api.add(link.name, toxics_of("freeze", 3, ("upstream",), {}, 1.0)[0])
     with pytest.raises(LinkFaultError, match="freeze-3"):
-        link.links._check([Placed(link.name, toxics_of("freeze", 3, ("upstream",), {}, 1.0))], present=False)
+        link.links._check([ProxyToxics(link.name, toxics_of("freeze", 3, ("upstream",), {}, 1.0))], present=False)
     link.links.api.destroy(link.name)
     with pytest.raises((LinkFaultError, ToxiproxyError)):
         link.links.remove([placed])
@@ -196,4 +193,4 @@ def test_invalid_faults_are_refused(kind: str, attributes: dict[str, int]) -> No
 
 
 def test_every_kind_has_its_toxics() -> None:
-    assert {kind for kind in KINDS if not toxics_of(kind, 1, BOTH, {}, 1.0)} == {"refuse"}
+    assert {kind for kind in PROXY_KINDS if not toxics_of(kind, 1, BOTH, {}, 1.0)} == {"refuse"}

@@ -112,34 +112,34 @@ def parties() -> Parties:
 
 
 def test_names_resolve_to_parties() -> None:
-    assert parties().named("node-1") == ["node-1/broker", "node-1/controller"]
-    assert parties().named("node-1/broker") == ["node-1/broker"]
-    assert parties().named("clients-b") == ["clients-b"]
-    assert parties().named("controllers") == [f"node-{number}/controller" for number in (1, 2, 3)]
-    assert Parties({"n": ("broker",)}, ("clients-a", "clients-b")).named("clients") == ["clients-a", "clients-b"]
+    assert parties().resolve("node-1") == ["node-1/broker", "node-1/controller"]
+    assert parties().resolve("node-1/broker") == ["node-1/broker"]
+    assert parties().resolve("clients-b") == ["clients-b"]
+    assert parties().resolve("controllers") == [f"node-{number}/controller" for number in (1, 2, 3)]
+    assert Parties({"n": ("broker",)}, ("clients-a", "clients-b")).resolve("clients") == ["clients-a", "clients-b"]
 
 
 @pytest.mark.parametrize("name", ["node-4", "node-1/admin", "clients-c", ""])
 def test_an_unknown_name_is_refused_with_the_known_ones(name: str) -> None:
     with pytest.raises(UnknownParty, match="node-1, node-2, node-3, clients"):
-        parties().named(name)
+        parties().resolve(name)
 
 
 def test_names_with_a_comma_between_them_are_all_of_them_each_once() -> None:
-    found = parties().named("node-2/broker, clients-b,node-2")
+    found = parties().resolve("node-2/broker, clients-b,node-2")
     assert found == ["node-2/broker", "clients-b", "node-2/controller"]
     with pytest.raises(UnknownParty, match="is not a node or process"):
-        parties().named("node-1,nobody")
-    own, others = plan_of_lab(THREE).topology.around("node-1,node-2")
+        parties().resolve("node-1,nobody")
+    own, others = plan_of_lab(THREE).topology.parties.around("node-1,node-2")
     assert len(own) == 4 and set(others) == {"node-3/broker", "node-3/controller", "clients", "clients-b"}
 
 
 def test_around_a_node_are_the_others_and_around_a_process_not_its_own_node() -> None:
     topology = plan_of_lab(THREE).topology
-    own, others = topology.around("node-1")
+    own, others = topology.parties.around("node-1")
     assert own == ["node-1/broker", "node-1/controller"]
     assert not {"node-1/broker", "node-1/controller"} & set(others) and "clients" in others and len(others) == 6
-    own, others = topology.around("node-1/controller")
+    own, others = topology.parties.around("node-1/controller")
     assert own == ["node-1/controller"] and "node-1/broker" not in others
     assert len(topology.towards(own, others)) == 2, "to two controllers"
     assert len(topology.towards(others, own)) == 4, "from two brokers and two controllers"

@@ -9,7 +9,7 @@ import pytest
 from kvorum.chaos.checker import Figures, Verdict, Violation, check
 from kvorum.chaos.report.junit import write_junit
 from kvorum.chaos.report.results import MutantResult, ScenarioResult
-from kvorum.chaos.report.tables import mutant_table, mutants_json, scenario_table, scenarios_json
+from kvorum.chaos.report.tables import mutant_table, mutants_json, scenario_table
 from kvorum.chaos.report.words import Outcome
 from tests.unit.chaos.report.made_history import KILLS, Plan, made
 
@@ -78,12 +78,6 @@ def test_empty_tables_are_tables() -> None:
 
 
 def test_json_has_numbers_as_numbers() -> None:
-    runs = json.loads(scenarios_json(RESULTS))
-    assert runs[1]["verdict"] == "violated"
-    assert runs[1]["lost"] == 12 and runs[1]["acknowledged"] == LOST.figures.acked
-    assert runs[1]["worst_gap_under_a_fault"] == pytest.approx(1.8, abs=0.01)
-    assert runs[1]["violations"][0]["anomaly"] == "lost-write" and runs[1]["violations"][0]["count"] == 12
-    assert "lost" not in runs[3]
     mutants = json.loads(mutants_json(MUTANTS))
     assert [each["caught"] for each in mutants] == [True, True, False]
 

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from kvorum.chaos.checker import Figures, Verdict, Violation
-from kvorum.chaos.scenario.files import find, shipped
+from kvorum.chaos.scenario.files import find, shipped_scenarios
 from kvorum.chaos.scenario.outcome import Outcome
 from kvorum.cli.chaos.run import exit_code, typed
 from kvorum.cli.main import main
@@ -22,7 +22,7 @@ def run(*words: str) -> tuple[int, str]:
 def test_every_shipped_scenario_is_listed_with_its_title() -> None:
     code, output = run("list")
     names = {line.split()[0].partition("/")[0] for line in output.splitlines()[1:]}
-    assert code == 0 and names == set(shipped())
+    assert code == 0 and names == set(shipped_scenarios())
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from typing import cast
 import pytest
 
 from kvorum.chaos.faults.events import FaultRegister
-from kvorum.chaos.faults.lab import LabError
 from kvorum.chaos.faults.observer import Observer, PartitionView
+from kvorum.chaos.faults.target_cluster import LabError
 from kvorum.chaos.history import Fault, HistoryWriter, Note
-from kvorum.chaos.scenario.external import ExternalCluster, HookFailed
+from kvorum.chaos.scenario.external import ExternalCluster, HookFailed, ProcessHooks
 from kvorum.chaos.workload.recorder import Recorder
 from kvorum.chaos.workload.sampler import ControllerWatch
 
@@ -41,11 +41,11 @@ def events() -> list[Fault]:
 
 
 def cluster(hooks: Mapping[str, str], views: Views, events: list[Fault]) -> ExternalCluster:
+    register = FaultRegister(events.append)
     return ExternalCluster(
         bootstrap="nowhere:1",
-        ids={"node-1": 1, "node-2": 2},
-        hooks=hooks,
-        register=FaultRegister(events.append),
+        processes=ProcessHooks({"node-1": 1, "node-2": 2}, hooks, register),
+        register=register,
         observer=cast(Observer, views),
         topics=frozenset({"orders"}),
     )
@@ -56,10 +56,10 @@ def test_a_hook_gets_the_nodes_name_and_id(tmp_path: Path, views: Views, events:
     found = cluster(
         {verb: f"echo {verb} {{node}} {{id}} >> {log}" for verb in ("kill", "start", "pause", "resume")}, views, events
     )
-    found.kill("node-2", story="kill -9 of it")
-    found.pause("node-1")
-    found.resume("node-1")
-    found.start()
+    found.processes.kill("node-2", story="kill -9 of it")
+    found.processes.pause("node-1")
+    found.processes.resume("node-1")
+    found.processes.start()
     assert log.read_text().splitlines() == ["kill node-2 2", "pause node-1 1", "resume node-1 1", "start node-2 2"]
     assert [(event.fault, event.phase, event.targets) for event in events] == [
         ("kill", "begin", ["node-2"]),
@@ -72,15 +72,15 @@ def test_a_hook_gets_the_nodes_name_and_id(tmp_path: Path, views: Views, events:
 def test_a_failed_hook_is_reported_with_its_output(views: Views, events: list[Fault]) -> None:
     found = cluster({"kill": "echo no such container >&2; exit 3", "start": "true"}, views, events)
     with pytest.raises(HookFailed, match="ended with 3: no such container"):
-        found.kill("node-1")
+        found.processes.kill("node-1")
     assert [event.phase for event in events] == ["begin", "end"]
 
 
 def test_a_verb_without_a_hook_or_without_its_way_back_does_nothing(views: Views, events: list[Fault]) -> None:
     with pytest.raises(HookFailed, match="--resume-hook"):
-        cluster({"pause": "true"}, views, events).pause("node-1")
+        cluster({"pause": "true"}, views, events).processes.pause("node-1")
     with pytest.raises(HookFailed, match="--kill-hook"):
-        cluster({"start": "true"}, views, events).kill("node-1")
+        cluster({"start": "true"}, views, events).processes.kill("node-1")
     assert [event.phase for event in events] == ["begin", "end"], "only the second came so far"
 
 
@@ -106,7 +106,7 @@ def test_the_active_controller_is_the_quorums_leader_and_only_a_broker_can_be_br
     with pytest.raises(LabError, match="node-3000, which is not a broker: hooks apply to node-1, node-2"):
         found.active_controller(0)
     views.leader = None
-    with pytest.raises(LabError, match="an active controller"):
+    with pytest.raises(LabError, match="no active controller"):
         found.active_controller(0)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kvorum.chaos.scenario.files import ScenarioError, find, load, merged, shipped
+from kvorum.chaos.scenario.files import ScenarioError, find, load, merge, shipped_scenarios
 from kvorum.chaos.workload.plan import chosen
 
 WANTED = {
@@ -64,10 +64,10 @@ def test_configs_of_nodes_may_be_numbers_and_truths(tmp_path: Path) -> None:
 
 
 def test_all_that_is_promised_is_shipped() -> None:
-    assert set(shipped()) >= WANTED
+    assert set(shipped_scenarios()) >= WANTED
 
 
-@pytest.mark.parametrize("name", shipped())
+@pytest.mark.parametrize("name", shipped_scenarios())
 def test_a_shipped_scenario_is_sound(name: str) -> None:
     for run in find(name):
         assert run.name.partition("/")[0] == name and run.title
@@ -99,7 +99,7 @@ matrix:
     assert (first.name, first.title, first.expect.loss, first.expect.acked_min) == ("mine/a", "First", "explained", 7)
     assert (second.name, second.title, second.duration) == ("mine/b", "Mine", 5)
     assert second.every_topic()["orders"].configs == {"min.insync.replicas": "2"}
-    assert merged({"a": [1], "b": {"c": 1}}, {"a": [2], "b": {"d": 2}}) == {"a": [2], "b": {"c": 1, "d": 2}}
+    assert merge({"a": [1], "b": {"c": 1}}, {"a": [2], "b": {"d": 2}}) == {"a": [2], "b": {"c": 1, "d": 2}}
 
 
 @pytest.mark.parametrize(

@@ -2,20 +2,20 @@
 
 from pathlib import Path
 from random import Random
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
-from kvorum.chaos.faults.lab import LabError
 from kvorum.chaos.faults.observer import PartitionView
-from kvorum.chaos.history import OperationValue
-from kvorum.chaos.scenario import operating, operator_steps
+from kvorum.chaos.history import HistoryWriter, Invoke
+from kvorum.chaos.scenario import operating
+from kvorum.chaos.scenario.conditions import unmet_condition
 from kvorum.chaos.scenario.files import ScenarioError, load
-from kvorum.chaos.scenario.models import Condition, Step
-from kvorum.chaos.scenario.operating import Refused, _operate
-from kvorum.chaos.scenario.operator_steps import OPERATIONS, OperatorSteps
-from kvorum.chaos.scenario.runner import NO_FAULTS
-from kvorum.chaos.scenario.targets import Seen, Targets
+from kvorum.chaos.scenario.models import ACTIONS, FAULT_VERBS, Condition, Step
+from kvorum.chaos.scenario.operating import RequestFailed, _operate
+from kvorum.chaos.scenario.operator_steps import CannotDo, OperatorSteps
+from kvorum.chaos.scenario.targets import Targets
+from kvorum.chaos.workload.recorder import Recorder
 from kvorum.client.wire.cluster_client import ClusterClient, Unreachable
 from kvorum.protocol.errors import ErrorCode, KafkaError
 
@@ -54,7 +54,7 @@ def test_retriable_errors_are_retried() -> None:
 @pytest.mark.parametrize("code", sorted(operating.FINAL))
 def test_non_retriable_errors_fail_at_once(code: ErrorCode) -> None:
     left, ask = answers(refused(code), "never")
-    with pytest.raises(Refused, match=code.name):
+    with pytest.raises(RequestFailed, match=code.name):
         _operate(NOWHERE, ask)
     assert left == ["never"]
 
@@ -68,7 +68,7 @@ def test_an_already_reached_state_counts_as_done_after_an_earlier_request(code: 
 
 def test_requests_have_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operating, "OPERATE_SECONDS", -1.0)
-    with pytest.raises(Refused, match="nobody is there"):
+    with pytest.raises(RequestFailed, match="nobody is there"):
         _operate(NOWHERE, answers(Unreachable("nobody is there"), "never")[1])
 
 
@@ -97,29 +97,28 @@ def requested(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     found: list[object] = []
     monkeypatch.setattr(operating, "reassign", lambda bootstrap, name, ids: found.append((name, ids)))
     monkeypatch.setattr(operating, "set_levels", lambda bootstrap, levels: found.append(dict(levels)))
-    monkeypatch.setattr(operating, "reassigned", lambda bootstrap: {"orders-0"})
+    monkeypatch.setattr(operating, "active_reassignments", lambda bootstrap: {"orders-0"})
     return found
 
 
-def steps(reported: list[OperationValue]) -> OperatorSteps:
+def three() -> tuple[Any, Targets]:
     cluster = Three()
-    targets = Targets(cast(Seen, cluster), Random(1), lambda: [], ())
+    return cluster, Targets(cast(Any, cluster), Random(1), lambda: [], ())
 
-    def record(value: OperationValue, work: operator_steps.Callable[[], object]) -> None:
-        reported.append(value)
-        work()
 
-    return OperatorSteps(cluster, targets, record)
+def steps() -> tuple[OperatorSteps, HistoryWriter]:
+    writer = HistoryWriter()
+    return OperatorSteps(*three(), Recorder(writer)), writer
 
 
 def test_replicas_are_targets_in_their_order(requested: list[object]) -> None:
-    reported: list[OperationValue] = []
+    operator, writer = steps()
     wanted = ("not in-sync orders-0", "leader orders-0")
-    steps(reported).do(Step(do="reassign", partition="orders-0", replicas=wanted), [])
-    steps(reported).do(Step(do="cancel-reassignment", partition="orders-0"), [])
-    steps(reported).do(Step(do="features", levels={"group.version": 0}), [])
+    operator.do(Step(do="reassign", partition="orders-0", replicas=wanted), [])
+    operator.do(Step(do="cancel-reassignment", partition="orders-0"), [])
+    operator.do(Step(do="features", levels={"group.version": 0}), [])
     assert requested == [("orders-0", [3, 1]), ("orders-0", None), {"group.version": 0}]
-    assert reported == [
+    assert [event.value for event in writer.events if isinstance(event, Invoke)] == [
         ["reassign", "orders-0", "node-3", "node-1"],
         ["cancel-reassignment", "orders-0"],
         ["features", "group.version=0"],
@@ -127,20 +126,22 @@ def test_replicas_are_targets_in_their_order(requested: list[object]) -> None:
 
 
 def test_the_unmet_condition_is_reported(requested: list[object]) -> None:
-    found = steps([])
-    assert found.missing(Condition(reassigned=("orders-1",), empty="node-3")) == ""
-    assert found.missing(Condition(reassigned=("orders-0",))) == "orders-0 not being reassigned"
-    assert found.missing(Condition(empty="node-2")) == "node-2 without replicas: it has orders-0"
+    def unmet(**wanted: object) -> str:
+        return unmet_condition(*three(), Condition.model_validate(wanted), 0)
+
+    assert unmet(reassigned=("orders-1",), empty="node-3") == ""
+    assert unmet(reassigned=("orders-0",)) == "orders-0 not being reassigned"
+    assert unmet(empty="node-2") == "node-2 without replicas: it has orders-0"
 
 
 def test_voters_are_those_of_the_labs_own_cluster() -> None:
     for verb in ("add-controller", "remove-controller"):
-        with pytest.raises(LabError, match="a lab cluster"):
-            steps([]).do(Step.model_validate({"do": verb, "target": "node-1"}), ["node-1"])
+        with pytest.raises(CannotDo, match="a lab cluster"):
+            steps()[0].do(Step.model_validate({"do": verb, "target": "node-1"}), ["node-1"])
 
 
-def test_an_operator_breaks_nothing() -> None:
-    assert OPERATIONS <= NO_FAULTS
+def test_an_action_is_not_a_fault() -> None:
+    assert not ACTIONS.keys() & FAULT_VERBS.keys()
 
 
 @pytest.mark.parametrize(

@@ -7,31 +7,32 @@ from typing import cast
 
 import pytest
 
-from kvorum.chaos.faults.events import FaultRegister, Injected, nothing
+from kvorum.chaos.faults.events import ActiveFault, FaultRegister, nothing
+from kvorum.chaos.faults.lab import Lab
 from kvorum.chaos.faults.observer import PartitionView
 from kvorum.chaos.history import HistoryWriter
-from kvorum.chaos.scenario.models import Randomised, Step
-from kvorum.chaos.scenario.schedule import DOWN, drawn, step_text
+from kvorum.chaos.scenario.models import RandomFaults, Step
+from kvorum.chaos.scenario.schedule import DOWN, draw_steps, step_text
 from kvorum.chaos.scenario.targets import Targets, UnknownTarget
-from kvorum.chaos.scenario.verbs import Breakable, Verbs
+from kvorum.chaos.scenario.verbs import Verbs
 from kvorum.chaos.workload.recorder import Recorder
 
 PARTITIONS = ["orders-0", "orders-1"]
 KINDS = ("kill", "pause", "cut", "isolate", "slow", "freeze", "lose-responses", "clock-jump")
 
 
-def plan(**more: object) -> Randomised:
-    return Randomised.model_validate_json(json.dumps({"kinds": KINDS, **more}))
+def plan(**more: object) -> RandomFaults:
+    return RandomFaults.model_validate_json(json.dumps({"kinds": KINDS, **more}))
 
 
 def test_the_same_seed_draws_the_same_schedule() -> None:
-    assert drawn(plan(), PARTITIONS, 120, Random(7)) == drawn(plan(), PARTITIONS, 120, Random(7))
-    assert drawn(plan(), PARTITIONS, 120, Random(7)) != drawn(plan(), PARTITIONS, 120, Random(8))
+    assert draw_steps(plan(), PARTITIONS, 120, Random(7)) == draw_steps(plan(), PARTITIONS, 120, Random(7))
+    assert draw_steps(plan(), PARTITIONS, 120, Random(7)) != draw_steps(plan(), PARTITIONS, 120, Random(8))
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_drawn_schedule_keeps_its_bounds(seed: int) -> None:
-    steps = drawn(plan(hold=[1.0, 3.0], down_max=1), PARTITIONS, 100, Random(seed))
+    steps = draw_steps(plan(hold=[1.0, 3.0], down_max=1), PARTITIONS, 100, Random(seed))
     assert steps and [step.at for step in steps] == sorted(step.at for step in steps if step.at is not None)
     down = [(step.at, step.at + step.hold) for step in steps if step.do in DOWN and step.at is not None and step.hold]
     assert all(end <= begin for (_, end), (begin, _) in pairwise(down)), "one node down at a time"
@@ -39,7 +40,7 @@ def test_a_drawn_schedule_keeps_its_bounds(seed: int) -> None:
 
 
 def test_about_a_quarter_of_the_time_is_quiet() -> None:
-    steps = drawn(plan(every=5.0), PARTITIONS, 5000, Random(3))
+    steps = draw_steps(plan(every=5.0), PARTITIONS, 5000, Random(3))
     busy = {int((step.at or 0) // 5) for step in steps}
     assert 0.68 < len(busy) / 1000 < 0.82
 
@@ -74,13 +75,17 @@ class Stories(Cluster):
     def __init__(self) -> None:
         self.reported: list[str] = []
 
-    def kill(self, name: str, *roles: str, story: str = "") -> Injected:
+    @property
+    def processes(self) -> "Stories":
+        return self
+
+    def kill(self, name: str, *, story: str = "") -> ActiveFault:
         return self._begin("kill", name, story)
 
-    def pause(self, name: str, *roles: str, story: str = "") -> Injected:
+    def pause(self, name: str, *, story: str = "") -> ActiveFault:
         return self._begin("pause", name, story)
 
-    def _begin(self, kind: str, name: str, story: str) -> Injected:
+    def _begin(self, kind: str, name: str, story: str) -> ActiveFault:
         self.reported.append(story)
         return FaultRegister().begin(kind, [name], story, undo=nothing)
 
@@ -101,7 +106,7 @@ class Stories(Cluster):
 def test_the_story_of_a_fault_names_the_active_controller(do: str, target: str, story: str) -> None:
     cluster = Stories()
     targets = Targets(cluster, Random(1), lambda: ["node-1", "node-3"], ("clients",))
-    verbs = Verbs(cast(Breakable, cluster), targets, Recorder(HistoryWriter()), lambda: False)
+    verbs = Verbs(cast(Lab, cluster), targets, Recorder(HistoryWriter()), lambda: False)
     verbs.do(Step.model_validate_json(json.dumps({"do": do, "target": target})))
     assert cluster.reported == [story]
 

@@ -1,6 +1,6 @@
-"""Faults at a named place in the code: the next process that reaches it is killed there.
+"""Crash points: the next process that reaches a named failpoint is killed there.
 
-The places are production's failpoints (kvorum.runtime.failpoints): between a decision and its markers, between some
+They are production's failpoints (kvorum.runtime.failpoints): between a decision and its markers, between some
 markers and the others. In a simulation all processes are one, so the failpoint determines the process that reached it.
 """
 
@@ -17,8 +17,8 @@ from sim.plan import Fault
 NONE: Final = ""
 
 
-class Moments:
-    """One per run; waits for at most one moment at a time."""
+class CrashPoints:
+    """One per run; waits for at most one failpoint at a time."""
 
     def __init__(self, cluster: SimCluster) -> None:
         """Wait for none."""
@@ -27,7 +27,7 @@ class Moments:
         self._killed: list[SimProcess] = []
 
     @contextmanager
-    def watched(self) -> Iterator[None]:
+    def observe(self) -> Iterator[None]:
         """Observe every failpoint in this context."""
         before = failpoints.hit
         failpoints.hit = self.hit
@@ -36,7 +36,7 @@ class Moments:
         finally:
             failpoints.hit = before
 
-    def moment(self, fault: Fault) -> Story | None:
+    def wait_for(self, fault: Fault) -> Story | None:
         """Wait for a failpoint (`detail`); the killed process is started again when the fault ends."""
         if self._waiting:
             return None
@@ -52,7 +52,7 @@ class Moments:
         return f"the next process that reaches {fault.detail} is killed there", [], undo
 
     def hit(self, name: str) -> None:
-        """A process has reached a place in the code. Raises ProcessEnded if it is the awaited one."""
+        """A process has reached a failpoint. Raises ProcessEnded if it is the awaited one."""
         if name != self._waiting:
             return
         host = self._cluster.loop.host
@@ -63,6 +63,6 @@ class Moments:
         self._killed.append(process)
         self._cluster.note(f"{process.name} is killed at {name}")
         if process.role == BROKER:
-            self._cluster.invariants.lives.killed(process.machine.node_id)
+            self._cluster.invariants.incarnations.record_kill(process.machine.node_id)
         process.kill()
         raise ProcessEnded

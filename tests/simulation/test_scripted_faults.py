@@ -9,37 +9,37 @@ from random import Random
 
 import pytest
 
-from sim.dramas import DRAMAS, dramatised
 from sim.draw import drawn
 from sim.loop import Host, SimLoop
 from sim.plan import KINDS, Fault, Options, draw_faults, draw_options
 from sim.run import run_plan
+from sim.scripted_faults import FAULT_SCRIPTS, add_fault_script
 from sim.streams import StreamNetwork
 
 SEEDS = range(300)
 TRACE = """
 from random import Random
-from sim.dramas import DRAMAS, dramatised
+from sim.scripted_faults import FAULT_SCRIPTS, add_fault_script
 from sim.plan import Plan, draw_options
 from sim.run import run_plan
-for name in sorted(DRAMAS):
+for name in sorted(FAULT_SCRIPTS):
     rng = Random(5)
-    options, faults = dramatised(rng, draw_options(rng), [], 6.0, only=name)
+    options, faults = add_fault_script(rng, draw_options(rng), [], 6.0, only=name)
     outcome = run_plan(Plan(seed=5, seconds=6.0, options=options, faults=faults))
     print(outcome.trace, sum(outcome.faults.values()), outcome.kind)
 """
 
 
 def ordinary(seed: int) -> tuple[Options, list[Fault]]:
-    """A seed's options and faults, had no drama been drawn."""
+    """A seed's options and faults, had no script been drawn."""
     rng = Random(f"kvorum cluster {seed}")
     options = draw_options(rng)
     return options, draw_faults(rng, options, 60.0)
 
 
 def dramatic(seed: int) -> tuple[Options, list[Fault]]:
-    """The same with a drama, where it draws one."""
-    return dramatised(Random(f"kvorum drama {seed}"), *ordinary(seed), 60.0)
+    """The same with a script, where it draws one."""
+    return add_fault_script(Random(f"kvorum drama {seed}"), *ordinary(seed), 60.0)
 
 
 def test_some_seeds_have_a_drama_and_the_others_are_unchanged() -> None:
@@ -59,11 +59,11 @@ def test_dramas_are_played_alone_or_among_ordinary_faults() -> None:
     assert alone > 20 and among > 20
 
 
-@pytest.mark.parametrize("name", sorted(DRAMAS))
+@pytest.mark.parametrize("name", sorted(FAULT_SCRIPTS))
 def test_a_drama_gets_the_stage_it_needs(name: str) -> None:
     for seed in SEEDS:
         rng = Random(seed)
-        options, faults = dramatised(rng, draw_options(rng), [], 20.0, only=name)
+        options, faults = add_fault_script(rng, draw_options(rng), [], 20.0, only=name)
         assert 2 <= options.replication_factor <= options.brokers
         assert 1 <= options.min_isr < options.replication_factor
         assert faults == sorted(faults, key=lambda fault: fault.at) and faults
@@ -80,7 +80,7 @@ def test_a_drama_does_the_same_in_any_process_and_breaks_nothing() -> None:
         assert done.returncode == 0, done.stderr
         reported.append([line.split() for line in done.stdout.splitlines()])
     assert reported[0] == reported[1]
-    assert len(reported[0]) == len(DRAMAS)
+    assert len(reported[0]) == len(FAULT_SCRIPTS)
     assert all(int(count) > 0 and kind == "None" for _, count, kind in reported[0])
 
 

@@ -1,6 +1,6 @@
 """Namespaces of a run, kept by a process that ends with the run: nothing remains in the system.
 
-A keeper is `unshare ... sh -c SETUP`, then waits for the end of its standard input: a pipe of this process, closed by
+A holder is `unshare ... sh -c SETUP`, then waits for the end of its standard input: a pipe of this process, closed by
 `close` or by the end of this process. Other processes enter with `nsenter`, which executes the given command.
 """
 
@@ -23,14 +23,14 @@ class NotPermitted(Exception):
 
 
 @dataclass(slots=True)
-class Keeper:
+class NamespaceHolder:
     """A namespace (mount or net) and the process that keeps it."""
 
     kind: str
     process: "subprocess.Popen[bytes]"
 
     @classmethod
-    def start(cls, kind: str, setup: str = "true", arguments: Sequence[str] = ()) -> "Keeper":
+    def start(cls, kind: str, setup: str = "true", arguments: Sequence[str] = ()) -> "NamespaceHolder":
         """Make the namespace and run a shell's setup in it ($1, $2, ... are the arguments). Raises NotPermitted."""
         script = f"set -e\n{setup}\nprintf 'ready\\n'\nexec cat >/dev/null"
         command = ["unshare", FLAGS[kind], "sh", "-c", script, "sh", *arguments]
@@ -40,14 +40,14 @@ class Keeper:
             )
         except FileNotFoundError as error:
             raise NotPermitted(str(error)) from error
-        keeper = cls(kind, process)
-        said = keeper._said()
+        holder = cls(kind, process)
+        said = holder._setup_output()
         if not said.endswith(READY):
-            keeper.close()
+            holder.close()
             raise NotPermitted(f"a {kind} namespace: {said.decode(errors='replace').strip() or 'no output'}")
-        return keeper
+        return holder
 
-    def _said(self) -> bytes:
+    def _setup_output(self) -> bytes:
         """Return the output of the setup until it was ready, ended, or timed out."""
         assert self.process.stdout is not None
         said, deadline = b"", time.monotonic() + SETUP_SECONDS
@@ -63,7 +63,7 @@ class Keeper:
 
     @property
     def pid(self) -> int:
-        """The keeper's pid: /proc/PID/root is how its mounts are seen from outside."""
+        """The holder's pid: /proc/PID/root is how its mounts are seen from outside."""
         return self.process.pid
 
     def entering(self) -> list[str]:
@@ -80,7 +80,7 @@ class Keeper:
         return done.stdout
 
     def close(self) -> None:
-        """End the keeper; the namespace exists while it has processes. Idempotent."""
+        """End the holder; the namespace exists while it has processes. Idempotent."""
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
                 pipe.close()

@@ -1,7 +1,7 @@
 """Sequences of faults that provoke one kind of mistake, which single faults, drawn separately, hardly ever compose.
 
-Each drama is a few faults one after another, with drawn times, and the stage it needs (brokers, timeouts). A seed plays
-at most one of them, again and again, alone or among its ordinary faults. Sans-IO.
+Each script is a few faults one after another, with drawn times, and the options it needs (brokers, timeouts). A seed
+plays at most one of them, again and again, alone or among its ordinary faults. Sans-IO.
 """
 
 from collections.abc import Callable
@@ -22,37 +22,37 @@ from sim.plan import (
 )
 
 SHARE: Final = 0.4
-"""Share of seeds with a drama."""
+"""Share of seeds with a script."""
 ALONE: Final = 0.6
 """Share of these without other faults."""
 RECOVERY_S: Final = 2.0
 """Between the end of a play and the next."""
 
 Stage = dict[str, object]
-"""Options that a drama needs; all others stay as drawn."""
+"""Options that a script needs; all others stay as drawn."""
 
 
-class Drama(msgspec.Struct, frozen=True, kw_only=True):
-    """Requirements of a composed fault, and its function: (chance, options, begin) -> faults."""
+class FaultScript(msgspec.Struct, frozen=True, kw_only=True):
+    """The options that a script needs, and its function: (chance, options, begin) -> faults."""
 
     stage: Callable[[Random, Options], Stage]
     play: Callable[[Random, Options, float], list[Fault]]
 
 
-def dramatised(
+def add_fault_script(
     rng: Random, options: Options, faults: list[Fault], seconds: float, *, only: str | None = None
 ) -> tuple[Options, list[Fault]]:
-    """Add a drama to a seed, or none; `only` is the name of the only drama, which is certain."""
+    """Add a script to a seed, or none; `only` is the name of the only script, which is certain."""
     if only is None and rng.random() >= SHARE:
         return options, faults
-    name = rng.choice(sorted(DRAMAS)) if only is None else only
-    drama = DRAMAS[name]
-    options = msgspec.structs.replace(options, **drama.stage(rng, options))
+    name = rng.choice(sorted(FAULT_SCRIPTS)) if only is None else only
+    script = FAULT_SCRIPTS[name]
+    options = msgspec.structs.replace(options, **script.stage(rng, options))
     others = [] if only is not None or rng.random() < ALONE else faults
     plays: list[Fault] = []
     at = QUIET_START_S * (0.5 + rng.random())
     while at < seconds:
-        play = drama.play(rng, options, at)
+        play = script.play(rng, options, at)
         plays += play
         at = max(fault.at + fault.length for fault in play) + RECOVERY_S * (0.5 + rng.random())
     plays = [msgspec.structs.replace(fault, at=round(fault.at, 3), length=round(fault.length, 3)) for fault in plays]
@@ -229,13 +229,13 @@ def _hanging(rng: Random, options: Options, at: float) -> list[Fault]:
     return faults
 
 
-DRAMAS: Final[dict[str, Drama]] = {
-    "earlier life": Drama(stage=lambda rng, options: _apart(rng, options, 3), play=_earlier_life),
-    "late copy": Drama(
+FAULT_SCRIPTS: Final[dict[str, FaultScript]] = {
+    "earlier life": FaultScript(stage=lambda rng, options: _apart(rng, options, 3), play=_earlier_life),
+    "late copy": FaultScript(
         stage=lambda rng, options: {**_apart(rng, options, 3), "lag_time_ms": rng.choice((500, 500, 1000))},
         play=_late_copy,
     ),
-    "laggard": Drama(stage=_laggards_stage, play=_laggard),
-    "tails": Drama(stage=lambda rng, options: _replicas(rng, options, 3), play=_tails),
-    "hanging": Drama(stage=lambda rng, options: _replicas(rng, options, 2), play=_hanging),
+    "laggard": FaultScript(stage=_laggards_stage, play=_laggard),
+    "tails": FaultScript(stage=lambda rng, options: _replicas(rng, options, 3), play=_tails),
+    "hanging": FaultScript(stage=lambda rng, options: _replicas(rng, options, 2), play=_hanging),
 }

@@ -59,7 +59,7 @@ def loss_request(fault: Fault) -> LossRequest:
     return LossRequest(words[0], words[1], how, BREAKS in words[3:])
 
 
-def losing(
+def add_log_dir_failures(
     rng: Random, options: Options, faults: list[Fault], seconds: float, *, certain: bool = False
 ) -> tuple[Options, list[Fault]]:
     """Add them to a seed (`certain`: always), or none."""

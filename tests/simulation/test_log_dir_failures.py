@@ -9,7 +9,7 @@ from kvorum.chaos.history import Fault as FaultEvent
 from sim.cluster import SimCluster
 from sim.cluster_faults import Faults
 from sim.draw import drawn
-from sim.losing import (
+from sim.log_dir_failures import (
     BREAKS,
     BROKEN,
     LOST,

@@ -1,6 +1,6 @@
-"""The lives of brokers: the last observed replicas, and the losses at the ends of earlier lives.
+"""Incarnations of brokers: the last observed replicas, and the losses at the ends of earlier incarnations.
 
-A life ends by kill -9, which loses nothing, or with its machine, which loses unsynced data; a replaced or removed log
+One ends by kill -9, which loses nothing, or with its machine, which loses unsynced data; a replaced or removed log
 directory loses everything. A replica that may lack committed records because of that is a suspect, excluded until it is
 seen to have all of them again.
 """
@@ -30,8 +30,8 @@ class LostLog(NamedTuple):
     broker_epoch: int
 
 
-class Lives:
-    """Lives of brokers. One per run; all code that ends a broker reports it here."""
+class BrokerIncarnations:
+    """One per run; all code that ends a broker reports it here."""
 
     def __init__(self, metadata: MetadataWatch, ledgers: Mapping[Key, Ledger], now: Callable[[], float]) -> None:
         """Create it without observations; `ledgers` are those of the run, which grow."""
@@ -39,7 +39,7 @@ class Lives:
         self.ledgers = ledgers
         self._now = now
         self.watched: dict[int, dict[TopicPartition, Watched]] = {}
-        """By broker, of its present life or its last one."""
+        """By broker, of its present incarnation or its last one."""
         self.remembered: dict[int, dict[TopicPartition, Held]] = {}
         """Contents of a broker's logs when it was killed, for its return."""
         self.suspects: set[tuple[int, Key]] = set()
@@ -51,14 +51,14 @@ class Lives:
         self.uncleans: dict[int, float] = {}
         """Time of a broker's last unclean end: kill -9, its machine's failure, or one assumed by the controllers."""
         self.epochs: dict[int, int] = {}
-        """The epoch with which a broker is registered, as its present life knows it."""
+        """The epoch with which a broker is registered, as its present incarnation has it."""
 
-    def killed(self, broker_id: int) -> None:
+    def record_kill(self, broker_id: int) -> None:
         """Store the state of a broker's logs: kill -9 loses nothing."""
         self.uncleans[broker_id] = self._now()
         self.epochs.pop(broker_id, None)
         watched = self.watched.pop(broker_id, {})
-        # The content of a directory that has been broken all this life was not observed in it.
+        # The content of a directory that has been broken in all of this incarnation was not observed in it.
         unseen = {name: held for name, held in self.remembered.get(broker_id, {}).items() if name not in watched}
         self.remembered[broker_id] = unseen | {
             name: Held(each.key, each.shadow.still_on_disk(), each.folder)
@@ -70,12 +70,12 @@ class Lives:
         registration = self._metadata.partition(key)
         return registration is None or broker_id in registration.replicas
 
-    def began(self, broker_id: int, *, vouches: bool) -> None:
-        """A life begins; where its directories do not vouch for a clean end of the last one, it counts as a fall."""
+    def record_start(self, broker_id: int, *, vouches: bool) -> None:
+        """Process a start; the last end counts as unclean unless the directories vouch for it."""
         if not vouches:
             self.uncleans[broker_id] = self._now()
 
-    def lost_directory(self, broker_id: int, names: Iterable[TopicPartition], directory_id: Uuid) -> None:
+    def record_lost_directory(self, broker_id: int, names: Iterable[TopicPartition], directory_id: Uuid) -> None:
         """Process the loss of all logs of these partitions with a directory of a stopped broker."""
         newest = self._metadata.newest
         registered = newest.cluster.broker(broker_id)
@@ -90,7 +90,7 @@ class Lives:
             self.remembered.get(broker_id, {}).pop(name, None)
             self.watched.get(broker_id, {}).pop(name, None)
 
-    def lost_power(self, broker_id: int) -> None:
+    def record_power_loss(self, broker_id: int) -> None:
         """Expect only records committed elsewhere."""
         self.uncleans[broker_id] = self._now()
         self.epochs.pop(broker_id, None)
@@ -103,7 +103,7 @@ class Lives:
         """Return whether a replica may lack committed records by a loss that is legal."""
         return (broker_id, key) in self.suspects
 
-    def look_again(self, broker_id: int, each: Watched) -> None:
+    def recheck(self, broker_id: int, each: Watched) -> None:
         """End suspicion of a replica that has all committed records."""
         if self.ledgers[each.key].missing(each.shadow) is None:
             self.suspects.discard((broker_id, each.key))
@@ -117,7 +117,7 @@ class Lives:
         """Go over a partition's replicas that were seen."""
         return (each for replicas in self.watched.values() for each in replicas.values() if each.key == key)
 
-    def let_go(self, dropped: set[int], key: Key) -> None:
+    def forget(self, dropped: set[int], key: Key) -> None:
         """Drop the state of replicas that a reassignment removed: they start again if they return."""
         for broker_id in dropped:
             self.suspects.discard((broker_id, key))
