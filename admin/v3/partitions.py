@@ -13,69 +13,68 @@ from kvorum.admin.v3.models import (
     ReplicaDataList,
 )
 from kvorum.client.namespaces.reassignments import Reassignments
+from kvorum.client.namespaces.topics import Topics
 from kvorum.client.partitions.offsets import known_offsets
 from kvorum.client.values.offset import OffsetSpec
+from kvorum.client.values.partition import Partition
 from kvorum.client.values.reassignment import Reassignment
-from kvorum.protocol.messages.metadata import MetadataResponsePartition
 from kvorum.protocol.topic_partition import TopicPartition
 
 BOTH = "earliest_and_latest"
 
 
-def partition_data(links: Links, topic: str, row: MetadataResponsePartition) -> PartitionData:
+def partition_data(links: Links, row: Partition) -> PartitionData:
     """Return one partition."""
-    me = ("topics", topic, "partitions", row.partition_index)
+    me = ("topics", row.topic, "partitions", row.partition)
     return PartitionData(
-        metadata=links.metadata(me, ("topic", topic), ("partition", row.partition_index)),
+        metadata=links.metadata(me, ("topic", row.topic), ("partition", row.partition)),
         cluster_id=links.cluster_id,
-        topic_name=topic,
-        partition_id=row.partition_index,
-        leader=links.related(*me, "replicas", row.leader_id) if row.leader_id >= 0 else None,
+        topic_name=row.topic,
+        partition_id=row.partition,
+        leader=links.related(*me, "replicas", row.leader) if row.leader is not None else None,
         replicas=links.related(*me, "replicas"),
         reassignment=links.related(*me, "reassignment"),
     )
 
 
-def replica_data(links: Links, topic: str, row: MetadataResponsePartition, broker: int) -> ReplicaData:
+def replica_data(links: Links, row: Partition, broker: int) -> ReplicaData:
     """Return a partition's replica on a broker."""
-    names = ("topic", topic), ("partition", row.partition_index), ("replica", broker)
+    names = ("topic", row.topic), ("partition", row.partition), ("replica", broker)
     return ReplicaData(
-        metadata=links.metadata(("topics", topic, "partitions", row.partition_index, "replicas", broker), *names),
+        metadata=links.metadata(("topics", row.topic, "partitions", row.partition, "replicas", broker), *names),
         cluster_id=links.cluster_id,
-        topic_name=topic,
-        partition_id=row.partition_index,
+        topic_name=row.topic,
+        partition_id=row.partition,
         broker_id=broker,
-        is_leader=broker == row.leader_id,
-        is_in_sync=broker in row.isr_nodes,
+        is_leader=broker == row.leader,
+        is_in_sync=broker in row.isr,
         broker=links.related("brokers", broker),
     )
 
 
-async def partition_of(call: Call[NoBody]) -> tuple[str, MetadataResponsePartition]:
-    """Return the topic's name and the partition that the path names. Raises KafkaError, BadInput, Refused."""
+async def partition_of(call: Call[NoBody]) -> Partition:
+    """Return the partition that the path names. Raises KafkaError, BadInput, Refused."""
     index = number_of("partition_id", call.path["partition_id"], 0, INT32_MAX)
-    topic = await call.cluster.topic(call.path["topic_name"])
-    for row in topic.partitions:
-        if row.partition_index == index:
-            return topic.name or "", row
+    for row in (await Topics(call.cluster).get(call.path["topic_name"])).partitions:
+        if row.partition == index:
+            return row
     raise not_found()
 
 
 async def list_kafka_partitions(call: Call[NoBody]) -> PartitionDataList:
     """List a topic's partitions."""
     links = await links_of(call)
-    topic = await call.cluster.topic(call.path["topic_name"])
-    name, rows = topic.name or "", sorted(topic.partitions, key=lambda row: row.partition_index)
+    topic = await Topics(call.cluster).get(call.path["topic_name"])
     return PartitionDataList(
-        metadata=links.collection("topics", name, "partitions"),
-        data=[partition_data(links, name, row) for row in rows],
+        metadata=links.collection("topics", topic.name, "partitions"),
+        data=[partition_data(links, row) for row in topic.partitions],
     )
 
 
 async def get_kafka_partition(call: Call[NoBody]) -> PartitionData:
     """Return one partition."""
     links = await links_of(call)
-    return partition_data(links, *await partition_of(call))
+    return partition_data(links, await partition_of(call))
 
 
 async def list_kafka_partition_offsets(call: Call[NoBody]) -> PartitionWithOffsetsData:
@@ -84,16 +83,16 @@ async def list_kafka_partition_offsets(call: Call[NoBody]) -> PartitionWithOffse
     wanted = call.query.get("offset_type", BOTH)
     if wanted != BOTH:
         raise BadInput("offset_type", f"{wanted} is invalid")
-    topic, row = await partition_of(call)
-    place = TopicPartition(topic, row.partition_index)
+    row = await partition_of(call)
+    place = TopicPartition(row.topic, row.partition)
     earliest = await known_offsets(call.cluster, [place], OffsetSpec.EARLIEST)
     latest = await known_offsets(call.cluster, [place], OffsetSpec.LATEST)
-    names = ("topic", topic), ("partition", row.partition_index), ("offset_type", BOTH)
+    names = ("topic", row.topic), ("partition", row.partition), ("offset_type", BOTH)
     return PartitionWithOffsetsData(
-        metadata=links.metadata(("topics", topic, "partitions", row.partition_index, "offset"), *names),
+        metadata=links.metadata(("topics", row.topic, "partitions", row.partition, "offset"), *names),
         cluster_id=links.cluster_id,
-        topic_name=topic,
-        partition_id=row.partition_index,
+        topic_name=row.topic,
+        partition_id=row.partition,
         earliest_offset=earliest[place],
         latest_offset=latest[place],
     )
@@ -102,10 +101,10 @@ async def list_kafka_partition_offsets(call: Call[NoBody]) -> PartitionWithOffse
 async def list_kafka_replicas(call: Call[NoBody]) -> ReplicaDataList:
     """List a partition's replicas, the preferred leader first."""
     links = await links_of(call)
-    topic, row = await partition_of(call)
+    row = await partition_of(call)
     return ReplicaDataList(
-        metadata=links.collection("topics", topic, "partitions", row.partition_index, "replicas"),
-        data=[replica_data(links, topic, row, broker) for broker in row.replica_nodes],
+        metadata=links.collection("topics", row.topic, "partitions", row.partition, "replicas"),
+        data=[replica_data(links, row, broker) for broker in row.replicas],
     )
 
 
@@ -113,32 +112,31 @@ async def get_kafka_replica(call: Call[NoBody]) -> ReplicaData:
     """Return a partition's replica on one broker."""
     links = await links_of(call)
     broker = number_of("broker_id", call.path["broker_id"], 0, INT32_MAX)
-    topic, row = await partition_of(call)
-    if broker not in row.replica_nodes:
+    row = await partition_of(call)
+    if broker not in row.replicas:
         raise not_found()
-    return replica_data(links, topic, row, broker)
+    return replica_data(links, row, broker)
 
 
-def reassignment_data(links: Links, place: tuple[str, int], moving: Reassignment) -> ReassignmentData:
+def reassignment_data(links: Links, row: Reassignment) -> ReassignmentData:
     """Return the fields of a reassignment of a partition."""
-    topic, partition = place
-    me = ("topics", topic, "partitions", partition)
-    names = ("topic", topic), ("partition", partition), ("reassignment", None)
+    me = ("topics", row.topic, "partitions", row.partition)
+    names = ("topic", row.topic), ("partition", row.partition), ("reassignment", None)
     return ReassignmentData(
         metadata=links.metadata((*me, "reassignment"), *names),
         cluster_id=links.cluster_id,
-        topic_name=topic,
-        partition_id=partition,
-        adding_replicas=[*moving.adding],
-        removing_replicas=[*moving.removing],
+        topic_name=row.topic,
+        partition_id=row.partition,
+        adding_replicas=[*row.adding],
+        removing_replicas=[*row.removing],
         replicas=links.related(*me, "replicas"),
     )
 
 
 async def reassignments(call: Call[NoBody], links: Links, topic: str | None) -> list[ReassignmentData]:
     """Return current reassignments, of one topic or of all."""
-    found = await Reassignments(call.cluster).list()
-    return [reassignment_data(links, place, moving) for place, moving in found.items() if topic in (None, place.topic)]
+    found = (await Reassignments(call.cluster).list()).values()
+    return [reassignment_data(links, row) for row in found if topic in (None, row.topic)]
 
 
 async def list_kafka_reassignments(call: Call[NoBody]) -> ReassignmentDataList:

@@ -3,11 +3,22 @@
 from typing import Final
 
 from kvorum.admin.http.operations import Operation
-from kvorum.admin.v3 import acls, broker_configs, clusters, consumer_groups, partitions, records, topic_configs, topics
+from kvorum.admin.v3 import (
+    acls,
+    broker_configs,
+    cluster_configs,
+    clusters,
+    consumer_groups,
+    partitions,
+    records,
+    topic_configs,
+    topics,
+)
 
 OPERATIONS: Final[list[Operation]] = [
     *topic_configs.OPERATIONS,
     *broker_configs.OPERATIONS,
+    *cluster_configs.OPERATIONS,
     *partitions.OPERATIONS,
     *clusters.OPERATIONS,
     *topics.OPERATIONS,
