@@ -654,8 +654,8 @@ class SyncRecords:
     ) -> Sequence[RecordMetadata]:
         """Write records; those of a partition in one batch, in their order. Nothing is retried.
 
-        Check `error` of each result: the records of a partition are written together or not at all. Raises KafkaError
-        only if nothing is sent: the topic, or a partition in `records`, does not exist.
+        Check `error` of each result: the records of a partition are written together or not at all. The error of a
+        record for a missing partition is UNKNOWN_TOPIC_OR_PARTITION. Raises KafkaError only if the topic is missing.
         """
         return self._thread.run(self._namespace.produce_many(topic, records, acks=acks, compression=compression))
 
