@@ -5,24 +5,10 @@ from typing import Any
 
 from kvorum.admin.http.operations import Call, NoBody, Operation, number_of
 from kvorum.admin.v1.models import INT32_MAX
-from kvorum.admin.v3.config_kit import (
-    alter,
-    changes_of,
-    common,
-    config_of,
-    new_value,
-    paths,
-    removal,
-)
+from kvorum.admin.v3.config_kit import alter, changes_of, common, config_of, new_value, paths, removal
+from kvorum.admin.v3.config_models import BrokerConfigData, BrokerConfigDataList
 from kvorum.admin.v3.links import BROKER, CLUSTER, Links, cluster_of, links_of
-from kvorum.admin.v3.models import (
-    BrokerConfigData,
-    BrokerConfigDataList,
-)
-from kvorum.admin.v3.requests import (
-    AlterConfigBatchRequestData,
-    UpdateConfigRequestData,
-)
+from kvorum.admin.v3.requests import AlterConfigBatchRequestData, UpdateConfigRequestData
 from kvorum.client.namespaces.configs import Configs
 from kvorum.client.values.config import Config
 from kvorum.client.wire.cluster_client import ResourceType

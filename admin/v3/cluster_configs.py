@@ -2,8 +2,8 @@
 
 from kvorum.admin.http.operations import Call, NoBody
 from kvorum.admin.v3.config_kit import alter, changes_of, common, config_of, new_value, paths, removal
+from kvorum.admin.v3.config_models import ClusterConfigData, ClusterConfigDataList
 from kvorum.admin.v3.links import CLUSTER, Links, cluster_of, links_of
-from kvorum.admin.v3.models import ClusterConfigData, ClusterConfigDataList
 from kvorum.admin.v3.requests import AlterConfigBatchRequestData, UpdateConfigRequestData
 from kvorum.client.namespaces.configs import Configs
 from kvorum.client.values.config import Config

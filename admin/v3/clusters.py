@@ -3,15 +3,9 @@
 from kvorum.admin.http.operations import Call, NoBody, Operation, number_of
 from kvorum.admin.v1.models import INT32_MAX
 from kvorum.admin.v3.links import BROKER, CLUSTER, Links, cluster_of, not_found
-from kvorum.admin.v3.models import (
-    BrokerData,
-    BrokerDataList,
-    ClusterData,
-    ClusterDataList,
-    CollectionMetadata,
-    ReplicaDataList,
-)
+from kvorum.admin.v3.models import BrokerData, BrokerDataList, ClusterData, ClusterDataList, CollectionMetadata
 from kvorum.admin.v3.partitions import replica_data
+from kvorum.admin.v3.topic_models import ReplicaDataList
 from kvorum.client.namespaces.metadata import Metadata
 from kvorum.client.namespaces.topics import Topics
 from kvorum.client.values.broker import Broker

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from kvorum.admin.http.operations import Call, NoBody, Operation
+from kvorum.admin.v3.config_models import ConfigSynonymData
 from kvorum.admin.v3.links import Links, not_found
-from kvorum.admin.v3.models import ConfigSynonymData
 from kvorum.admin.v3.requests import AlterConfigBatchRequestData, AlterEntry, UpdateConfigRequestData
 from kvorum.client.namespaces.configs import Configs
 from kvorum.client.values.config import Config

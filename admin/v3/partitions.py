@@ -2,22 +2,18 @@
 
 from kvorum.admin.http.operations import BadInput, Call, NoBody, Operation, number_of
 from kvorum.admin.v1.models import INT32_MAX
-from kvorum.admin.v3.links import CLUSTER, PARTITION, TOPIC, Links, links_of, not_found
-from kvorum.admin.v3.models import (
+from kvorum.admin.v3.links import PARTITION, TOPIC, Links, links_of, not_found
+from kvorum.admin.v3.topic_models import (
     PartitionData,
     PartitionDataList,
     PartitionWithOffsetsData,
-    ReassignmentData,
-    ReassignmentDataList,
     ReplicaData,
     ReplicaDataList,
 )
-from kvorum.client.namespaces.reassignments import Reassignments
 from kvorum.client.namespaces.topics import Topics
 from kvorum.client.partitions.offsets import known_offsets
 from kvorum.client.values.offset import OffsetSpec
 from kvorum.client.values.partition import Partition
-from kvorum.client.values.reassignment import Reassignment
 from kvorum.protocol.topic_partition import TopicPartition
 
 BOTH = "earliest_and_latest"
@@ -118,67 +114,7 @@ async def get_kafka_replica(call: Call[NoBody]) -> ReplicaData:
     return replica_data(links, row, broker)
 
 
-def reassignment_data(links: Links, row: Reassignment) -> ReassignmentData:
-    """Return the fields of a reassignment of a partition."""
-    me = ("topics", row.topic, "partitions", row.partition)
-    names = ("topic", row.topic), ("partition", row.partition), ("reassignment", None)
-    return ReassignmentData(
-        metadata=links.metadata((*me, "reassignment"), *names),
-        cluster_id=links.cluster_id,
-        topic_name=row.topic,
-        partition_id=row.partition,
-        adding_replicas=[*row.adding],
-        removing_replicas=[*row.removing],
-        replicas=links.related(*me, "replicas"),
-    )
-
-
-async def reassignments(call: Call[NoBody], links: Links, topic: str | None) -> list[ReassignmentData]:
-    """Return current reassignments, of one topic or of all."""
-    found = (await Reassignments(call.cluster).list()).values()
-    return [reassignment_data(links, row) for row in found if topic in (None, row.topic)]
-
-
-async def list_kafka_reassignments(call: Call[NoBody]) -> ReassignmentDataList:
-    """List current reassignments."""
-    links = await links_of(call)
-    parts = ("topics", "-", "partitions", "-", "reassignment")
-    return ReassignmentDataList(metadata=links.collection(*parts), data=await reassignments(call, links, None))
-
-
-async def list_kafka_topic_reassignments(call: Call[NoBody]) -> ReassignmentDataList:
-    """List current reassignments of a topic."""
-    links, topic = await links_of(call), call.path["topic_name"]
-    parts = ("topics", topic, "partitions", "-", "reassignment")
-    return ReassignmentDataList(metadata=links.collection(*parts), data=await reassignments(call, links, topic))
-
-
-async def get_kafka_reassignment(call: Call[NoBody]) -> ReassignmentData:
-    """Return a partition's reassignment; 404 if there is none."""
-    links, topic = await links_of(call), call.path["topic_name"]
-    partition = number_of("partition_id", call.path["partition_id"], 0, INT32_MAX)
-    for row in await reassignments(call, links, topic):
-        if row.partition_id == partition:
-            return row
-    raise not_found()
-
-
 OPERATIONS = [
-    Operation.get(
-        f"{CLUSTER}/topics/-/partitions/-/reassignment",
-        "List reassignments",
-        list_kafka_reassignments,
-        ReassignmentDataList,
-    ),
-    Operation.get(
-        f"{TOPIC}/partitions/-/reassignment",
-        "List a topic's reassignments",
-        list_kafka_topic_reassignments,
-        ReassignmentDataList,
-    ),
-    Operation.get(
-        f"{PARTITION}/reassignment", "Get a partition's reassignment", get_kafka_reassignment, ReassignmentData
-    ),
     Operation.get(f"{TOPIC}/partitions", "List a topic's partitions", list_kafka_partitions, PartitionDataList),
     Operation.get(PARTITION, "Get a partition", get_kafka_partition, PartitionData),
     Operation.get(

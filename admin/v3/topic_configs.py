@@ -2,22 +2,10 @@
 
 from kvorum.admin.http.access import Refused
 from kvorum.admin.http.operations import Call, NoBody, Operation, Reply
-from kvorum.admin.v3.config_kit import (
-    alter,
-    changes_of,
-    check_known,
-    common,
-    config_of,
-    new_value,
-    paths,
-    removal,
-)
+from kvorum.admin.v3.config_kit import alter, changes_of, check_known, common, config_of, new_value, paths, removal
+from kvorum.admin.v3.config_models import TopicConfigData, TopicConfigDataList
 from kvorum.admin.v3.errors import code_of
 from kvorum.admin.v3.links import CLUSTER, TOPIC, Links, cluster_of, links_of
-from kvorum.admin.v3.models import (
-    TopicConfigData,
-    TopicConfigDataList,
-)
 from kvorum.admin.v3.requests import (
     AlterConfigBatchRequestData,
     AlterMultipleTopicsConfigsBatchRequestData,

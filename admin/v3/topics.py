@@ -7,8 +7,8 @@ from kvorum.admin.http.access import Refused
 from kvorum.admin.http.operations import Call, NoBody, Operation, Reply
 from kvorum.admin.v3.errors import PAYLOAD
 from kvorum.admin.v3.links import CLUSTER, TOPIC, Links, cluster_of, links_of
-from kvorum.admin.v3.models import TopicData, TopicDataList
 from kvorum.admin.v3.requests import CreateTopicRequestData, UpdatePartitionCountRequestData
+from kvorum.admin.v3.topic_models import TopicData, TopicDataList
 from kvorum.client.namespaces.partitions import Partitions
 from kvorum.client.namespaces.topics import Topics
 from kvorum.client.values.topic import Topic
