@@ -373,7 +373,7 @@ class BrokerServer:
             opened[endpoint.listener_name] = await listener.start()
             self._listeners[endpoint.listener_name] = listener
             if self._world.interposer is not None:
-                self._world.interposer.opened(listener)
+                self._world.interposer.add_listener(listener)
         if unchosen_ports and opened and self._world.on_ports is not None:
             self._world.on_ports(opened)
 

@@ -44,18 +44,8 @@ COMMANDS = {
         "Print the contents of log files: records, indexes, producer state, snapshots.",
     ),
     "metadata": ("cli.metadata.commands:metadata", "Browse the cluster's metadata as a tree of files."),
-    "verifiable-producer": (
-        "cli.records.verifiable_producer:verifiable_producer",
-        "Produce numbers and print each acknowledgement as JSON.",
-    ),
-    "verifiable-consumer": (
-        "cli.records.verifiable_consumer:verifiable_consumer",
-        "Consume in a group and print each event as JSON.",
-    ),
-    "perf": ("cli.perf.perf:perf", "Measure produce and consume throughput."),
     "profile": ("cli.connection.profile:profile", "Manage named clusters with their addresses and client properties."),
     "kafka": ("cli.kafka.scripts:kafka", "Run Apache Kafka's scripts, with their own options."),
-    "bench": ("cli.perf.bench:bench", "Measure throughput and latency of a cluster in less than a minute."),
     "protocol": ("cli.metadata.protocol:protocol", "Print the Kafka APIs and versions that Kvorum serves."),
     "pipelines": ("cli.pipelines.commands:pipelines", "Run data pipelines on Spark: sources, transforms, sinks."),
     "chaos": ("cli.chaos.commands:chaos", "Inject faults into a cluster and check its guarantees."),
@@ -72,7 +62,7 @@ SECTIONS = {
         *("brokers", "configs", "quotas", "log-dirs", "leader-election", "reassign", "features", "quorum", "metadata"),
         *("dump-log", "debug-bundle", "profile", "protocol", "kafka"),
     ),
-    "Test and measure": ("chaos", "bench", "perf", "verifiable-producer", "verifiable-consumer"),
+    "Test": ("chaos",),
     "Pipelines": ("pipelines",),
 }
 """The headings of `kvorum --help`."""

@@ -13,6 +13,6 @@ class Interposer(Protocol):
         """Return the replacement of a handler. Called once for each API, before the first request."""
         ...
 
-    def opened(self, listener: Listener) -> None:
-        """A listener is open; it can be made to reject connections, and to accept them again."""
+    def add_listener(self, listener: Listener) -> None:
+        """Add an open listener, which can be made to reject connections and to accept them again."""
         ...

@@ -87,5 +87,5 @@ class Costs:
 
         return costly
 
-    def opened(self, listener: Listener) -> None:
+    def add_listener(self, listener: Listener) -> None:
         """See Interposer."""

@@ -15,8 +15,8 @@ from kvorum.cli.kafka.common import (
     one_action,
     read_properties,
 )
+from kvorum.cli.kafka.java_numbers import java_double
 from kvorum.cli.output import say, warn
-from kvorum.cli.perf.java_numbers import java_double
 from kvorum.cli.text_values import UNSET_HINT
 
 if TYPE_CHECKING:

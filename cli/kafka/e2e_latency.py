@@ -14,8 +14,8 @@ from kvorum.cli.completion import topic_names
 from kvorum.cli.connection.client import client_of
 from kvorum.cli.connection.librdkafka import Watch, reached
 from kvorum.cli.kafka.common import Connection, Remembering, connected
+from kvorum.cli.kafka.java_numbers import java_double
 from kvorum.cli.output import fail, say
-from kvorum.cli.perf.java_numbers import java_double
 
 if TYPE_CHECKING:
     from confluent_kafka import Message

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import click
 
+from kvorum.cli.kafka.java_numbers import java_double, java_float
 from kvorum.cli.output import warn
-from kvorum.cli.perf.java_numbers import java_double, java_float
 
 if TYPE_CHECKING:
     from confluent_kafka import Message

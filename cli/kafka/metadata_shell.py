@@ -27,8 +27,8 @@ def metadata_shell(snapshot: str, command: tuple[str, ...]) -> None:
     """
     from kvorum.cli.dump.log_files import FileProblem
     from kvorum.cli.metadata.files import file_source, folder_source
-    from kvorum.cli.metadata.session import hold
-    from kvorum.cli.metadata.shell import Ended, Shell
+    from kvorum.cli.metadata.session import run_session
+    from kvorum.cli.metadata.shell import ExitRequest, Shell
     from kvorum.client.metadata_log.metadata_image import MetadataProblem, image_at
     from kvorum.client.metadata_log.metadata_tree import tree_of
 
@@ -43,10 +43,10 @@ def metadata_shell(snapshot: str, command: tuple[str, ...]) -> None:
         raise SystemExit(1) from None
     if not command:
         say("Loading...\nStarting...")
-        hold(root)
+        run_session(root)
         return
     try:
         for line in Shell(root).run(command):
             say(line)
-    except Ended:
+    except ExitRequest:
         return

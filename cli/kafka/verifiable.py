@@ -1,4 +1,4 @@
-"""`kafka-verifiable-producer` and `kafka-verifiable-consumer`: the commands of the same names with Kafka's options."""
+"""`kafka-verifiable-producer` and `kafka-verifiable-consumer`, with Kafka's options."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ import click
 
 from kvorum.cli.connection.client import client_of
 from kvorum.cli.kafka.common import Connection, Files, connected, read_properties
-from kvorum.cli.records.verifiable_consumer import Reading, consumer_properties, run_consumer
-from kvorum.cli.records.verifiable_producer import Load, producer_properties, run_producer
+from kvorum.cli.kafka.verifiable_consumer import Reading, consumer_properties, run_consumer
+from kvorum.cli.kafka.verifiable_producer import Load, producer_properties, run_producer
 
 ASSIGNORS = {
     "org.apache.kafka.clients.consumer.RangeAssignor": "range",

@@ -9,7 +9,7 @@ import click
 from kvorum.cli.local.folders import end_command, require_linux
 
 if TYPE_CHECKING:
-    from kvorum.cluster.local.formatting import Formatted, InitialController
+    from kvorum.cluster.local.formatting import FormattedDirectory, InitialController
     from kvorum.runtime.config import Settings
 
 FOLDER_HELP = "Folder for pid files and chosen ports (default: .kvorum in metadata.log.dir or the first log.dirs)."
@@ -131,11 +131,11 @@ class FirstVoters(NamedTuple):
 
 def format_folders(
     settings: "Settings", cluster_id: str, folder: str | None, first: FirstVoters, *, ignore_formatted: bool
-) -> "tuple[list[Formatted], dict[str, str]]":
+) -> "tuple[list[FormattedDirectory], dict[str, str]]":
     """Format a node's directories and choose its ports; return both, and end the command where it is not possible."""
     from kvorum.cluster.local.formatting import FormatError, format_node, log_directories, node_folder
     from kvorum.cluster.local.paths import NodePaths
-    from kvorum.cluster.local.ports import read_ports, resolve_ports, still_open, write_ports
+    from kvorum.cluster.local.ports import open_ports, read_ports, resolve_ports, write_ports
     from kvorum.runtime.config import ConfigError
     from kvorum.runtime.disk import OsDisk
     from kvorum.storage.checkpoints import CheckpointError
@@ -143,7 +143,7 @@ def format_folders(
     try:
         paths = NodePaths(os.path.abspath(folder or node_folder(settings)))
         ports = {} if os.path.exists(paths.ports) else resolve_ports(settings)
-        chosen = still_open([f"{key}={text}" for key, text in ports.items()] or read_ports(paths), settings)
+        chosen = open_ports([f"{key}={text}" for key, text in ports.items()] or read_ports(paths), settings)
         settings = settings.with_overrides(dict(line.split("=", 1) for line in chosen))
         voters = first_voters(settings, first)
         formatted = format_node(OsDisk(), settings, cluster_id, ignore_formatted=ignore_formatted, initial=voters)

@@ -29,7 +29,7 @@ def nodes() -> None:
 def act(name: str, folder: str, verb: str, *, start_seconds: float = 0, stop_seconds: float = 0) -> None:
     """Execute an action on a node and print it; 0 seconds: the cluster's own limits."""
     from kvorum.cli.local.dev import failure_of
-    from kvorum.cluster.local.foreground import EXIT_CODE, RunsAlready, ask_foreground, exit_code_of, hold
+    from kvorum.cluster.local.foreground import EXIT_CODE, RunsAlready, exit_code_of, hold, request_start
     from kvorum.cluster.local.local import ClusterError
 
     cluster = opened(folder)
@@ -39,7 +39,7 @@ def act(name: str, folder: str, verb: str, *, start_seconds: float = 0, stop_sec
         cluster.stop_seconds = stop_seconds or cluster.stop_seconds
         if verb == "start":
             cluster.on_waiting = lambda node, reason: click.echo(f"{node} is not up yet; {reason}", err=True)
-            outcome = ask_foreground(cluster, [name])
+            outcome = request_start(cluster, [name])
             if outcome is None:
                 with hold(folder):
                     outcome = cluster.start(name)

@@ -21,6 +21,8 @@ DIFF_COLUMNS = ("path", "before", "after")
 def metadata() -> None:
     """Browse the metadata of a cluster, or of a controller's files (--dir), as a tree.
 
+    The commands and their output are those of Kafka's metadata shell; --output json prints the part of the tree.
+
     \b
     kvorum metadata ls /image/topics/byName
     kvorum metadata cat '/image/topics/byName/orders/*/isr'
@@ -79,97 +81,39 @@ def tree_at(source: "Source", at: int | None) -> "Tree":
         fail(f"{error.filename}: {error.strerror or error}")
 
 
-def found(path: str, folder: str | None, bootstrap: str, at: int | None) -> "list[tuple[str, Tree | str]]":
-    """Return the entries at a path, which may be a pattern."""
+def run_in_shell(name: str, path: str, root: "Tree", output: str) -> None:
+    """Print what a command of the shell prints for a path; as JSON or YAML the part of the tree itself."""
+    from kvorum.cli.metadata.shell import Shell
     from kvorum.client.metadata_log.metadata_tree import NoSuchPath, matching
 
-    tree = tree_at(source_of(folder, bootstrap), at)
     try:
-        return matching(tree, path)
+        found = matching(root, path)
     except NoSuchPath:
         fail(f"{path}: does not exist", Exit.NOT_FOUND)
-
-
-@metadata.command()
-@options
-@output_option
-def ls(path: str, folder: str | None, bootstrap: str, at: int | None, output: str) -> None:
-    """List the names in a folder.
-
-    \b
-    kvorum metadata ls /image/topics/byName
-    """
-    from kvorum.cli.metadata.walk import ls_lines, ls_rows
-
-    each_with_title = found(path, folder, bootstrap, at)
+    if name == "cat" and not any(isinstance(node, str) for _, node in found):
+        fail(f"{path} is a folder: use ls or tree", Exit.USAGE)
     if output != "table":
-        show(ls_rows(each_with_title), output)
+        _, first = found[0]
+        show(dict(found) if len(found) > 1 or isinstance(first, str) else first, output)
         return
-    for line in ls_lines(each_with_title):
+    for line in Shell(root).run([name, path]):
         say(line)
 
 
-@metadata.command()
-@options
-@output_option
-def cat(path: str, folder: str | None, bootstrap: str, at: int | None, output: str) -> None:
-    """Print values.
+def add_shell_command(name: str, text: str, example: str) -> None:
+    """Add a command of the shell to `kvorum metadata`."""
 
-    \b
-    kvorum metadata cat /image/topics/byName/orders/0/leader
-    kvorum metadata cat '/image/topics/byName/orders/*/isr'
-    """
-    each_with_path = found(path, folder, bootstrap, at)
-    values = [(where, node) for where, node in each_with_path if isinstance(node, str)]
-    if not values:
-        fail(f"{path} is a folder: use ls or tree", Exit.USAGE)
-    if output != "table":
-        show(dict(values), output)
-        return
-    for where, value in values:
-        say(value if len(values) == 1 else f"{where}: {value}")
+    @metadata.command(name, help=f"{text}\n\n\b\nkvorum metadata {name} {example}")
+    @options
+    @output_option
+    def command(path: str, folder: str | None, bootstrap: str, at: int | None, output: str) -> None:
+        run_in_shell(name, path, tree_at(source_of(folder, bootstrap), at), output)
 
 
-@metadata.command()
-@options
-@output_option
-def find(path: str, folder: str | None, bootstrap: str, at: int | None, output: str) -> None:
-    """Print all paths below a path.
-
-    \b
-    kvorum metadata find /image/configs
-    """
-    from kvorum.client.metadata_log.metadata_tree import walk
-
-    paths = [each for where, node in found(path, folder, bootstrap, at) for each, _ in walk(node, where)]
-    if output != "table":
-        show(paths, output)
-        return
-    for each in paths:
-        say(each)
-
-
-@metadata.command()
-@options
-@output_option
-def tree(path: str, folder: str | None, bootstrap: str, at: int | None, output: str) -> None:
-    """Print the tree below a path, with values.
-
-    \b
-    kvorum metadata tree /image/topics/byName/orders
-    kvorum metadata tree -o json --dir data/controller --at 1200
-    """
-    from kvorum.client.metadata_log.metadata_tree import indented
-
-    each_with_path = found(path, folder, bootstrap, at)
-    if output != "table":
-        (_, only), several = each_with_path[0], len(each_with_path) > 1
-        show(dict(each_with_path) if several or isinstance(only, str) else only, output)
-        return
-    for where, node in each_with_path:
-        say(f"{where}: {node}" if isinstance(node, str) else f"{where}:")
-        for line in indented(node, 1) if isinstance(node, dict) else ():
-            say(line)
+add_shell_command("ls", "List the names in a folder.", "/image/topics/byName")
+add_shell_command("cat", "Print values.", "'/image/topics/byName/orders/*/isr'")
+add_shell_command("find", "Print all paths below a path.", "/image/configs")
+add_shell_command("tree", "Print the tree below a path, with values.", "-o json --dir data/controller --at 1200")
 
 
 @metadata.command()
@@ -182,9 +126,9 @@ def shell(at: int | None, folder: str | None, bootstrap: str) -> None:
     kvorum metadata shell
     kvorum metadata shell --dir data/controller --at 1200
     """
-    from kvorum.cli.metadata.session import hold
+    from kvorum.cli.metadata.session import run_session
 
-    hold(tree_at(source_of(folder, bootstrap), at))
+    run_session(tree_at(source_of(folder, bootstrap), at))
 
 
 @metadata.command()

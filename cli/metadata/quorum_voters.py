@@ -39,11 +39,11 @@ def candidate(settings: "Settings") -> Candidate:
     """Read the identity of a formatted controller. Raises NoCandidate."""
     from kvorum.cluster.local.formatting import controller_directory, node_folder, own_endpoints
     from kvorum.cluster.local.paths import NodePaths
-    from kvorum.cluster.local.ports import read_ports, still_open
+    from kvorum.cluster.local.ports import open_ports, read_ports
     from kvorum.runtime.disk import OsDisk
     from kvorum.storage.checkpoints import CheckpointError, read_meta_properties
 
-    chosen = still_open(read_ports(NodePaths(os.path.abspath(node_folder(settings)))), settings)
+    chosen = open_ports(read_ports(NodePaths(os.path.abspath(node_folder(settings)))), settings)
     settings = settings.with_overrides(dict(line.split("=", 1) for line in chosen))
     folder = controller_directory(settings)
     try:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kvorum.cli.metadata.shell import Ended, Shell
+from kvorum.cli.metadata.shell import ExitRequest, Shell
 from kvorum.cli.output import say
 
 if TYPE_CHECKING:
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 PROMPT = ">> "
 
 
-def hold(root: "Tree") -> None:
+def run_session(root: "Tree") -> None:
     """Read commands until exit or the end of the input, and print their output."""
     at_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     shell = Shell(root, shutil.get_terminal_size().columns if at_terminal else None)
     if at_terminal:
-        with_completion(shell)
+        enable_completion(shell)
     while True:
         try:
             line = input(PROMPT) if at_terminal else sys.stdin.readline()
@@ -29,13 +29,13 @@ def hold(root: "Tree") -> None:
                 return
             for each in shell.run_line(line):
                 say(each)
-        except (EOFError, Ended):
+        except (EOFError, ExitRequest):
             return
         except KeyboardInterrupt:
             click.echo("^C")
 
 
-def with_completion(shell: Shell) -> None:
+def enable_completion(shell: Shell) -> None:
     """Enable line editing and completion, where Python supports it."""
     with contextlib.suppress(ImportError):
         import readline

@@ -32,7 +32,7 @@ COLUMN_WIDTH_MIN: Final = 4
 GAP: Final = 2
 
 
-class Ended(Exception):
+class ExitRequest(Exception):
     """The user typed exit."""
 
 
@@ -42,7 +42,7 @@ class Shell:
     def __init__(self, root: "Tree", width: int | None = None) -> None:
         """Start at the root. `width`: of the screen, for lists in columns; None: one name per line."""
         self.root = root
-        self.where = "/"
+        self.folder = "/"
         self.history: list[str] = []
         self.typed = 0
         self._width = width
@@ -56,13 +56,13 @@ class Shell:
                 "history": self._history,
                 "ls": self._ls,
                 "man": self._man,
-                "pwd": lambda _: [self.where],
+                "pwd": lambda _: [self.folder],
                 "tree": self._tree,
             }
         )
 
     def run_line(self, line: str) -> list[str]:
-        """Execute a line, and return its output. Raises Ended."""
+        """Execute a line, and return its output. Raises ExitRequest."""
         if line.strip():
             self.history = [*self.history, line.strip()][-HISTORY_MAX:]
             self.typed += 1
@@ -72,7 +72,7 @@ class Shell:
             return [f"{line.strip()}: {error}"]
 
     def run(self, words: Sequence[str]) -> list[str]:
-        """Execute a command's arguments, and return its output. Raises Ended."""
+        """Execute a command's arguments, and return its output. Raises ExitRequest."""
         if not words:
             return []
         command = self._commands.get(words[0])
@@ -88,7 +88,7 @@ class Shell:
         if not before.strip():
             return [f"{name} " for name in WORDS if name.startswith(word)]
         folder, slash, start = word.rpartition("/")
-        found = self._found(f"{folder}{slash}" or ".")
+        found = self._match(f"{folder}{slash}" or ".")
         if len(found) != 1 or isinstance(found[0][1], str):
             return []
         children = sorted(found[0][1].items())
@@ -98,10 +98,10 @@ class Shell:
             if name.startswith(start)
         ]
 
-    def _found(self, target: str) -> "list[tuple[str, Tree | str]]":
-        """Return the entry of a target, relative to the current path; None if it does not exist."""
+    def _match(self, target: str) -> "list[tuple[str, Tree | str]]":
+        """Return the entries that a target matches, relative to the current path."""
         parts: list[str] = []
-        for part in (target if target.startswith("/") else f"{self.where}/{target}").split("/"):
+        for part in (target if target.startswith("/") else f"{self.folder}/{target}").split("/"):
             if part == "..":
                 parts = parts[:-1]
             elif part not in ("", "."):
@@ -114,7 +114,7 @@ class Shell:
     def _cat(self, targets: Sequence[str]) -> list[str]:
         lines: list[str] = []
         for target in targets:
-            found = self._found(target)
+            found = self._match(target)
             for _, node in found:
                 lines.append(node if isinstance(node, str) else f"cat: {target}: Is a directory")
             lines += [] if found else [f"cat: {target}: No such file or directory."]
@@ -122,19 +122,19 @@ class Shell:
 
     def _cd(self, targets: Sequence[str]) -> list[str]:
         target = targets[0] if targets else "/"
-        found = self._found(target)
+        found = self._match(target)
         if not found:
             return [f"cd: {target}: no such directory."]
         path, node = found[-1]
         if isinstance(node, str):
             return [f"cd: {target}: not a directory."]
-        self.where = path
+        self.folder = path
         return []
 
     def _find(self, targets: Sequence[str]) -> list[str]:
         lines: list[str] = []
         for target in targets or (".",):
-            found = self._found(target)
+            found = self._match(target)
             for _, node in found:
                 lines += below(target, node)
             lines += [] if found else [f"find: {target}: no such file or directory."]
@@ -145,7 +145,7 @@ class Shell:
         files: list[str] = []
         folders: list[tuple[str, list[str]]] = []
         for target in targets or (".",):
-            found = self._found(target)
+            found = self._match(target)
             for path, node in found:
                 name = path.rpartition("/")[2]
                 if isinstance(node, str):
@@ -164,7 +164,7 @@ class Shell:
     def _tree(self, targets: Sequence[str]) -> list[str]:
         lines: list[str] = []
         for target in targets:
-            found = self._found(target)
+            found = self._match(target)
             for _, node in found:
                 lines += nested(node)
             lines += [] if found else [f"tree: {target}: No such file or directory."]
@@ -188,7 +188,7 @@ class Shell:
         return [f"{number: 5d}  {line}" for number, line in enumerate(shown, start=first)]
 
     def _exit(self, _: Sequence[str]) -> list[str]:
-        raise Ended
+        raise ExitRequest
 
 
 def below(path: str, node: "Tree | str") -> list[str]:

@@ -142,16 +142,6 @@ def walk(node: "Tree | str", path: str) -> Iterator[tuple[str, str | None]]:
         yield from walk(child, f"{path.rstrip('/')}/{name}")
 
 
-def indented(node: Tree, depth: int = 0) -> Iterator[str]:
-    """Yield the lines of a tree."""
-    for name, child in ordered(node):
-        if isinstance(child, str):
-            yield f"{'  ' * depth}{name}: {child}"
-        else:
-            yield f"{'  ' * depth}{name}:"
-            yield from indented(child, depth + 1)
-
-
 def difference(before: Tree, after: Tree) -> Iterator[tuple[str, str | None, str | None]]:
     """Yield (path, value before, value after) of each value that is not the same; None where there was, or is, none."""
     old = {path: value for path, value in walk(before, "") if value is not None}

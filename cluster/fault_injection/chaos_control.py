@@ -316,7 +316,7 @@ def token_of(settings: Settings, disk: Disk) -> str:
 
 
 @asynccontextmanager
-async def controlled(settings: Settings, role: str) -> AsyncIterator[Injection]:
+async def serve_control(settings: Settings, role: str) -> AsyncIterator[Injection]:
     """Serve the control listener of this process meanwhile. Raises Refusal (its token), OSError."""
     endpoint = chaos_listener(settings, role)
     assert endpoint is not None, "who has none does not ask"

@@ -32,6 +32,8 @@ SILENT_MAX: Final = 10_000
 """Requests kept without an answer; one more closes its connection."""
 
 Action: TypeAlias = Literal["error", "delay", "drop"]
+Running: TypeAlias = Message | asyncio.Future[Message | None] | None
+"""A response, or a handler that runs on its own."""
 
 
 class TooManyRules(Exception):
@@ -84,16 +86,16 @@ class Injection:
     def around(self, api_key: int, handle: HandlerFunction) -> HandlerFunction:
         """Return the handler with the rules in front of it."""
 
-        def handled(ctx: RequestContext, request: Message) -> Result:
+        def handle_with_rules(ctx: RequestContext, request: Message) -> Result:
             if api_key not in self._by_api:
                 return handle(ctx, request)
             rule = self._take(api_key, ctx)
             return handle(ctx, request) if rule is None else self._apply(rule, handle, ctx, request)
 
-        return handled
+        return handle_with_rules
 
-    def opened(self, listener: Listener) -> None:
-        """Know a listener."""
+    def add_listener(self, listener: Listener) -> None:
+        """Add a listener of this process."""
         self._listeners[listener.name] = listener
 
     def _take(self, api_key: int, ctx: RequestContext) -> Rule | None:
@@ -111,16 +113,16 @@ class Injection:
 
     def _apply(self, rule: Rule, handle: HandlerFunction, ctx: RequestContext, request: Message) -> Result:
         if rule.action == "error":
-            return refused(rule, ctx, request)
+            return reject(rule, ctx, request)
         if rule.action == "delay":
-            return _late(_begun(handle(ctx, request)), rule.delay_ms / 1000)
+            return _delay_response(_start_handler(handle(ctx, request)), rule.delay_ms / 1000)
         if rule.handled:
-            return self._lost(_begun(handle(ctx, request)), rule.silent)
+            return self._drop_response(_start_handler(handle(ctx, request)), rule.silent)
         if not rule.silent:
             raise AnswerImpossible("injected: the connection is closed")
         return self._silence()
 
-    async def _lost(self, result: Message | asyncio.Future[Message | None] | None, silent: bool) -> Message | None:
+    async def _drop_response(self, result: Running, silent: bool) -> Message | None:
         """Send no response to executed requests."""
         if isinstance(result, asyncio.Future):
             await result
@@ -194,7 +196,7 @@ class Injection:
         return dict(self._listeners)
 
 
-def refused(rule: Rule, ctx: RequestContext, request: Message) -> Message:
+def reject(rule: Rule, ctx: RequestContext, request: Message) -> Message:
     """Return the answer with the rule's code.
 
     Raises AnswerImpossible if no answer has such a field: the connection closes.
@@ -207,18 +209,18 @@ def refused(rule: Rule, ctx: RequestContext, request: Message) -> Message:
     return answer
 
 
-def _begun(result: Result) -> Message | asyncio.Future[Message | None] | None:
+def _start_handler(result: Result) -> Running:
     """Let a handler continue independently of its caller."""
     if result is None or is_message(result):
         return result
-    return asyncio.ensure_future(_awaited(result))
+    return asyncio.ensure_future(_await_result(result))
 
 
-async def _awaited(result: Awaitable[Message | None]) -> Message | None:
+async def _await_result(result: Awaitable[Message | None]) -> Message | None:
     return await result
 
 
-async def _late(result: Message | asyncio.Future[Message | None] | None, seconds: float) -> Message | None:
+async def _delay_response(result: Running, seconds: float) -> Message | None:
     """Delay a response; a cancelled waiter ends the handler too."""
     try:
         await asyncio.sleep(seconds)

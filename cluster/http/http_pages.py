@@ -1,7 +1,7 @@
-"""Minimal HTTP/1.1 for the pages of Prometheus, load balancers and the admin process.
+"""HTTP/1.1 for the pages of Prometheus, load balancers and the admin process: h11 on asyncio's streams.
 
 A connection serves one request after the other until the client closes it, or is idle for a while. Bodies are not
-accepted: a request with one gets 400, and the connection is closed. Source: RFC 9112.
+accepted: a request with one gets 400, and the connection is closed.
 
 Pages support GET. A section handles everything below its prefix: methods, parameters, access, and missing pages.
 """
@@ -12,6 +12,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final
+
+import h11
 
 from kvorum.cluster.http.stream_server import StreamServer
 from kvorum.runtime.logs import get_logger
@@ -30,8 +32,8 @@ TEXT: Final = "text/plain; charset=utf-8"
 JSON: Final = "application/json; charset=utf-8"
 PROBLEM: Final = "application/problem+json"
 GOT: Final = ("GET", "HEAD")
-ONCE: Final = ("authorization", "host", "origin", "sec-fetch-dest", "sec-fetch-site")
-"""Headers for access control: with two copies, the checked one might not be the intended one."""
+ONCE: Final = ("authorization", "origin", "sec-fetch-dest", "sec-fetch-site")
+"""Headers for access control: with two copies, the checked one might not be the intended one. h11 checks Host."""
 END_OF_HEAD: Final = b"\r\n\r\n"
 
 
@@ -52,20 +54,10 @@ class Request:
 
     method: str
     path: str
-    keep_alive: bool
     query: str = ""
     """Behind the question mark, as it came."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """By their names in lower case; of repeated ones the last."""
-
-
-class BadRequest(Exception):
-    """A request that is answered with an error, and then the connection is closed."""
-
-    def __init__(self, status: HTTPStatus, reason: str) -> None:
-        """Store the status and the message."""
-        super().__init__(reason)
-        self.status = status
 
 
 Page = Callable[[], Awaitable[Answer]]
@@ -95,28 +87,32 @@ class HttpServer:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer a connection's requests until it ends."""
+        connection = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES_MAX)
         try:
-            while await self._answer_next(reader, writer):
-                pass
+            while await self._answer_next(connection, reader, writer):
+                connection.start_next_cycle()
         except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
             log.debug("http connection ended", reason=repr(error))
 
-    async def _answer_next(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    async def _answer_next(
+        self, connection: h11.Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> bool:
         """Answer one request; return whether the connection continues."""
+        keep_alive = with_body = True
         try:
             async with asyncio.timeout(IDLE_SECONDS):
-                request = parse(await reader.readuntil(END_OF_HEAD))
-            answer, keep_alive, with_body = await self._page(request), request.keep_alive, request.method != "HEAD"
+                head = await reader.readuntil(END_OF_HEAD)
+            head = head.lstrip(b"\r\n") or head  # to h11, nothing is the end of the connection
+            with_body = not head.startswith(b"HEAD ")
+            answer = await self._page(parse(connection, head))
         except asyncio.LimitOverrunError:
-            reason = f"more than {HEAD_BYTES_MAX} bytes of headers"
-            answer = refused(writer, HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, reason)
-            keep_alive, with_body = False, True
-        except BadRequest as error:
-            answer, keep_alive, with_body = refused(writer, error.status, str(error)), False, True
-        writer.write(head_of(answer, keep_alive) + (answer.body if with_body else b""))
+            answer, keep_alive = reject(writer, 431, f"more than {HEAD_BYTES_MAX} bytes of headers"), False
+        except h11.RemoteProtocolError as error:
+            answer, keep_alive = reject(writer, error.error_status_hint, str(error)), False
+        writer.write(encode(connection, answer, keep_alive=keep_alive, with_body=with_body))
         async with asyncio.timeout(WRITE_SECONDS):
             await writer.drain()
-        return keep_alive
+        return keep_alive and connection.our_state is h11.DONE
 
     async def _page(self, request: Request) -> Answer:
         section = next((found for prefix, found in self._sections.items() if request.path.startswith(prefix)), None)
@@ -136,36 +132,48 @@ class HttpServer:
             return Answer(HTTPStatus.INTERNAL_SERVER_ERROR, TEXT, b"see the log\n")
 
 
-def refused(writer: asyncio.StreamWriter, status: HTTPStatus, reason: str) -> Answer:
+def reject(writer: asyncio.StreamWriter, status: int, reason: str) -> Answer:
     """Log a malformed request, and return its answer: problem details (RFC 9457)."""
     peer = writer.get_extra_info("peername")
-    log.warning("malformed HTTP request", client=peer[0] if peer else "?", status=int(status), reason=reason)
-    said = {"type": "about:blank", "title": status.phrase, "status": int(status), "detail": reason}
-    return Answer(status, PROBLEM, json.dumps(said).encode())
+    log.warning("malformed HTTP request", client=peer[0] if peer else "?", status=status, reason=reason)
+    problem = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": reason}
+    return Answer(status, PROBLEM, json.dumps(problem).encode())
 
 
-def parse(head: bytes) -> Request:
-    """Read a request's head. Raises BadRequest."""
-    first, *lines = head[: -len(END_OF_HEAD)].decode("latin-1").lstrip("\r\n").split("\r\n")
-    match first.split(" "):
-        case [method, target, ("HTTP/1.0" | "HTTP/1.1") as version] if target.startswith("/"):
-            pass
-        case _:
-            raise BadRequest(HTTPStatus.BAD_REQUEST, "not an HTTP/1 request line")
+def parse(connection: h11.Connection, head: bytes) -> Request:
+    """Read a request's head, without empty lines before it. Raises h11.RemoteProtocolError."""
+    connection.receive_data(head)
+    request = connection.next_event()
+    if not isinstance(request, h11.Request) or request.http_version not in (b"1.0", b"1.1"):
+        raise h11.RemoteProtocolError("not an HTTP/1 request")
+    if not isinstance(connection.next_event(), h11.EndOfMessage):
+        raise h11.RemoteProtocolError("requests with a body are not supported")
     headers: dict[str, str] = {}
-    for line in lines:
-        name, colon, value = line.partition(":")
-        if not colon or not name or name != name.strip():
-            raise BadRequest(HTTPStatus.BAD_REQUEST, "a header line without a name")
-        if name.lower() in ONCE and name.lower() in headers:
-            raise BadRequest(HTTPStatus.BAD_REQUEST, f"duplicate header {name.lower()}")
-        headers[name.lower()] = value.strip()
-    if "transfer-encoding" in headers or headers.get("content-length", "0") != "0":
-        raise BadRequest(HTTPStatus.BAD_REQUEST, "requests with a body are not supported")
-    wishes = [each.strip() for each in headers.get("connection", "").lower().split(",")]
-    keep_alive = "close" not in wishes if version == "HTTP/1.1" else "keep-alive" in wishes
-    path, _, query = target.partition("?")
-    return Request(method, path, keep_alive, query, headers)
+    for name, value in request.headers:
+        key = name.decode()
+        if key in ONCE and key in headers:
+            raise h11.RemoteProtocolError(f"duplicate header {key}")
+        headers[key] = value.decode("latin-1")
+    path, _, query = request.target.decode().partition("?")
+    if not path.startswith("/"):
+        raise h11.RemoteProtocolError("the request target must be a path")
+    return Request(request.method.decode(), path, query, headers)
+
+
+def encode(connection: h11.Connection, answer: Answer, *, keep_alive: bool, with_body: bool) -> bytes:
+    """Return an answer's bytes; h11 adds Connection: close where the request had it."""
+    headers = [
+        ("Content-Type", answer.content_type),
+        ("Content-Length", str(len(answer.body))),
+        ("Connection", "keep-alive" if keep_alive else "close"),
+        *answer.headers,
+    ]
+    events: list[h11.Event] = [
+        h11.Response(status_code=answer.status, headers=headers, reason=HTTPStatus(answer.status).phrase),
+        h11.Data(data=answer.body if with_body else b""),
+        h11.EndOfMessage(),
+    ]
+    return b"".join(connection.send(event) or b"" for event in events)
 
 
 def allow(*methods: str) -> tuple[str, str]:
@@ -176,15 +184,3 @@ def allow(*methods: str) -> tuple[str, str]:
 def as_json(status: int, body: object, *headers: tuple[str, str]) -> Answer:
     """Return an answer in JSON."""
     return Answer(status, JSON, json.dumps(body).encode() + b"\n", headers)
-
-
-def head_of(answer: Answer, keep_alive: bool) -> bytes:
-    """Return the status line and headers of an answer."""
-    lines = [
-        f"HTTP/1.1 {int(answer.status)} {HTTPStatus(answer.status).phrase}",
-        f"Content-Type: {answer.content_type}",
-        f"Content-Length: {len(answer.body)}",
-        f"Connection: {'keep-alive' if keep_alive else 'close'}",
-        *(f"{name}: {value}" for name, value in answer.headers),
-    ]
-    return "\r\n".join([*lines, "", ""]).encode("latin-1")

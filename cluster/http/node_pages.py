@@ -22,7 +22,7 @@ from urllib.parse import parse_qsl
 from kvorum.admin.http.access import Refused, refuse_conditions
 from kvorum.client.roles import Role
 from kvorum.cluster.http.http_pages import GOT, Answer, Request, allow, as_json
-from kvorum.cluster.http.tokens import Entrance
+from kvorum.cluster.http.tokens import PageAccess
 from kvorum.network.connection_list import ConnectionInfo, describe, newest_first
 from kvorum.network.server import Listener
 from kvorum.quorum.raft.log import NothingToSnapshot, SnapshotBusy, SnapshotTaken
@@ -73,12 +73,12 @@ class Page(NamedTuple):
 class NodePages:
     """Serves the pages of one process in its event loop. Created with `own`."""
 
-    def __init__(self, role: str, node_id: int, own: Process, entrance: Entrance) -> None:
-        """Serve this process's pages to clients that `entrance` accepts."""
+    def __init__(self, role: str, node_id: int, own: Process, page_access: PageAccess) -> None:
+        """Serve this process's pages to clients that `page_access` accepts."""
         self._role = role
         self._node_id = node_id
         self._own = own
-        self._entrance = entrance
+        self._page_access = page_access
         self._version = version("kvorum")
         self._started_ms = own.clock.wall_ms() - own.age_ms
         self._started_at = own.clock.monotonic_ms() - own.age_ms
@@ -107,8 +107,8 @@ class NodePages:
 
     def _page(self, request: Request) -> Page:
         """Return the handler, for an authorised caller. Raises Refused."""
-        access, said = self._entrance.access, request.headers.get
-        self._entrance.check_open()
+        access, said = self._page_access.access, request.headers.get
+        self._page_access.check_open()
         access.check_page(said("host", ""), said("origin"), said("sec-fetch-site"), said("sec-fetch-dest"))
         page = self._pages.get(request.path)
         if page is None:
@@ -121,7 +121,7 @@ class NodePages:
         return page
 
     def _who(self, request: Request) -> str:
-        return self._entrance.access.who(request.headers.get("authorization"))
+        return self._page_access.access.who(request.headers.get("authorization"))
 
     async def _node(self, request: Request) -> Answer:
         parameters(request)

@@ -1,8 +1,8 @@
 """/metrics, /health/live, /health/ready and /v1/node... (node_pages) of one process, on its metrics.listener.
 
 Metrics are read on the event loop, one slice at a time, and each slice is rendered in a thread: with thousands
-of partitions either takes longer than a broker's loop may block. HTTP is implemented by http_pages.py, not by
-aiohttp, whose import takes a fifth of a process's start.
+of partitions either takes longer than a broker's loop may block. HTTP is that of http_pages.py (h11): importing
+aiohttp would take a fifth of a process's start.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from kvorum.cluster.http.http_pages import Answer, HttpServer, as_json
 from kvorum.cluster.http.node_pages import PREFIX, NodePages, Process
-from kvorum.cluster.http.tokens import entrance_of
+from kvorum.cluster.http.tokens import page_access_of
 from kvorum.cluster.metrics.process_metrics import build_info, follow_disk
 from kvorum.runtime import blocking
 from kvorum.runtime.config import Settings
@@ -107,7 +107,7 @@ class ObservabilityServer:
 
 
 @asynccontextmanager
-async def observed(
+async def serve_observability(
     role: str, settings: Settings, metrics: Metrics, not_ready: Readiness, own: Process | None = None
 ) -> AsyncIterator[None]:
     """Serve the pages of the `broker` or `controller` process in the background, if configured.
@@ -124,7 +124,7 @@ async def observed(
     follow_disk(metrics)
     pages = None
     if own is not None:
-        pages = NodePages(role, settings.int("node.id"), own, entrance_of(settings, OsDisk(), endpoint))
+        pages = NodePages(role, settings.int("node.id"), own, page_access_of(settings, OsDisk(), endpoint))
     server = ObservabilityServer(endpoint, metrics, not_ready, pages)
     try:
         await server.start()

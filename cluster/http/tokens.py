@@ -23,20 +23,20 @@ def read_access(settings: Settings, disk: Disk) -> Access:
 
 
 @dataclass(frozen=True, slots=True)
-class Entrance:
+class PageAccess:
     """Access rules of a process's pages, or why there is no access."""
 
     access: Access
-    shut: tuple[int, str, str] | None = None
+    closed: tuple[int, str, str] | None = None
     """The status, the name of the error, and why."""
 
     def check_open(self) -> None:
         """Raises Refused."""
-        if self.shut is not None:
-            raise Refused(*self.shut)
+        if self.closed is not None:
+            raise Refused(*self.closed)
 
 
-def entrance_of(settings: Settings, disk: Disk, endpoint: HttpEndpoint) -> Entrance:
+def page_access_of(settings: Settings, disk: Disk, endpoint: HttpEndpoint) -> PageAccess:
     """Return the access rules for the pages of a process at this address.
 
     If the file of tokens cannot be read, the pages are closed; a broker continues, while the admin process ends.
@@ -45,8 +45,8 @@ def entrance_of(settings: Settings, disk: Disk, endpoint: HttpEndpoint) -> Entra
         access = read_access(settings, disk)
     except (OSError, BadTokens) as error:
         log.error("HTTP pages of this process disabled", path=settings.optional_str(KEY), reason=error)
-        return Entrance(Access(), (503, "TOKENS_UNREADABLE", f"{KEY} cannot be read: see the log, then start again"))
+        return PageAccess(Access(), (503, "TOKENS_UNREADABLE", f"{KEY} cannot be read: see the log, then start again"))
     if access.tokens is None and not is_local(endpoint.host):
         reason = f"{endpoint.url} is not loopback: without {KEY} only loopback is permitted"
-        return Entrance(access, (403, "FORBIDDEN_LISTENER", reason))
-    return Entrance(access)
+        return PageAccess(access, (403, "FORBIDDEN_LISTENER", reason))
+    return PageAccess(access)

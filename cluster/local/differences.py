@@ -26,14 +26,14 @@ def differences(made: ClusterPlan, requested: ClusterSpec) -> list[str]:
             entries = node.settings.explicit()
             derived = {key for key, entry in entries.items() if entry.source.where == DERIVED_WHERE}
             wanted = {key: entry.text for key, entry in entries.items()}
-            for change in changed_configs(there[node.name], wanted, derived):
+            for change in config_changes(there[node.name], wanted, derived):
                 changes.setdefault(change, []).append(node.name)
     for change, nodes in changes.items():
         found.append(f"{'every node' if len(nodes) == len(names) else ', '.join(nodes)}: {change}")
     return found
 
 
-def changed_configs(there: Mapping[str, str], wanted: Mapping[str, str], derived: Collection[str]) -> list[str]:
+def config_changes(there: Mapping[str, str], wanted: Mapping[str, str], derived: Collection[str]) -> list[str]:
     """Return the configs that differ, each with both values; a port requested as 0 may be any.
 
     Those derived from the nodes differ only because the nodes do, which is reported.

@@ -213,7 +213,7 @@ def with_reason(what: str, reason: str | None) -> str:
     return what if what == "ready" or reason is None else f"{what}: {reason}"
 
 
-def ask_foreground(cluster: LocalCluster, names: list[str]) -> dict[str, str] | None:
+def request_start(cluster: LocalCluster, names: list[str]) -> dict[str, str] | None:
     """Start nodes through the process that runs the cluster; None without one.
 
     Raises ClusterError.
@@ -221,15 +221,15 @@ def ask_foreground(cluster: LocalCluster, names: list[str]) -> dict[str, str] | 
     That process waits for them with its configured limit, and this one for its response with the limit of the cluster
     here.
     """
-    return _ask(cluster, {"start": names})
+    return _request(cluster, {"start": names})
 
 
 def end_foreground(cluster: LocalCluster) -> None:
     """Stop the process that runs the cluster, if there is one, and wait for its end. Raises ClusterError."""
-    _ask(cluster, {"end": True}, wait_for_end=True)
+    _request(cluster, {"end": True}, wait_for_end=True)
 
 
-def _ask(cluster: LocalCluster, order: dict[str, object], wait_for_end: bool = False) -> dict[str, str] | None:
+def _request(cluster: LocalCluster, order: dict[str, object], wait_for_end: bool = False) -> dict[str, str] | None:
     with _near(cluster.paths) as path, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         try:
             client.connect(path)

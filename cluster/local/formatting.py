@@ -96,7 +96,7 @@ def new_directory_id() -> Uuid:
 
 
 @dataclass(frozen=True, slots=True)
-class Formatted:
+class FormattedDirectory:
     """A directory that was given its identity."""
 
     folder: str
@@ -127,7 +127,7 @@ def format_node(
     *,
     ignore_formatted: bool = False,
     initial: Mapping[int, InitialController] | None = None,
-) -> list[Formatted]:
+) -> list[FormattedDirectory]:
     """Write meta.properties into each directory, and a controller's empty journal; return the formatted directories.
 
     `voter_directories` are the directory ids of all controllers, if one command formats the whole cluster: then a
@@ -139,7 +139,7 @@ def format_node(
     if len(folders) < len(log_directories(settings)) and not ignore_formatted:
         formatted = next(each for each in log_directories(settings) if each not in folders)
         raise FormatError(f"{formatted} is formatted already (cluster {cluster_id}, node {settings.int('node.id')})")
-    done: list[Formatted] = []
+    done: list[FormattedDirectory] = []
     for folder in folders:
         known = voter_directories if folder == controller_directory(settings) else None
         node_id, own = settings.int("node.id"), folder == controller_directory(settings)
@@ -152,11 +152,11 @@ def format_node(
         except OSError:
             undo_format(disk, settings, done)
             raise
-        done.append(Formatted(folder, directory_id))
+        done.append(FormattedDirectory(folder, directory_id))
     return done
 
 
-def undo_format(disk: Disk, settings: Settings, formatted: Sequence[Formatted]) -> None:
+def undo_format(disk: Disk, settings: Settings, formatted: Sequence[FormattedDirectory]) -> None:
     """Remove the files that the same command wrote before it failed (disk full), so that it can be repeated.
 
     Only for directories that were not formatted before, and that no process has used since.
@@ -273,5 +273,5 @@ def _format_directory(
     except FileExistsError:  # not written by this command
         raise
     except OSError:
-        undo_format(disk, settings, [Formatted(folder, identity.directory_id)])
+        undo_format(disk, settings, [FormattedDirectory(folder, identity.directory_id)])
         raise

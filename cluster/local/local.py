@@ -33,7 +33,7 @@ from kvorum.cluster.local.plan import (
     write_plan,
 )
 from kvorum.cluster.local.plan import ClusterError as ClusterError
-from kvorum.cluster.local.plan_recovery import rebuilt_plan, refuse_remains
+from kvorum.cluster.local.plan_recovery import rebuild_plan, refuse_remains
 from kvorum.cluster.local.port_check import port_problem
 from kvorum.cluster.process import readiness
 from kvorum.protocol.uuids import Uuid
@@ -145,7 +145,7 @@ class LocalCluster:
         with suppress(BrokenPlan):
             if read_plan(disk, paths) is not None:
                 raise ClusterError(f"{paths.cluster} is complete: start the cluster without --rebuild")
-        found = rebuilt_plan(disk, paths, plan)
+        found = rebuild_plan(disk, paths, plan)
         if not any(disk.exists(paths.node(node.name).config) for node in found.nodes):
             write_node_configs(disk, paths, found)
         write_plan(disk, paths, found)

@@ -156,16 +156,16 @@ def read_plan(disk: Disk, paths: ClusterPaths) -> ClusterPlan | None:
     try:
         body = json.loads(disk.read(paths.cluster).decode())
     except (ValueError, RecursionError, OSError) as error:
-        raise BrokenPlan(broken(paths, f"is not JSON ({error})")) from None
+        raise BrokenPlan(broken_plan(paths, f"is not JSON ({error})")) from None
     version = body.get("version") if isinstance(body, dict) else None
     if isinstance(version, int) and version > PLAN_VERSION:
         raise ClusterError(f"{paths.cluster} has version {version}, this release supports {PLAN_VERSION}")
     if version != PLAN_VERSION or not is_plan(body):
-        raise BrokenPlan(broken(paths, "does not describe a cluster: version, cluster.id and nodes are required"))
+        raise BrokenPlan(broken_plan(paths, "does not describe a cluster: version, cluster.id and nodes are required"))
     return ClusterPlan(body["cluster.id"], [NodePlan(name, found) for name, found in body["nodes"].items()])
 
 
-def broken(paths: ClusterPaths, what: str) -> str:
+def broken_plan(paths: ClusterPaths, what: str) -> str:
     """Return the error of cluster.json, and what to do."""
     return (
         f"{paths.cluster} {what}; the nodes' data are untouched: restore this file from a backup, or start the cluster "

@@ -19,7 +19,7 @@ FLAG = "--rebuild"
 
 
 @dataclass(slots=True)
-class FoundNode:
+class NodeRemains:
     """Remains of a node: its configuration, and its directories with and without an identity."""
 
     name: str
@@ -36,22 +36,22 @@ class FoundNode:
         return f"{self.name} (of cluster {ids})" if ids else f"{self.name} ({'; '.join(self.broken)})"
 
 
-def found_nodes(disk: Disk, paths: ClusterPaths, planned: ClusterPlan | None = None) -> list[FoundNode]:
+def find_nodes(disk: Disk, paths: ClusterPaths, planned: ClusterPlan | None = None) -> list[NodeRemains]:
     """Return the nodes with a configuration in the folder or with data where the plan has them, by name."""
     names = disk.listdir(paths.folder) if disk.is_dir(paths.folder) else []
-    found = [found_node(disk, paths, name) for name in names if disk.exists(paths.node(name).config)]
+    found = [read_node(disk, paths, name) for name in names if disk.exists(paths.node(name).config)]
     there = {each.name for each in found}
     for node in () if planned is None else planned.nodes:
         if node.name not in there:
             own = Settings.of({"log.dirs": paths.node(node.name).data, **node.properties})
-            look_at(disk, planned_node := FoundNode(node.name), own)
+            look_at(disk, planned_node := NodeRemains(node.name), own)
             found += [planned_node] if planned_node.formatted or planned_node.broken else []
     return sorted(found, key=lambda each: each.name)
 
 
-def found_node(disk: Disk, paths: ClusterPaths, name: str) -> FoundNode:
+def read_node(disk: Disk, paths: ClusterPaths, name: str) -> NodeRemains:
     """Return the state of a node whose folder has a configuration."""
-    found = FoundNode(name)
+    found = NodeRemains(name)
     try:
         found.settings = load_node(paths.node(name).config, environment={}, check=False).settings
         look_at(disk, found, found.settings)
@@ -60,7 +60,7 @@ def found_node(disk: Disk, paths: ClusterPaths, name: str) -> FoundNode:
     return found
 
 
-def look_at(disk: Disk, found: FoundNode, settings: Settings) -> None:
+def look_at(disk: Disk, found: NodeRemains, settings: Settings) -> None:
     """Note which of a node's directories have an identity, and whose."""
     for folder in log_directories(settings):
         try:
@@ -78,7 +78,7 @@ def look_at(disk: Disk, found: FoundNode, settings: Settings) -> None:
 
 def refuse_remains(disk: Disk, paths: ClusterPaths, planned: ClusterPlan | None = None) -> None:
     """Raise BrokenPlan where the folder has no cluster.json, but nodes with data."""
-    found = [each for each in found_nodes(disk, paths, planned) if each.formatted or each.broken]
+    found = [each for each in find_nodes(disk, paths, planned) if each.formatted or each.broken]
     if found:
         there = {each.name for each in found}
         missing = ["cluster.json", *(name for name in names_of(planned) if name not in there)]
@@ -90,9 +90,9 @@ def refuse_remains(disk: Disk, paths: ClusterPaths, planned: ClusterPlan | None 
         )
 
 
-def rebuilt_plan(disk: Disk, paths: ClusterPaths, planned: ClusterPlan) -> ClusterPlan:
+def rebuild_plan(disk: Disk, paths: ClusterPaths, planned: ClusterPlan) -> ClusterPlan:
     """Return the plan of the cluster that the nodes' folders hold. Raises ClusterError where something is missing."""
-    found = {each.name: each for each in found_nodes(disk, paths, planned)}
+    found = {each.name: each for each in find_nodes(disk, paths, planned)}
     problems = [f"{name} is missing" for name in names_of(planned) if name not in found]
     problems += [f"{name} belongs to no node of the cluster" for name in found if name not in names_of(planned)]
     for each in found.values():
@@ -116,7 +116,7 @@ def names_of(plan: ClusterPlan | None) -> Sequence[str]:
     return [] if plan is None else [node.name for node in plan.nodes]
 
 
-def properties_of(found: FoundNode, planned: NodePlan) -> dict[str, str]:
+def properties_of(found: NodeRemains, planned: NodePlan) -> dict[str, str]:
     """Return a node's configuration by key: its own file's, as planned where no node has one."""
     if found.settings is None:
         return dict(planned.properties)

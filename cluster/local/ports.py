@@ -55,12 +55,12 @@ def free_ports(hosts: Iterable[str]) -> list[int]:
         ports = []
         for host in hosts:
             drawn = [chance.randrange(FIRST_PORT, above) for _ in range(TRIES_MAX)]
-            holder = stack.enter_context(bound(host, drawn))
+            holder = stack.enter_context(bind_first_free(host, drawn))
             ports.append(holder.getsockname()[1])
         return ports
 
 
-def bound(host: str, drawn: Iterable[int]) -> socket.socket:
+def bind_first_free(host: str, drawn: Iterable[int]) -> socket.socket:
     """Return a socket on the first of these ports that is free, or else on any. Raises OSError."""
     for port in (*drawn, 0):
         holder = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
@@ -109,12 +109,12 @@ def fill_ports(texts: Mapping[str, str], ports: Iterator[int]) -> dict[str, str]
             changed[key] = OPEN_PORT.sub(lambda match: f"{match[1]}:{next(ports)}", texts[key])
     chosen = {item.partition("://")[0].strip(): item for item in changed.get("listeners", "").split(",")}
     if OPEN_PORT.search(texts.get(ADVERTISED, "")):
-        items = [_advertised(item.strip(), chosen) for item in texts[ADVERTISED].split(",")]
+        items = [_fill_advertised(item.strip(), chosen) for item in texts[ADVERTISED].split(",")]
         changed[ADVERTISED] = ",".join(items)
     return changed
 
 
-def _advertised(item: str, listeners: Mapping[str, str]) -> str:
+def _fill_advertised(item: str, listeners: Mapping[str, str]) -> str:
     """Return an advertised listener with the port of its listener if it has none."""
     own = listeners.get(item.partition("://")[0], "")
     return OPEN_PORT.sub(lambda match: f"{match[1]}:{own.rpartition(':')[2]}" if own else match[0], item)
@@ -174,7 +174,7 @@ def read_ports(paths: NodePaths) -> list[str]:
         return []
 
 
-def still_open(recorded: list[str], settings: Settings) -> list[str]:
+def open_ports(recorded: list[str], settings: Settings) -> list[str]:
     """Return those of the recorded overrides whose port the configuration still gives as 0."""
     texts = {key: entry.text for key, entry in settings.explicit().items()}
     return [line for line in recorded if OPEN_PORT.search(texts.get(line.partition("=")[0], ""))]

@@ -79,7 +79,7 @@ class QuorumPresence:
     def start(self) -> None:
         """Begin."""
         self._task = asyncio.get_running_loop().create_task(self._run())
-        self._task.add_done_callback(self._ended)
+        self._task.add_done_callback(self._on_task_done)
 
     async def close(self) -> None:
         """Stop. Idempotent."""
@@ -111,7 +111,7 @@ class QuorumPresence:
     def on_snapshot_loaded(self, snapshot: SnapshotView) -> None:
         """See MetadataLogListener."""
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and task.exception() is not None:
             self._on_fault(task.exception() or AssertionError())
 
@@ -125,7 +125,7 @@ class QuorumPresence:
                 continue
             if self._log.leader_id is None:
                 for address in self._others():
-                    await self._ask(address)
+                    await self._request_voters(address)
                 self._check_own_cluster()
             try:
                 async with asyncio.timeout(backoff.next_ms() / 1000):
@@ -133,7 +133,7 @@ class QuorumPresence:
             except TimeoutError:
                 continue
 
-    async def _ask(self, address: Address) -> None:
+    async def _request_voters(self, address: Address) -> None:
         """Request the voters from a controller, and connect to them."""
         request = DescribeClusterRequest(endpoint_type=EndpointType.CONTROLLER, include_fenced_brokers=False)
         answer = await self._request(address, request)

@@ -53,18 +53,18 @@ OF_A_LED_PARTITION: Final[dict[str, Callable[[Partition], float]]] = {
 }
 
 
-def follow_broker(metrics: Metrics, server: BrokerServer, clock: Clock, *, tells_raft: bool) -> None:
+def follow_broker(metrics: Metrics, server: BrokerServer, clock: Clock, *, exposes_raft: bool) -> None:
     """Register all broker metrics. Call before `server.start`; values that do not exist yet are exposed later.
 
-    `tells_raft` is for a node that is only a broker. Kafka has one Raft client per node, and dashboards sum the
+    `exposes_raft` is for a node that is only a broker. Kafka has one Raft client per node, and dashboards sum the
     values of a node: on a combined node only the controller exposes Raft's metrics.
     """
     for name, of_log in OF_A_LOG.items():
         metrics.gauge(name).sample(partial(_logs, server, of_log))
     for name, of_partition in OF_A_LED_PARTITION.items():
-        metrics.gauge(name).sample(partial(_led, server, of_partition))
+        metrics.gauge(name).sample(partial(_led_partitions, server, of_partition))
     metrics.gauge(names.TOPIC_PARTITIONS).sample(partial(_topics, server))
-    metrics.gauge(names.BROKER_INFO).sample(partial(_itself, server))
+    metrics.gauge(names.BROKER_INFO).sample(partial(_identity, server))
     metrics.gauge(names.QUEUED_REQUESTS).labels().follow(lambda: server.queued_requests)
     metrics.gauge(names.QUEUED_REQUEST_BYTES).labels().follow(lambda: server.queued_request_bytes)
     metrics.gauge(names.CONFIGS_LEFT_OUT).sample(partial(_configs_left_out, server))
@@ -72,7 +72,7 @@ def follow_broker(metrics: Metrics, server: BrokerServer, clock: Clock, *, tells
     metrics.gauge(names.LOG_DIRECTORY_FREE_BYTES).sample(partial(_volumes, server, server.disk.free_bytes))
     metrics.gauge(names.LOG_DIRECTORY_TOTAL_BYTES).sample(partial(_volumes, server, server.disk.total_bytes))
     _follow_parts(metrics, server, clock)
-    if tells_raft:
+    if exposes_raft:
         _follow_raft(metrics, server, clock)
 
 
@@ -99,7 +99,7 @@ def _follow_parts(metrics: Metrics, server: BrokerServer, clock: Clock) -> None:
         names.SNAPSHOT_AGE_MS: lambda parts: parts.loader.snapshot[1],
     }
     for name, read in of_parts.items():
-        metrics.gauge(name).sample(partial(_ask, server, read))
+        metrics.gauge(name).sample(partial(_read, server, read))
 
 
 def _follow_raft(metrics: Metrics, server: BrokerServer, clock: Clock) -> None:
@@ -125,14 +125,14 @@ def _follow_raft(metrics: Metrics, server: BrokerServer, clock: Clock) -> None:
         names.RAFT_INCOMING_BYTES: lambda parts: parts.loader.traffic.bytes_received,
     }
     for name, read in gauges.items():
-        metrics.gauge(name).sample(partial(_ask, server, read))
+        metrics.gauge(name).sample(partial(_read, server, read))
     for name, read in counters.items():
-        metrics.counter(name).sample(partial(_ask, server, read))
+        metrics.counter(name).sample(partial(_read, server, read))
     for name in (names.RAFT_STATE, names.RAFT_CURRENT_STATE):
         metrics.gauge(name).sample(lambda: [] if server.parts is None else [((OBSERVER_STATE,), 1)])
 
 
-def _ask(server: BrokerServer, read: Callable[[Parts], float]) -> list[Row]:
+def _read(server: BrokerServer, read: Callable[[Parts], float]) -> list[Row]:
     return [] if server.parts is None else [((), read(server.parts))]
 
 
@@ -165,7 +165,7 @@ def _logs(server: BrokerServer, read: Callable[[Log], float]) -> Iterator[Row]:
         yield (METADATA_TOPIC, 0), read(parts.loader.log)
 
 
-def _led(server: BrokerServer, read: Callable[[Partition], float]) -> Iterator[Row]:
+def _led_partitions(server: BrokerServer, read: Callable[[Partition], float]) -> Iterator[Row]:
     """Go over the partitions led here."""
     if server.parts is not None:
         for led in tuple(server.parts.replica_manager.hosted.leaders()):
@@ -190,7 +190,7 @@ def _topics(server: BrokerServer) -> Iterator[Row]:
             yield (topic,), len(image.partitions)
 
 
-def _itself(server: BrokerServer) -> Iterator[Row]:
+def _identity(server: BrokerServer) -> Iterator[Row]:
     """Register this broker's identity; a stopped broker is no longer exposed."""
     address = server.advertised_address
     if server.parts is not None and address is not None:

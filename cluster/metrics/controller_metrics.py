@@ -49,9 +49,9 @@ def follow_quorum(metrics: Metrics, metadata_log: RaftMetadataLog, transport: Ra
     }
     for name, value in counters.items():
         metrics.counter(name).sample(lambda value=value: [((), value())])  # type: ignore[misc]  # bound now
-    figures = QuorumFigures(metrics, clock, leads=core.is_leader)
-    metadata_log.node.observer = figures
-    metadata_log.add_listener(figures)
+    quorum = QuorumMetrics(metrics, clock, leads=core.is_leader)
+    metadata_log.node.observer = quorum
+    metadata_log.add_listener(quorum)
 
 
 def state_of(role: int, leader_id: int | None) -> str:
@@ -63,7 +63,7 @@ def state_of(role: int, leader_id: int | None) -> str:
     return "prospective" if leader_id is None else "follower"
 
 
-class QuorumFigures:
+class QuorumMetrics:
     """Latencies and rates: a RaftObserver and a MetadataLogListener."""
 
     def __init__(self, metrics: Metrics, clock: Clock, *, leads: Callable[[], bool]) -> None:

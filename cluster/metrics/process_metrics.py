@@ -160,7 +160,7 @@ class LoopWatch:
 
 
 @contextmanager
-def watched(metrics: Metrics, clock: Clock, idle_names: Iterable[str] = IDLE_NAMES) -> Iterator[None]:
+def watch_loop(metrics: Metrics, clock: Clock, idle_names: Iterable[str] = IDLE_NAMES) -> Iterator[None]:
     """Measure the running event loop meanwhile; see LoopWatch for `idle_names`."""
     watch = LoopWatch(metrics, clock, idle_names=idle_names)
     watch.start()

@@ -12,7 +12,7 @@ from kvorum.client.wire.cluster_client import ClusterClient
 from kvorum.cluster.http.node_logs import NodeLogs
 from kvorum.cluster.http.tokens import KEY, read_access
 from kvorum.cluster.local.paths import NodePaths
-from kvorum.cluster.metrics.process_metrics import build_info, watched
+from kvorum.cluster.metrics.process_metrics import build_info, watch_loop
 from kvorum.cluster.process import readiness
 from kvorum.cluster.process.exits import Exit
 from kvorum.cluster.process.hosting import Ending, Refusal, host
@@ -73,7 +73,7 @@ def run_admin(settings: Settings, paths: NodePaths) -> int:
         runner = runner_of(AdminApp(cluster, metrics, access, local=local, connect=connect).build())
         await runner.setup()
         try:
-            with watched(metrics, SystemClock()):
+            with watch_loop(metrics, SystemClock()):
                 for endpoint in admin_listeners(settings):
                     if access.tokens is None and not is_local(endpoint.host):
                         raise Refusal(

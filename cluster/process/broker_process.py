@@ -5,15 +5,15 @@ from contextlib import ExitStack
 
 from kvorum.broker.metadata.lifecycle import RegistrationRefused
 from kvorum.broker.server import AllLogDirectoriesOffline, BrokerServer, NotFormatted, World
-from kvorum.cluster.fault_injection.interposed import interposed
+from kvorum.cluster.fault_injection.interposer import open_interposer
 from kvorum.cluster.http.node_pages import Process
-from kvorum.cluster.http.observability import observed
+from kvorum.cluster.http.observability import serve_observability
 from kvorum.cluster.local.paths import NodePaths
 from kvorum.cluster.metrics.broker_metrics import follow_broker
-from kvorum.cluster.metrics.process_metrics import IDLE_NAMES, watched
+from kvorum.cluster.metrics.process_metrics import IDLE_NAMES, watch_loop
 from kvorum.cluster.process import readiness
 from kvorum.cluster.process.exits import Exit, leave_full_note
-from kvorum.cluster.process.hosting import Ending, Refusal, host, reporting
+from kvorum.cluster.process.hosting import Ending, Refusal, host, report_waiting
 from kvorum.network.cluster_check import WrongCluster
 from kvorum.network.metrics import RegistryMetrics
 from kvorum.runtime import chance
@@ -44,7 +44,7 @@ def run_broker(settings: Settings, paths: NodePaths) -> int:
                 ending.fault(error, settings.str("metadata.log.dir"))
 
         metrics = Metrics()
-        async with interposed(settings, "broker") as interposer:
+        async with open_interposer(settings, "broker") as interposer:
             world = World(
                 disk=OsDisk(),
                 clock=SystemClock(),
@@ -56,17 +56,17 @@ def run_broker(settings: Settings, paths: NodePaths) -> int:
             )
             server = BrokerServer(settings, world)
             alone = "controller" not in settings.list("process.roles")
-            follow_broker(metrics, server, world.clock, tells_raft=alone)
-            with watched(metrics, world.clock, (*IDLE_NAMES, *((names.RAFT_POLL_IDLE,) if alone else ()))):
+            follow_broker(metrics, server, world.clock, exposes_raft=alone)
+            with watch_loop(metrics, world.clock, (*IDLE_NAMES, *((names.RAFT_POLL_IDLE,) if alone else ()))):
                 own = Process(
                     clock=world.clock,
                     age_ms=age_ms(),
                     ring=latest,
                     listeners=lambda: server.listeners,
                     cluster_id=lambda: None if server.parts is None else server.parts.broker.cluster_id,
-                    shut_down=ending.ask,
+                    shut_down=ending.request_stop,
                 )
-                async with observed("broker", settings, metrics, server.not_ready, own):
+                async with serve_observability("broker", settings, metrics, server.not_ready, own):
                     return await _run(server, ending)
 
     return host("broker", paths, serve)
@@ -93,7 +93,7 @@ async def _run(server: BrokerServer, ending: Ending) -> Exit:
 
 
 async def _start(server: BrokerServer) -> None:
-    async with reporting(log, server.not_ready):
+    async with report_waiting(log, server.not_ready):
         await server.start()
         await server.ready()
     readiness.announce()

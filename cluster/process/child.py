@@ -1,7 +1,7 @@
 """Entry point of the processes of a node: `python -m kvorum.cluster.process.child ROLE --config FILE --dir DIR`.
 
 ROLE is node, broker, controller or admin. First a process requests to be killed by the kernel when its parent dies. A
-node's process loads the roles' modules and forks them (cluster/process/forked); it runs no event loop itself.
+node's process loads the roles' modules and forks them (cluster/process/fork); it runs no event loop itself.
 """
 
 import argparse
@@ -12,7 +12,7 @@ from functools import partial
 
 from kvorum.cluster.local.paths import PROCESSES, NodePaths
 from kvorum.cluster.local.port_check import TAKEN_SECONDS, port_problem
-from kvorum.cluster.local.ports import check_voters_ports, read_ports, still_open
+from kvorum.cluster.local.ports import check_voters_ports, open_ports, read_ports
 from kvorum.cluster.process import readiness
 from kvorum.cluster.process.exits import Exit, fault_exit, folder_problem
 from kvorum.runtime.config import ConfigError, Settings
@@ -31,7 +31,7 @@ def settings_of(config: str, paths: NodePaths, overrides: list[str]) -> Settings
     """Return the node's settings: its file, environment, overrides, and the ports that `format` chose."""
     chosen = read_ports(paths)
     if chosen:
-        chosen = still_open(chosen, load_node(config, overrides=overrides, check=False).settings)
+        chosen = open_ports(chosen, load_node(config, overrides=overrides, check=False).settings)
     loaded = load_node(config, overrides=[*chosen, *overrides])
     check_voters_ports(loaded.settings)
     for warning in loaded.warnings:

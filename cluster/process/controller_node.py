@@ -177,7 +177,7 @@ class ControllerNode:
             await listener.start()
             self._listeners.append(listener)
             if world.interposer is not None:
-                world.interposer.opened(listener)
+                world.interposer.add_listener(listener)
         self.transport.start()
 
     @property

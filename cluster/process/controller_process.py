@@ -3,16 +3,16 @@
 import asyncio
 from contextlib import ExitStack
 
-from kvorum.cluster.fault_injection.interposed import interposed
+from kvorum.cluster.fault_injection.interposer import open_interposer
 from kvorum.cluster.http.node_pages import Process
-from kvorum.cluster.http.observability import observed
+from kvorum.cluster.http.observability import serve_observability
 from kvorum.cluster.local.formatting import controller_directory, raft_directory
 from kvorum.cluster.local.paths import NodePaths
-from kvorum.cluster.metrics.process_metrics import IDLE_NAMES, follow_volume, watched
+from kvorum.cluster.metrics.process_metrics import IDLE_NAMES, follow_volume, watch_loop
 from kvorum.cluster.process import readiness
 from kvorum.cluster.process.controller_node import ControllerNode, ControllerWorld
 from kvorum.cluster.process.exits import Exit
-from kvorum.cluster.process.hosting import Ending, Refusal, host, reporting
+from kvorum.cluster.process.hosting import Ending, Refusal, host, report_waiting
 from kvorum.cluster.process.identity import identity_of, lock_directory
 from kvorum.network.cluster_check import WrongCluster
 from kvorum.network.metrics import RegistryMetrics
@@ -64,7 +64,7 @@ def run_controller(settings: Settings, paths: NodePaths) -> int:
         identity = identity_of(disk, settings, folder)
         lock_directory(disk, folder, stack)
         opened = open_quorum(disk, settings, identity.cluster_id)
-        async with interposed(settings, "controller") as interposer:
+        async with open_interposer(settings, "controller") as interposer:
             world = ControllerWorld(
                 disk=disk,
                 clock=clock,
@@ -78,7 +78,7 @@ def run_controller(settings: Settings, paths: NodePaths) -> int:
             alone = "broker" not in settings.list("process.roles")
             idle_names = (names.CONTROLLER_AVG_IDLE, names.RAFT_POLL_IDLE, *(IDLE_NAMES if alone else ()))
             follow_volume(metrics, disk, folder)
-            with watched(metrics, clock, idle_names):
+            with watch_loop(metrics, clock, idle_names):
                 try:
                     await node.start()
                     own = Process(
@@ -89,9 +89,9 @@ def run_controller(settings: Settings, paths: NodePaths) -> int:
                         cluster_id=lambda: identity.cluster_id,
                         snapshot=node.metadata_log.snapshot_now,
                     )
-                    async with observed("controller", settings, metrics, node.not_ready, own):
+                    async with serve_observability("controller", settings, metrics, node.not_ready, own):
                         readiness.announce()
-                        async with reporting(log, node.not_ready, node.server.store.leader_changed):
+                        async with report_waiting(log, node.not_ready, node.server.store.leader_changed):
                             code = await ending.wait()
                         await node.wait_for_brokers()
                         await node.resign()

@@ -71,7 +71,7 @@ class Ending:
         """Start without a reason. Made inside the running loop."""
         self._reason: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
 
-    def ask(self) -> None:
+    def request_stop(self) -> None:
         """End in order."""
         if not self._reason.done():
             self._reason.set_result(Exit.DONE)
@@ -98,14 +98,14 @@ class Ending:
 
 
 @asynccontextmanager
-async def reporting(
+async def report_waiting(
     log: Logger, not_ready: Callable[[], str | None], changed: asyncio.Event | None = None
 ) -> AsyncIterator[None]:
     """Log and report to the parent why this process is not ready, if that lasts WAITING_SECONDS or more.
 
     A ready process is checked again when `changed` is set. Without `changed` it stays ready.
     """
-    task = asyncio.get_running_loop().create_task(_report_waiting(log, not_ready, changed or asyncio.Event()))
+    task = asyncio.get_running_loop().create_task(_report_while_waiting(log, not_ready, changed or asyncio.Event()))
     try:
         yield
     finally:
@@ -113,7 +113,7 @@ async def reporting(
         await asyncio.wait([task])
 
 
-async def _report_waiting(log: Logger, not_ready: Callable[[], str | None], changed: asyncio.Event) -> None:
+async def _report_while_waiting(log: Logger, not_ready: Callable[[], str | None], changed: asyncio.Event) -> None:
     loop = asyncio.get_running_loop()
     reported, repeat_at = "", 0.0
     while True:
@@ -135,7 +135,7 @@ def crash(code: Exit) -> NoReturn:
     os._exit(code)
 
 
-def unhandled(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+def handle_loop_exception(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """End the process after an exception that no code handled. The supervisor starts it again.
 
     A future that was dropped with its exception unread does not end the process, because no state depends on it.
@@ -184,9 +184,9 @@ def host(role: str, paths: NodePaths, serve: Callable[[Ending, ExitStack], Await
     async def main() -> Exit:
         loop = asyncio.get_running_loop()
         ending = Ending()
-        loop.set_exception_handler(unhandled)
+        loop.set_exception_handler(handle_loop_exception)
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, ending.ask)
+            loop.add_signal_handler(number, ending.request_stop)
         with ExitStack() as stack:
             return await serve(ending, stack)
 

@@ -22,7 +22,7 @@ from types import FrameType
 from kvorum.cluster.local.paths import NodePaths
 from kvorum.cluster.process import readiness
 from kvorum.cluster.process.exits import Exit, FullNote, restart_helps
-from kvorum.cluster.process.forked import Forked, Work
+from kvorum.cluster.process.fork import ForkProcess, Work
 from kvorum.runtime.disk import Disk, OsDisk
 from kvorum.runtime.logs import get_logger
 from kvorum.runtime.process import remove_pid_file, write_pid_file
@@ -49,7 +49,7 @@ class Child:
     """Runs in the supervisor before each start: loads the required modules."""
     folders: tuple[str, ...] = ()
     """Directories with the role's data."""
-    process: Forked | None = None
+    process: ForkProcess | None = None
     ready_fd: int | None = None
     ready: bool = False
     started_at: float = 0.0
@@ -72,7 +72,7 @@ class Child:
         FullNote.own = self.full_note
         try:
             self.prepare()
-            self.process = Forked(f"kvorum {self.role}", self.work, output, writing, environment)
+            self.process = ForkProcess(f"kvorum {self.role}", self.work, output, writing, environment)
         finally:
             os.close(writing)
             if output is not None:
@@ -144,15 +144,15 @@ class Supervisor:
             os.read(self._wakeup, 4096)
         for child in self._children:
             if child.ready_fd in readable:
-                self._heard(child)
+                self._read_reports(child)
             if child.process is not None and (code := child.process.poll()) is not None:
-                self._ended(child, code)
+                self._handle_exit(child, code)
             if child.restart_at is not None and child.restart_at <= time.monotonic() and not self._stopping:
                 self._restart(child)
         if self._stopping:
             self._stop_next()
 
-    def _heard(self, child: Child) -> None:
+    def _read_reports(self, child: Child) -> None:
         """A child spoke on its pipe, or closed it."""
         assert child.ready_fd is not None
         reports = readiness.read_lines(child.ready_fd)
@@ -167,7 +167,7 @@ class Supervisor:
         if all(each.ready for each in self._children):
             self._on_ready()
 
-    def _ended(self, child: Child, code: int) -> None:
+    def _handle_exit(self, child: Child, code: int) -> None:
         """A child has ended: plan its restart, or end the node with it."""
         child.process = None
         if self._stopping:

@@ -117,20 +117,20 @@ class Runner:
         if not is_shared:
             await self._end(host)  # its Spark context may have other settings
         async with self._starting:
-            await self._ensure(host)
+            await self._ensure(host, name)
             try:
                 await self.ask(host, "start", START_SECONDS, other=name)
             except RunnerError as error:
                 log.info("connector not started, tried again connector=%s error=%s", name, error)
-                await self._ensure(host)  # it was about to end
+                await self._ensure(host, name)  # it was about to end
                 await self.ask(host, "start", START_SECONDS, other=name)
 
-    async def _ensure(self, host: str) -> None:
-        """Start a host unless it runs, and wait until it accepts commands. Raises RunnerError."""
+    async def _ensure(self, host: str, first: str) -> None:
+        """Start a host for a first worker unless it runs; wait until it accepts commands. Raises RunnerError."""
         folder, process = Folder(self.root, host), self._hosts.get(host)
         if not folder.alive() and (process is None or process.poll() is not None):
             await self._end(host)
-            self._hosts[host] = await asyncio.to_thread(self._launched, folder)
+            self._hosts[host] = await asyncio.to_thread(self._launched, folder, first)
         deadline = time.monotonic() + START_SECONDS
         while True:
             try:
@@ -144,10 +144,11 @@ class Runner:
                     raise
             await asyncio.sleep(POLL_SECONDS)
 
-    def _launched(self, folder: Folder) -> Process:
+    def _launched(self, folder: Folder, first: str) -> Process:
         folder.make()
         folder.write(folder.launch, self.launch.data())
         command = [sys.executable, "-m", "kvorum.pipelines.run.host", folder.name, "--state", str(self.root)]
+        command += ["--first", first]
         with open(folder.log, "ab") as file:  # stdin is closed when this process ends
             return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=file, stderr=file, start_new_session=True)
 

@@ -1,5 +1,6 @@
 """Several pipelines in one process, with one Spark context: python -m kvorum.pipelines.run.host FOLDER --state DIR
 
+    --first NAME        Spark starts at once, with the settings of this pipeline, whose `start` follows
     start NAME          a thread locks the pipeline's folder, responds, and runs it (worker.py)
     SIGTERM, or the end of standard input (its manager has ended)       all pipelines stop, then the process ends
     no command for IDLE_SECONDS and no pipeline, or Spark's context has ended      the process ends
@@ -11,6 +12,7 @@ from its checkpoint.
 
 import argparse
 import contextlib
+import importlib
 import logging
 import os
 import queue
@@ -18,20 +20,22 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import InheritableThread
 
 from kvorum.pipelines.run import control
 from kvorum.pipelines.run.process import Launch
 from kvorum.pipelines.run.state import PID, Folder, StateError
-from kvorum.pipelines.run.worker import Worker, worker_in
 from kvorum.pipelines.session.build import Session, build
 from kvorum.pipelines.spec import Pipeline, load
+
+if TYPE_CHECKING:
+    from kvorum.pipelines.run.worker import Worker
 
 COMMANDS: Final = ("start",)
 STOP: Final = control.Request("stop", "")
@@ -55,7 +59,7 @@ class Host:
 
     root: Path
     launch: Launch
-    workers: dict[str, Worker] = field(default_factory=dict)
+    workers: "dict[str, Worker]" = field(default_factory=dict)
     threads: list[threading.Thread] = field(default_factory=list)
     _shared: Session | None = None
     _building: threading.Lock = field(default_factory=threading.Lock)
@@ -64,9 +68,11 @@ class Host:
         """Return the answer to `status`."""
         return {"pid": os.getpid(), "pipelines": sorted(self.workers)}
 
-    def run(self, requests: "queue.Queue[control.Request]") -> None:
-        """Serve commands until the end."""
+    def run(self, requests: "queue.Queue[control.Request]", first: str | None = None) -> None:
+        """Serve commands until the end. Spark starts at once for the pipeline that `first` names."""
         try:
+            if first is not None:
+                self.start_thread(self.prepare, first, first)
             while True:
                 try:
                     request = requests.get(timeout=IDLE_SECONDS)
@@ -81,17 +87,31 @@ class Host:
                 if self.is_broken():
                     request.answer.put({"error": "the Spark context has ended, and so does its process"})
                     return
-                thread = threading.Thread(target=self.keep, args=(request,), name=f"pipeline-{request.name}")
-                self.threads.append(thread)
-                thread.start()
+                self.start_thread(self.keep, request.name, request)
         finally:
             self.stop()
+
+    def start_thread(self, target: Callable[[Any], None], name: str, argument: object) -> None:
+        """Start a thread of a pipeline, which `stop` waits for. By its name its log lines are the pipeline's."""
+        thread = threading.Thread(target=target, args=(argument,), name=f"pipeline-{name}")
+        self.threads.append(thread)
+        thread.start()
+
+    def prepare(self, name: str) -> None:
+        """Start Spark for a pipeline that is about to start. `session` repeats what fails, and reports it."""
+        with contextlib.suppress(Exception):
+            pipeline = load(Folder(self.root, name).spec)
+            with self._building:
+                self.share(pipeline)
+        forget_connection()
 
     def keep(self, request: control.Request) -> None:
         """Run a pipeline until it ends. Its folder's lock allows one at a time."""
         name = request.name
         folder = Folder(self.root, name)
         try:
+            from kvorum.pipelines.run.worker import worker_in  # 0.6 s, while Spark starts
+
             pipeline = load(folder.spec)
             with log_of(folder), worker_in(folder, pipeline, self.launch, lambda: self.session(pipeline)) as worker:
                 self.workers[name] = worker
@@ -105,18 +125,23 @@ class Host:
             with contextlib.suppress(queue.Full):  # answered: it had started
                 request.answer.put_nowait({"error": str(error)})
         finally:
-            with contextlib.suppress(Exception):  # the JVM may have ended
-                InheritableThread._clean_py4j_conn_for_current_thread()  # type: ignore[attr-defined]
+            forget_connection()
 
     def session(self, pipeline: Pipeline) -> Session:
         """Return a session for a pipeline; the first one starts Spark. Call in the pipeline's thread."""
+        importlib.import_module("pyspark.testing.utils")  # the first call of the JVM with an argument does it: 0.5 s
         with self._building:
-            if self._shared is None:
-                wanted = self.launch.session(pipeline)
-                self._shared = build("pipelines", replace(wanted, settings={**FAIR, **wanted.settings}))
-        spark = self._shared.spark.newSession()
+            shared = self.share(pipeline)
+        spark = shared.spark.newSession()
         spark.sparkContext.setLocalProperty(POOL, pipeline.name)  # the query's thread inherits it from this one
-        return Session(spark=spark, choice=self._shared.choice)
+        return Session(spark=spark, choice=shared.choice)
+
+    def share(self, pipeline: Pipeline) -> Session:
+        """Return the session that all share. The first call starts Spark. Call with the lock."""
+        if self._shared is None:
+            wanted = self.launch.session(pipeline)
+            self._shared = build("pipelines", replace(wanted, settings={**FAIR, **wanted.settings}))
+        return self._shared
 
     def is_broken(self) -> bool:
         """Return whether Spark's context has ended, with its JVM or without: no pipeline can run in this process."""
@@ -139,6 +164,12 @@ class Host:
             with contextlib.suppress(Exception):  # it may have ended before
                 self._shared.spark.stop()
             self._shared = None
+
+
+def forget_connection() -> None:
+    """Close this thread's connection to the JVM. Call at the thread's end."""
+    with contextlib.suppress(Exception):  # the JVM may have ended
+        InheritableThread._clean_py4j_conn_for_current_thread()  # type: ignore[attr-defined]
 
 
 @contextlib.contextmanager
@@ -171,6 +202,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="kvorum.pipelines.run.host", description="Run several pipelines.")
     parser.add_argument("folder", metavar="FOLDER", help="name of the process's folder; launch.json in it has options")
     parser.add_argument("--state", required=True, metavar="DIR", help="folder of the states of pipelines", type=Path)
+    parser.add_argument("--first", metavar="NAME", help="pipeline that starts first; Spark starts for it at once")
     found = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, stream=sys.stderr)
     logging.getLogger("py4j").setLevel(logging.WARNING)
@@ -191,7 +223,7 @@ def main(arguments: list[str] | None = None) -> int:
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, raise_stop)
             with contextlib.suppress(StopRequested):
-                host.run(requests)
+                host.run(requests, found.first)
     except StateError as error:
         print(error, file=sys.stderr)
         return 2

@@ -14,7 +14,7 @@ import shutil
 import sys
 import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -51,6 +51,12 @@ LOCAL: Mapping[str, str] = {
     # Spark's own 200 are for clusters: on one machine they are as many tasks and state stores of a few rows each.
     "spark.sql.shuffle.partitions": "4",
 }
+WITHOUT_JARS: Mapping[str, str] = {
+    # pyspark's own jars have one extension that Spark loads by itself: MLlib's functions of vectors. It takes a third
+    # of the start.
+    "spark.sql.extensions.test.loadFromCp": "false",
+}
+JARS: Sequence[str] = ("spark.jars", "spark.jars.packages")
 DELTA: Mapping[str, str] = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -137,9 +143,11 @@ def unpacked_home(package: Path) -> str:
 def spark_settings(wanted: SessionSettings, folder: str | None, choice: Choice, submitted: bool) -> dict[str, str]:
     """Return Spark's settings: ours, those of what is at hand, and over all of them the user's own."""
     settings = dict(DEFAULTS)
+    jars = jars_of(folder)
     if not submitted and is_local(wanted.master or "local"):
         settings |= LOCAL
-    jars = jars_of(folder)
+        if not jars and not any(key in wanted.settings for key in JARS):
+            settings |= WITHOUT_JARS
     if "delta" in wanted.settings.get("spark.jars.packages", "") or any("delta-spark" in each for each in jars):
         settings |= DELTA
     settings |= choice.settings

@@ -139,18 +139,6 @@ def test_the_readme_from_dev_to_down(kvorum: Kvorum) -> None:
     assert "is not running" in kvorum("nodes", "kill", "node-2", "--dir", "data", code=Exit.NOT_FOUND).stderr
 
 
-def test_bench_starts_a_cluster_of_its_own_or_takes_one_and_leaves_no_topic(kvorum: Kvorum) -> None:
-    alone = kvorum("bench", "--nodes", "2", "--records", "2000").stdout.splitlines()
-    assert alone[0].split()[:3] == ["WHAT", "RECORDS", "SECONDS"]
-    assert [line.split()[0] for line in alone[1:]] == ["produce", "consume", "latency"]
-    _, reported = kvorum.start("dev", "--port", "0", "--admin-port", "0", "--dir", "data", until="Press Ctrl-C to stop")
-    kvorum.bootstrap = value_of(reported, "bootstrap.servers")
-    rows = kvorum.json("bench", "-b", kvorum.bootstrap, "--records", "2000", "--size", "1000")
-    assert [(row["what"], row["records"]) for row in rows[:2]] == [("produce", 2000), ("consume", 2000)]
-    assert rows[0]["mib_per_second"] > 0 and rows[2]["max_ms"] >= rows[2]["p99_ms"] >= rows[2]["p50_ms"] > 0
-    assert not kvorum.json("topics", "list")
-
-
 def topics_and_records(kvorum: Kvorum) -> None:
     create = ["topics", "create", "orders", "--partitions", "6", "--replication-factor", "3"]
     kvorum(*create, "--config", "min.insync.replicas=2")

@@ -136,9 +136,6 @@ def test_records_are_written_and_read_as_fast_as_can_be(start_cluster: Start, tm
     pattern = ["--include", "fa.*", "--num-records", "2200", "--hide-header", "--show-detailed-stats"]
     for line in typed.script("kafka-consumer-perf-test", *pattern, "--reporting-interval", "1"):
         assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d:\d{3}, 0(, [\d.-]+){8}", line)
-    assert "2200" in typed("perf", "consume", "fast", "-n", "2200", "-b", typed.bootstrap)[-1].split(", ")
-    lines = typed("perf", "produce", "fast", "-n", "100", "-s", "10", "-b", typed.bootstrap)
-    assert lines[-1].startswith("100 records sent, ")
 
 
 def test_configs_of_controllers_are_requested_from_them_directly(start_cluster: Start, tmp_path: Path) -> None:

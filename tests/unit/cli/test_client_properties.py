@@ -117,8 +117,6 @@ def test_brokers_that_are_slow_are_waited_for_and_brokers_that_are_missing_are_n
     [
         ["produce", "t"],
         ["consume", "t", "-e"],
-        ["perf", "produce", "t", "-n", "1"],
-        ["perf", "consume", "t", "-n", "1"],
     ],
     ids=" ".join,
 )

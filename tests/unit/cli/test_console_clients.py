@@ -418,11 +418,13 @@ def events(result: Result) -> list[dict[str, Any]]:
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
-@pytest.mark.parametrize(
-    "words", [["verifiable-producer", "orders"], ["kafka-verifiable-producer", "--topic", "orders"]]
-)
-def test_each_acknowledgement_is_an_event(words: list[str]) -> None:
-    found = events(run(*words, "--max-messages", "3", "--repeating-keys", "2", "--value-prefix", "9"))
+VERIFIABLE_PRODUCER = ("kafka-verifiable-producer", "--topic", "orders")
+VERIFIABLE_CONSUMER = ("kafka-verifiable-consumer", "--topic", "orders", "--group-id", "g")
+
+
+def test_each_acknowledgement_is_an_event() -> None:
+    words = ["--max-messages", "3", "--repeating-keys", "2", "--value-prefix", "9"]
+    found = events(run(*VERIFIABLE_PRODUCER, *words))
     assert [each["name"] for each in found] == [
         "startup_complete",
         *["producer_send_success"] * 3,
@@ -439,18 +441,15 @@ def test_each_acknowledgement_is_an_event(words: list[str]) -> None:
 
 def test_a_rejection_is_an_event_and_an_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeClient, "refused", b"1")
-    result = run("verifiable-producer", "orders", "--max-messages", "2")
+    result = run(*VERIFIABLE_PRODUCER, "--max-messages", "2")
     assert result.exit_code == Exit.FAILED
     (failed,) = [each for each in events(result) if each["name"] == "producer_send_error"]
     assert (failed["value"], failed["topic"], failed["exception"]) == ("1", "orders", "MSG_SIZE_TOO_LARGE")
 
 
-@pytest.mark.parametrize(
-    "words", [["verifiable-consumer", "orders"], ["kafka-verifiable-consumer", "--topic", "orders"]], ids=lambda w: w[0]
-)
-def test_consumed_and_committed_records_are_events(words: list[str]) -> None:
+def test_consumed_and_committed_records_are_events() -> None:
     FakeClient.messages = [FakeMessage(place=("orders", 0, 4)), FakeMessage(place=("orders", 0, 5)), FakeMessage()]
-    found = events(run(*words, "--group-id", "g", "--max-messages", "3", "--verbose"))
+    found = events(run(*VERIFIABLE_CONSUMER, "--max-messages", "3", "--verbose"))
     names = ["startup_complete", *["record_data"] * 3, "records_consumed", "offsets_committed", "shutdown_complete"]
     assert [each["name"] for each in found] == names
     assert found[4]["count"] == 3 and found[4]["partitions"][0] == {
@@ -464,6 +463,6 @@ def test_consumed_and_committed_records_are_events(words: list[str]) -> None:
 
 def test_an_error_that_stays_ends_the_consumer() -> None:
     FakeClient.messages = [FakeMessage(problem=KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))]
-    result = run("verifiable-consumer", "orders", "--group-id", "g")
+    result = run(*VERIFIABLE_CONSUMER)
     assert result.exit_code == Exit.FAILED
     assert [each["name"] for each in events(result)] == ["startup_complete", "error", "shutdown_complete"]

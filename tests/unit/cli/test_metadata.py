@@ -108,17 +108,16 @@ def run(folder: Path, *words: str, code: int = Exit.DONE) -> list[str]:
 def test_folders_are_listed_and_values_printed(folder: Path) -> None:
     assert run(folder, "ls") == ["image", "local"]
     assert run(folder, "ls", "/image") == ["configs", "features", "producerIds", "topics"]
-    assert run(folder, "ls", "/image/topics/byName/orders") == ["0", "2", "10", "id"], "numbers by their value"
+    assert run(folder, "ls", "/image/topics/byName/orders") == ["0", "10", "2", "id"], "as Kafka's"
     assert run(folder, "cat", "/image/topics/byName/orders/0/leader") == ["2"]
     assert run(folder, "cat", "/image/topics/byName/*/[02]/isr") == [
-        "/image/topics/byName/orders/0/isr: [2]",
-        "/image/topics/byName/orders/2/isr: [1,2]",
+        "[2]",
+        "[1,2]",
     ]
     assert run(folder, "cat", f"/image/topics/byId/{ORDERS}") == ["orders"]
     assert run(folder, "tree", "/image/configs") == [
-        "/image/configs:",
-        *("  BROKER:", "    <default>:", "      a: 1"),
-        *("  TOPIC:", "    orders:", "      retention.ms: 7"),
+        *("BROKER:", "  <default>:", "    a:", "      1"),
+        *("TOPIC:", "  orders:", "    retention.ms:", "      7"),
     ]
     assert run(folder, "find", "/image/features") == [
         "/image/features",

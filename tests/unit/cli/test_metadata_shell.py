@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kvorum.cli.main import main
-from kvorum.cli.metadata.shell import WORDS, Ended, Shell, in_columns
+from kvorum.cli.metadata.shell import WORDS, ExitRequest, Shell, in_columns
 from kvorum.cli.output import Exit
 from kvorum.client.metadata_log.metadata_tree import Tree
 from tests.unit.cli.test_metadata import encoded, snapshot_of_first
@@ -79,7 +79,7 @@ def test_commands_have_kafkas_output(lines: list[str], printed: list[str]) -> No
 def test_help_names_every_command_and_exit_ends_it() -> None:
     shown = "\n".join(walked("help"))
     assert all(f"  {name}" in shown for name in WORDS)
-    with pytest.raises(Ended):
+    with pytest.raises(ExitRequest):
         walked("exit")
 
 
@@ -140,17 +140,16 @@ def test_a_segment_or_a_folder_will_do_and_other_files_will_not(tmp_path: Path, 
     assert damaged.exit_code == Exit.FAILED and damaged.stderr.startswith("Error: ")
 
 
-def test_the_shell_walks_at_an_offset_and_programs_read_lists(tmp_path: Path) -> None:
+def test_the_shell_walks_at_an_offset_and_programs_read_the_tree(tmp_path: Path) -> None:
     (tmp_path / "00000000000000000000.log").write_bytes(b"".join(data for _, data in encoded(0)))
     where = ("--dir", str(tmp_path))
     typed = "cat /image/topics/byName/orders/0/leader\n"
     assert run("metadata", "shell", *where, "--at", "4", given=typed).stdout == "1\n"
     assert run("metadata", "shell", *where, given=typed).stdout == "2\n"
-    rows = json.loads(run("metadata", "ls", "/local", *where, "-o", "json").stdout)
-    assert rows == [{"path": "/local/epoch", "folder": False}, {"path": "/local/offset", "folder": False}]
+    for name in ("ls", "find", "tree"):
+        found = json.loads(run("metadata", name, "/local", *where, "-o", "json").stdout)
+        assert found == {"epoch": "3", "offset": "13"}
     assert json.loads(run("metadata", "cat", "/local/offset", *where, "-o", "json").stdout) == {"/local/offset": "13"}
-    found = json.loads(run("metadata", "find", "/local", *where, "-o", "json").stdout)
-    assert found == ["/local", "/local/epoch", "/local/offset"]
 
 
 def test_at_a_terminal_it_prompts_and_outlives_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,5 +171,5 @@ def test_at_a_terminal_it_prompts_and_outlives_ctrl_c(monkeypatch: pytest.Monkey
     monkeypatch.setattr("builtins.input", read)
     monkeypatch.setattr("sys.stdin", Terminal())
     monkeypatch.setattr("sys.stdout", out)
-    metadata_session.hold(ROOT)
+    metadata_session.run_session(ROOT)
     assert out.getvalue().splitlines() == ["/", "^C", "/local"]

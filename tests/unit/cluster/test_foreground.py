@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kvorum.cluster.local import foreground
-from kvorum.cluster.local.foreground import RunsAlready, ask_foreground, end_foreground, hold
+from kvorum.cluster.local.foreground import RunsAlready, end_foreground, hold, request_start
 from kvorum.cluster.local.local import ClusterError
 from kvorum.cluster.local.paths import ClusterPaths
 from kvorum.cluster.process import readiness
@@ -100,12 +100,12 @@ def test_a_folder_is_held_by_one_and_free_again_afterwards(tmp_path: Path) -> No
 
 def test_an_order_is_carried_out_and_a_wrong_one_is_answered(tmp_path: Path) -> None:
     with serving(tmp_path) as serves:
-        assert ask_foreground(serves.cluster, ["node-1"]) == {"node-1": "ready"}
+        assert request_start(serves.cluster, ["node-1"]) == {"node-1": "ready"}
         assert serves.cluster.waiting == [("node-1", "for controllers")], "whoever runs the cluster reports it"
-        assert ask_foreground(serves.cluster, ["none"]) == {"error": "there is no node 'none'"}
+        assert request_start(serves.cluster, ["none"]) == {"error": "there is no node 'none'"}
         for line in (b"nonsense\n", b"{}\n", b'{"start": 5}\n', b"\n"):
             assert "no order" in json.loads(talk(serves, line))["error"]
-        assert ask_foreground(serves.cluster, ["node-2"]) == {"node-2": "ready"}
+        assert request_start(serves.cluster, ["node-2"]) == {"node-2": "ready"}
 
 
 def talk(serves: Serving, line: bytes) -> bytes:
@@ -127,13 +127,13 @@ def test_a_client_that_left_before_the_response_ends_nothing(tmp_path: Path) -> 
         client.sendall(b'{"start": ["node-1"]}\n')
         assert serves.cluster.started.wait(30)
         serves.cluster.go_on = lambda: None
-        assert ask_foreground(serves.cluster, ["node-2"]) == {"node-2": "ready"}
+        assert request_start(serves.cluster, ["node-2"]) == {"node-2": "ready"}
 
 
 def test_a_silent_client_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(foreground, "ORDER_SECONDS", 0.05)
     with serving(tmp_path) as serves, connect(serves):
-        assert ask_foreground(serves.cluster, ["node-1"]) == {"node-1": "ready"}
+        assert request_start(serves.cluster, ["node-1"]) == {"node-1": "ready"}
         assert serves.cluster.waiting == [("node-1", "for controllers")], "whoever runs the cluster reports it"
 
 
@@ -146,14 +146,14 @@ def test_an_order_to_end_ends_the_loop(tmp_path: Path, monkeypatch: pytest.Monke
         assert not serves.thread.is_alive()
     assert waited == [os.getpid()]
     end_foreground(serves.cluster)  # nobody is there: nothing to do
-    assert ask_foreground(serves.cluster, ["node-1"]) is None
+    assert request_start(serves.cluster, ["node-1"]) is None
 
 
 def test_a_folder_with_a_long_path_takes_orders_too(tmp_path: Path) -> None:
     deep = tmp_path.joinpath(*["a-folder-with-a-rather-long-name"] * 6)
     assert len(str(deep)) > 150
     with serving(deep) as serves:
-        assert ask_foreground(serves.cluster, ["node-1"]) == {"node-1": "ready"}
+        assert request_start(serves.cluster, ["node-1"]) == {"node-1": "ready"}
         assert serves.cluster.waiting == [("node-1", "for controllers")], "whoever runs the cluster reports it"
 
 

@@ -9,7 +9,13 @@ import pytest
 
 from kvorum.cluster.process import hosting
 from kvorum.cluster.process.exits import Exit
-from kvorum.cluster.process.hosting import YOUNG_LOOKS_MAX, YOUNG_OBJECTS_MAX, Ending, look_for_cycles_less, unhandled
+from kvorum.cluster.process.hosting import (
+    YOUNG_LOOKS_MAX,
+    YOUNG_OBJECTS_MAX,
+    Ending,
+    handle_loop_exception,
+    look_for_cycles_less,
+)
 from kvorum.network.dial import ConnectionLost
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.runtime.logs import Logger, observe_unexpected
@@ -71,7 +77,7 @@ def test_an_unretrieved_exception_is_logged_and_any_other_ends_the_process(
     ended: list[object] = []
     monkeypatch.setattr(hosting, "crash", ended.append)
     loop = asyncio.new_event_loop()
-    unhandled(loop, {"message": what, "exception": error})
+    handle_loop_exception(loop, {"message": what, "exception": error})
     loop.close()
     assert bool(ended) is ends
 
@@ -82,7 +88,7 @@ def test_an_unretrieved_exception_is_logged_and_any_other_ends_the_process(
 def test_an_expected_exception_that_is_never_read_is_no_unexpected_one(error: Exception) -> None:
     """The test fails where it is logged as unexpected."""
     loop = asyncio.new_event_loop()
-    unhandled(loop, {"message": "Future exception was never retrieved", "exception": error})
+    handle_loop_exception(loop, {"message": "Future exception was never retrieved", "exception": error})
     loop.close()
 
 
@@ -125,7 +131,7 @@ def test_a_process_reports_why_it_is_not_ready_once_that_lasts(monkeypatch: pyte
         return reason
 
     async def story() -> None:
-        async with hosting.reporting(cast(Logger, Lines()), not_ready, changed):
+        async with hosting.report_waiting(cast(Logger, Lines()), not_ready, changed):
             for _ in range(3):
                 await looked.acquire()
                 changed.set()
@@ -147,7 +153,7 @@ def test_a_process_that_is_ready_is_not_looked_at_again_until_something_changed(
         looks += 1
 
     async def story() -> None:
-        async with hosting.reporting(cast(Logger, None), not_ready, changed := asyncio.Event()):
+        async with hosting.report_waiting(cast(Logger, None), not_ready, changed := asyncio.Event()):
             for _ in range(20):
                 await asyncio.sleep(0)
             assert looks == 1

@@ -156,7 +156,7 @@ def of(topic: str, index: int) -> tuple[tuple[str, str], ...]:
     return ("partition", str(index)), ("topic", topic)
 
 
-def a_broker(*, tells_raft: bool = True) -> tuple[Metrics, FakeServer]:
+def a_broker(*, exposes_raft: bool = True) -> tuple[Metrics, FakeServer]:
     """Lead t-0 (all in sync), t-1 (under min ISR, not preferred); follow u-0; have a log that failed."""
     logs = [
         FakeLog("t", 0, start=3, high_watermark=10, end=12),
@@ -171,7 +171,7 @@ def a_broker(*, tells_raft: bool = True) -> tuple[Metrics, FakeServer]:
         partition(logs[2], replicas=(3, 2), isr=(3, 2), leader=3),
     ]
     metrics, server = Metrics(), FakeServer(partitions, logs, {"t": 2, "u": 1})
-    follow_broker(metrics, server, FakeClock(), tells_raft=tells_raft)  # type: ignore[arg-type]
+    follow_broker(metrics, server, FakeClock(), exposes_raft=exposes_raft)  # type: ignore[arg-type]
     return metrics, server
 
 
@@ -253,7 +253,7 @@ def test_a_broker_is_an_observer_of_the_quorum() -> None:
 
 
 def test_beside_a_controller_a_broker_leaves_the_quorum_to_it() -> None:
-    metrics, server = a_broker(tells_raft=False)
+    metrics, server = a_broker(exposes_raft=False)
     server.parts = server.running
     found = {name for name, _ in scraped(metrics)}
     assert not [name for name in found if name.startswith("kafka_server_raft")]
@@ -295,7 +295,7 @@ def test_partitions_may_come_and_go_while_a_scrape_is_between_two_slices() -> No
     partitions = {log.partition: partition(log, replicas=(2,), isr=(2,), leader=2) for log in logs}
     kept = {log.partition: log for log in logs}
     metrics, server = Metrics(), FakeServer([], [], {})
-    follow_broker(metrics, server, FakeClock(), tells_raft=True)  # type: ignore[arg-type]
+    follow_broker(metrics, server, FakeClock(), exposes_raft=True)  # type: ignore[arg-type]
     server.running.replica_manager.hosted.leaders = lambda: iter(partitions.values())
     server.running.log_manager.logs = lambda: iter(kept.values())
     server.parts = server.running

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from kvorum.cluster.http.observability import SLICE_SAMPLES, ObservabilityServer, observed
+from kvorum.cluster.http.observability import SLICE_SAMPLES, ObservabilityServer, serve_observability
 from kvorum.cluster.metrics.process_metrics import (
     COUNTED_MAX,
     LAG_SECONDS,
@@ -19,7 +19,7 @@ from kvorum.cluster.metrics.process_metrics import (
     LoopWatch,
     build_info,
     follow_disk,
-    watched,
+    watch_loop,
 )
 from kvorum.runtime import metric_names as names
 from kvorum.runtime.clock import SystemClock
@@ -240,8 +240,8 @@ def test_metrics_are_served_while_a_process_is_observed_and_not_after() -> None:
         )
         metrics = Metrics()
         metrics.gauge(names.LEADER_COUNT).labels().follow(lambda: 4)
-        with watched(metrics, SystemClock()):
-            async with observed("broker", settings, metrics, lambda: None):
+        with watch_loop(metrics, SystemClock()):
+            async with serve_observability("broker", settings, metrics, lambda: None):
                 status, content_type, text = await get(f"http://127.0.0.1:{port}/metrics")
             assert status == 200
             assert content_type.startswith("text/plain; version=0.0.4")

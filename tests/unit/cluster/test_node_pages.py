@@ -13,7 +13,7 @@ from kvorum.admin.http.access import Access, hash_of
 from kvorum.client.roles import Role
 from kvorum.cluster.http.http_pages import Answer, HttpServer, Request
 from kvorum.cluster.http.node_pages import CONNECTIONS_MAX, PREFIX, NodePages, Process
-from kvorum.cluster.http.tokens import KEY, Entrance, entrance_of
+from kvorum.cluster.http.tokens import KEY, PageAccess, page_access_of
 from kvorum.cluster.local.ports import free_ports
 from kvorum.network.router import Router
 from kvorum.network.server import Listener
@@ -26,9 +26,9 @@ from kvorum.runtime.log_ring import LINES_MAX, LogLine, LogRing
 from kvorum.runtime.logs import Level
 
 LOCAL = {"host": "127.0.0.1:9404"}
-OPEN = Entrance(Access())
+OPEN = PageAccess(Access())
 TOKENS = {role: f"token of {role.name.lower()}" for role in Role}
-GUARDED = Entrance(Access({hash_of(token): role for role, token in TOKENS.items()}))
+GUARDED = PageAccess(Access({hash_of(token): role for role, token in TOKENS.items()}))
 BROKER = ("/v1/node", "/v1/node/connections", "/v1/node/log", "/v1/node/controlled-shutdown")
 CONTROLLER = (*BROKER[:3], "/v1/node/snapshot")
 
@@ -39,7 +39,7 @@ class Asked:
     def __init__(
         self,
         role: str = "broker",
-        entrance: Entrance = OPEN,
+        page_access: PageAccess = OPEN,
         taken: SnapshotTaken | Exception | None = None,
         listeners: tuple[Listener, ...] = (),
     ) -> None:
@@ -57,7 +57,7 @@ class Asked:
                 shut_down=self._end if role == "broker" else None,
                 snapshot=self._snapshot if role == "controller" else None,
             ),
-            entrance,
+            page_access,
         )
         self._taken = taken
 
@@ -73,9 +73,7 @@ class Asked:
     def ask(self, method: str, target: str, headers: dict[str, str] | None = None) -> tuple[Answer, Any]:
         """Return an answer, and what its JSON says."""
         path, _, query = target.partition("?")
-        answer = asyncio.run(
-            self.pages.answer(Request(method, path, True, query, LOCAL if headers is None else headers))
-        )
+        answer = asyncio.run(self.pages.answer(Request(method, path, query, LOCAL if headers is None else headers)))
         assert answer.content_type.startswith("application/json")
         return answer, json.loads(answer.body)
 
@@ -141,7 +139,7 @@ def test_connections_are_reported_up_to_the_limit_with_how_many_there_are() -> N
         opened = [await asyncio.open_connection("127.0.0.1", port) for port in (*ports, ports[0])]
         await until(lambda: sum(listener.connection_count for listener in listeners) == 3)
         whole, some = [
-            json.loads((await requested.pages.answer(Request("GET", "/v1/node/connections", True, query, LOCAL))).body)
+            json.loads((await requested.pages.answer(Request("GET", "/v1/node/connections", query, LOCAL))).body)
             for query in ("", "limit=2")
         ]
         assert whole["total"] == some["total"] == 3
@@ -280,22 +278,22 @@ def test_cross_origin_requests_are_refused(path: str, headers: dict[str, str], e
     assert requested.ended == 0
 
 
-def entrance(host: str, tokens: Path | None = None) -> Entrance:
+def page_access(host: str, tokens: Path | None = None) -> PageAccess:
     settings = Settings.of({} if tokens is None else {KEY: str(tokens)})
-    return entrance_of(settings, OsDisk(), HttpEndpoint(host, 9404))
+    return page_access_of(settings, OsDisk(), HttpEndpoint(host, 9404))
 
 
 def test_without_tokens_the_pages_are_for_loopback_only(tmp_path: Path) -> None:
     for host in ("127.0.0.1", "::1", "localhost"):
-        assert Asked(entrance=entrance(host)).ask("GET", "/v1/node")[0].status == 200
+        assert Asked(page_access=page_access(host)).ask("GET", "/v1/node")[0].status == 200
     for host in ("0.0.0.0", "::", "10.0.0.7", "broker-1"):
-        shut = Asked(entrance=entrance(host))
+        shut = Asked(page_access=page_access(host))
         answer, body = shut.ask("POST", "/v1/node/controlled-shutdown")
         assert (answer.status, body["error"], shut.ended) == (403, "FORBIDDEN_LISTENER", 0)
         assert KEY in body["message"]
     file = tmp_path / "tokens"
     file.write_text(f"read {hash_of(TOKENS[Role.READ])}\n")
-    anywhere = Asked(entrance=entrance("0.0.0.0", file))
+    anywhere = Asked(page_access=page_access("0.0.0.0", file))
     assert anywhere.ask("GET", "/v1/node", with_token(Role.READ))[0].status == 200
     assert anywhere.refused("GET", "/v1/node") == (401, "UNAUTHENTICATED")
 
@@ -306,7 +304,7 @@ def test_a_file_of_tokens_that_cannot_be_read_shuts_the_pages(tmp_path: Path, te
     file = tmp_path / "tokens"
     if text is not None:
         file.write_text(text)
-    requested = Asked(entrance=entrance("127.0.0.1", file))
+    requested = Asked(page_access=page_access("127.0.0.1", file))
     for method, path in (("GET", "/v1/node"), ("POST", "/v1/node/controlled-shutdown")):
         answer, body = requested.ask(method, path)
         assert (answer.status, body["error"]) == (503, "TOKENS_UNREADABLE") and KEY in body["message"]
@@ -343,9 +341,9 @@ async def exchange(port: int, request: str) -> tuple[str, dict[str, str], str]:
 
 
 def test_method_parameters_and_token_are_transferred_unchanged() -> None:
-    requested = Asked(entrance=GUARDED)
+    requested = Asked(page_access=GUARDED)
     token = TOKENS[Role.ADMIN].upper()
-    requested.pages._entrance = Entrance(Access({hash_of(token): Role.ADMIN}))
+    requested.pages._page_access = PageAccess(Access({hash_of(token): Role.ADMIN}))
 
     async def go(port: int) -> None:
         bearer = f"Host: a\nAuthorization: Bearer {token}"

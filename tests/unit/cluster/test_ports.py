@@ -11,15 +11,15 @@ from kvorum.cluster.local.paths import NodePaths
 from kvorum.cluster.local.ports import (
     FIRST_PORT,
     RESERVED_MAX,
-    bound,
+    bind_first_free,
     check_voters_ports,
     ephemeral_start,
     fill_ports,
     free_ports,
     open_hosts,
+    open_ports,
     read_ports,
     resolve_ports,
-    still_open,
 )
 from kvorum.cluster.local.ports import write_ports as write
 from kvorum.runtime.config import ConfigError, Settings
@@ -53,25 +53,28 @@ def test_chosen_ports_are_outside_the_ephemeral_range() -> None:
 def test_a_drawn_port_that_is_taken_gives_way_to_the_next_and_at_last_to_any() -> None:
     with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
         taken, free = one.getsockname()[1], other.getsockname()[1]
-    with bound("127.0.0.1", [taken]) as holder:
+    with bind_first_free("127.0.0.1", [taken]) as holder:
         assert holder.getsockname()[1] == taken
-        with bound("127.0.0.1", [taken, free]) as second:
+        with bind_first_free("127.0.0.1", [taken, free]) as second:
             assert second.getsockname()[1] == free
-            with bound("127.0.0.1", [taken, free]) as any_other:
+            with bind_first_free("127.0.0.1", [taken, free]) as any_other:
                 assert any_other.getsockname()[1] not in (0, taken, free)
     with pytest.raises(OSError, match="assign"):
-        bound("192.0.2.1", [taken])
+        bind_first_free("192.0.2.1", [taken])
 
 
 def test_a_chosen_port_is_reserved_until_its_node_listens() -> None:
     (chosen,) = free_ports(["127.0.0.1"])
-    with bound("127.0.0.1", [chosen]) as holder:
+    with bind_first_free("127.0.0.1", [chosen]) as holder:
         assert holder.getsockname()[1] != chosen
-    command = f"from kvorum.cluster.local.ports import bound; print(bound('127.0.0.1', [{chosen}]).getsockname()[1])"
+    command = (
+        "from kvorum.cluster.local.ports import bind_first_free; "
+        f"print(bind_first_free('127.0.0.1', [{chosen}]).getsockname()[1])"
+    )
     requested = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True, timeout=60)
     assert int(requested.stdout) not in (0, chosen), "another process leaves it alone, too"
     many = [free_ports(["127.0.0.1"])[0] for _ in range(RESERVED_MAX)]
-    with bound("127.0.0.1", [chosen]) as holder:
+    with bind_first_free("127.0.0.1", [chosen]) as holder:
         assert holder.getsockname()[1] == chosen, "reserved are the last ones only"
     assert len(set(many)) == RESERVED_MAX
 
@@ -141,9 +144,9 @@ def test_a_recorded_port_counts_as_long_as_the_configuration_says_0(tmp_path: Pa
     changed = resolve_ports(settings)
     write(OsDisk(), paths, changed)
     recorded = read_ports(paths)
-    assert still_open(recorded, settings) == recorded == [f"{key}={value}" for key, value in changed.items()]
+    assert open_ports(recorded, settings) == recorded == [f"{key}={value}" for key, value in changed.items()]
     by_hand = settings.with_overrides({"listeners": "PLAINTEXT://127.0.0.1:9,CONTROLLER://127.0.0.1:8"})
-    assert [line.partition("=")[0] for line in still_open(recorded, by_hand)] == ["controller.quorum.voters"]
+    assert [line.partition("=")[0] for line in open_ports(recorded, by_hand)] == ["controller.quorum.voters"]
 
 
 def test_a_chosen_port_can_be_listened_on() -> None:

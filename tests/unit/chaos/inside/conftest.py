@@ -71,7 +71,7 @@ async def serving(injection: Injection) -> AsyncIterator[Served]:
         for name in ("PLAINTEXT", "OTHER"):
             served.listeners[name] = Listener(name, "127.0.0.1", 0, router)
             await served.listeners[name].start()
-            injection.opened(served.listeners[name])
+            injection.add_listener(served.listeners[name])
         yield served
     finally:
         injection.clear()

@@ -221,12 +221,12 @@ def test_a_process_without_the_listener_has_nothing_in_the_way_and_has_not_even_
     script = """
 import asyncio, sys
 import kvorum.cluster.process.broker_process, kvorum.cluster.process.controller_process
-from kvorum.cluster.fault_injection.interposed import interposed
+from kvorum.cluster.fault_injection.interposer import open_interposer
 from kvorum.runtime.config import Settings
 
 async def main():
     for role in ("broker", "controller"):
-        async with interposed(Settings.of({"process.roles": "broker,controller"}), role) as found:
+        async with open_interposer(Settings.of({"process.roles": "broker,controller"}), role) as found:
             assert found is None
     package = "kvorum.cluster.fault_injection"
     loaded = {f"{package}.chaos_control", f"{package}.injection"} & {*sys.modules}

@@ -68,7 +68,7 @@ def test_a_host_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
 
     async def go() -> None:
         runner = Runner(tmp_path)
-        await runner._ensure(HOST)
+        await runner._ensure(HOST, "a")
         process = runner._hosts[HOST]
         assert (await runner.ask(HOST, "status"))["pid"] == process.pid
         assert process.stdin is not None
@@ -96,7 +96,7 @@ def test_a_host_that_cannot_start_is_an_error_with_its_log(tmp_path: Path, monke
     async def go() -> None:
         runner = Runner(tmp_path)
         try:
-            await runner._ensure(HOST)
+            await runner._ensure(HOST, "a")
         finally:
             await runner.end()
 

@@ -3,6 +3,8 @@
 import contextlib
 import queue
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,11 +14,14 @@ from typing import Any
 import pytest
 
 from kvorum.pipelines.run import host as module
+from kvorum.pipelines.run import worker as worker_module
 from kvorum.pipelines.run.control import Request
 from kvorum.pipelines.run.host import STOP, Host
 from kvorum.pipelines.run.process import Launch
 from kvorum.pipelines.run.state import Folder, StateError
 from kvorum.pipelines.session.build import Session
+from kvorum.pipelines.session.machine import MachineError
+from kvorum.pipelines.spec import from_data
 
 SECONDS = 30.0
 
@@ -67,7 +72,7 @@ def start_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Call
         yield worker
 
     monkeypatch.setattr(module, "load", lambda path: path.parent.name)
-    monkeypatch.setattr(module, "worker_in", worker_in)
+    monkeypatch.setattr(worker_module, "worker_in", worker_in)
 
     def start() -> Fixture:
         for name in ("a", "b", "taken"):
@@ -111,6 +116,52 @@ def test_more_pipelines_than_commands_that_may_wait_are_stopped(
     assert fixture.host.status()["pipelines"] == sorted(names)
     fixture.requests.put(STOP)
     assert fixture.is_over() and fixture.host.status()["pipelines"] == []
+
+
+def fake_session() -> Any:
+    spark = SimpleNamespace(sparkContext=SimpleNamespace(setLocalProperty=lambda key, value: None), stop=lambda: None)
+    spark.newSession = lambda: spark
+    return SimpleNamespace(spark=spark, choice=None)
+
+
+PIPELINE = from_data({"name": "a", "source": {"type": "generator"}, "sink": {"type": "console"}})
+
+
+def test_spark_starts_for_the_first_pipeline_before_its_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[str] = []
+    monkeypatch.setattr(module, "build", lambda name, wanted: built.append(wanted.connector) or fake_session())
+    monkeypatch.setattr(module, "load", lambda path: PIPELINE)
+    host = Host(tmp_path, Launch())
+    commands: queue.Queue[Request] = queue.Queue()
+    commands.put(STOP)
+    monkeypatch.setattr(Host, "stop", lambda host: host.threads[0].join(SECONDS))
+    host.run(commands, "a")
+    assert built == ["auto"]
+    host.session(PIPELINE)
+    host.session(PIPELINE)
+    assert built == ["auto"]
+
+
+def test_a_failure_to_start_spark_early_is_repeated_for_the_pipeline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def build(name: str, wanted: object) -> Session:
+        raise MachineError("java not found")
+
+    monkeypatch.setattr(module, "build", build)
+    host = Host(tmp_path, Launch())
+    host.prepare("no spec")
+    monkeypatch.setattr(module, "load", lambda path: PIPELINE)
+    host.prepare("a")
+    with pytest.raises(MachineError, match="java not found"):
+        host.session(PIPELINE)
+
+
+def test_nothing_that_sparks_start_can_wait_for_is_imported_before_it() -> None:
+    code = "import sys, kvorum.pipelines.run.host; print(*({'pandas', 'kvorum.pipelines.run.worker'} & {*sys.modules}))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout.split() == []
 
 
 def test_an_unexpected_exception_is_an_answer(

@@ -9,7 +9,14 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from kvorum.pipelines.session.build import SessionSettings, is_local, pack, spark_settings, unpacked_home
+from kvorum.pipelines.session.build import (
+    WITHOUT_JARS,
+    SessionSettings,
+    is_local,
+    pack,
+    spark_settings,
+    unpacked_home,
+)
 from kvorum.pipelines.session.connector import ConnectorError, choose, folder_of_jars
 from kvorum.pipelines.session.machine import (
     MachineError,
@@ -138,6 +145,8 @@ def test_a_session_has_ours_what_is_at_hand_and_over_it_the_users(jars: Path) ->
     assert found["spark.jars"].startswith("/mine.jar,") and found["spark.jars"].count(".jar") == 6
     assert found["spark.sql.extensions"] == "io.delta.sql.DeltaSparkSessionExtension"
     assert "RocksDB" in found["spark.sql.streaming.stateStore.providerClass"]
+    assert not set(WITHOUT_JARS) & set(found), "a jar may have an extension that Spark loads by itself"
+    assert set(WITHOUT_JARS) <= set(spark_settings(SessionSettings(), None, choose("auto", None, {}), submitted=False))
     far = spark_settings(SessionSettings(master="yarn"), None, choose("kvorum", None, {}), submitted=False)
     assert "spark.driver.host" not in far and "spark.sql.shuffle.partitions" not in far
 

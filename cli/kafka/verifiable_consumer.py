@@ -1,4 +1,4 @@
-"""`kvorum verifiable-consumer`: a member of a group, each event a line of JSON.
+"""The loop of `kafka-verifiable-consumer`: a member of a group, each event a line of JSON.
 
 The events and their fields are those of Kafka's VerifiableConsumer, in its order.
 """
@@ -8,13 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from kvorum.cli.completion import group_names, topic_names
-from kvorum.cli.connection.client import bootstrap_option, client_of, client_options
 from kvorum.cli.connection.librdkafka import exit_code_of
-from kvorum.cli.output import Exit, pairs
-from kvorum.cli.records.verifiable_producer import event, interrupt
+from kvorum.cli.kafka.verifiable_producer import event, interrupt
+from kvorum.cli.output import Exit
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message, TopicPartition
@@ -138,46 +134,6 @@ def run_consumer(consumer: "Consumer", reading: Reading) -> None:
         event("shutdown_complete")
     if code:
         raise SystemExit(code)
-
-
-@click.command("verifiable-consumer")
-@click.argument("topic", shell_complete=topic_names)
-@click.option("-g", "--group-id", required=True, shell_complete=group_names)
-@click.option("-n", "--max-messages", type=int, default=-1, help="Number of records; -1: until stopped.")
-@click.option("--group-protocol", type=click.Choice(["classic", "consumer"]), default="classic", show_default=True)
-@click.option("--group-instance-id", help="A static member.")
-@click.option(
-    "--reset-policy", type=click.Choice(["earliest", "latest", "none"]), default="earliest", show_default=True
-)
-@click.option("--enable-autocommit", is_flag=True)
-@click.option("-v", "--verbose", is_flag=True, help="Also print an event per record.")
-@click.option("-X", "--property", "properties", multiple=True, metavar="KEY=VALUE", help="Any librdkafka property.")
-@bootstrap_option
-def verifiable_consumer(
-    topic: str,
-    group_id: str,
-    max_messages: int,
-    group_protocol: str,
-    group_instance_id: str | None,
-    reset_policy: str,
-    enable_autocommit: bool,
-    verbose: bool,
-    properties: tuple[str, ...],
-    bootstrap: str,
-) -> None:
-    """Consume in a group and print each event as JSON, as Kafka's VerifiableConsumer does.
-
-    \b
-    kvorum verifiable-consumer orders --group-id payments --max-messages 1000
-    """
-    from confluent_kafka import Consumer
-
-    own = consumer_properties(group_id, group_protocol, reset_policy, enable_autocommit, group_instance_id)
-    consumer = client_of(Consumer, client_options(bootstrap, own, pairs(properties, "--property")))
-    run_consumer(
-        consumer,
-        Reading(topic=topic, max_messages=max_messages, auto_commit=enable_autocommit, verbose=verbose),
-    )
 
 
 def consumer_properties(

@@ -12,7 +12,7 @@ from kvorum.runtime.listeners import chaos_listener
 
 
 @asynccontextmanager
-async def interposed(settings: Settings, role: str) -> AsyncIterator[Interposer | None]:
+async def open_interposer(settings: Settings, role: str) -> AsyncIterator[Interposer | None]:
     """Yield the handler to interpose in the `broker` or `controller` process, None by default.
 
     Raises Refusal (its token), OSError (its port).
@@ -20,7 +20,7 @@ async def interposed(settings: Settings, role: str) -> AsyncIterator[Interposer 
     if chaos_listener(settings, role) is None:
         yield None
         return
-    from kvorum.cluster.fault_injection.chaos_control import controlled
+    from kvorum.cluster.fault_injection.chaos_control import serve_control
 
-    async with controlled(settings, role) as injection:
+    async with serve_control(settings, role) as injection:
         yield injection

@@ -10,7 +10,7 @@ from kvorum.cluster.process.exits import Exit
 
 PARENT = """
 import os, signal, sys
-from kvorum.cluster.process.forked import Forked
+from kvorum.cluster.process.fork import ForkProcess
 def fail():
     raise ValueError("the reason")
 def look():
@@ -24,7 +24,7 @@ works = dict(returned=lambda: 3, exited=lambda: sys.exit(5), told=lambda: sys.ex
              looked=look, killed=wait)
 output = os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT)
 kept = os.open(os.devnull, os.O_RDONLY)
-child = Forked("kvorum test", works[sys.argv[1]], output, kept, {"A": str(kept)})
+child = ForkProcess("kvorum test", works[sys.argv[1]], output, kept, {"A": str(kept)})
 if sys.argv[1] == "killed":
     child.send_signal(signal.SIGTERM)
 os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)

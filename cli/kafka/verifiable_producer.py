@@ -1,4 +1,4 @@
-"""`kvorum verifiable-producer`: numbers to records, each acknowledgement a line of JSON.
+"""The loop of `kafka-verifiable-producer`: numbers to records, each acknowledgement a line of JSON.
 
 The events and their fields are those of Kafka's VerifiableProducer, in its order.
 """
@@ -10,11 +10,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-import click
-
-from kvorum.cli.completion import topic_names
-from kvorum.cli.connection.client import bootstrap_option, client_of, client_options
-from kvorum.cli.output import echo_json_line, pairs
+from kvorum.cli.output import echo_json_line
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
@@ -150,47 +146,6 @@ def run_producer(client: Client, load: Load) -> None:
         run.send_all()
     if not run.finish():
         raise SystemExit(1)
-
-
-@click.command("verifiable-producer")
-@click.argument("topic", shell_complete=topic_names)
-@click.option("-n", "--max-messages", type=int, default=-1, help="Number of records; -1: until stopped.")
-@click.option("--throughput", type=int, default=-1, help="Records per second; -1: no limit.")
-@click.option("--acks", type=click.Choice(["0", "1", "-1", "all"]), default="-1", show_default=True)
-@click.option("--value-prefix", type=int, help="Values are PREFIX.NUMBER.")
-@click.option("--repeating-keys", type=click.IntRange(1), help="Repeat the keys 0 to N-1.")
-@click.option("--message-create-time", "create_time", type=int, default=-1, help="The first timestamp, in ms.")
-@click.option("-X", "--property", "properties", multiple=True, metavar="KEY=VALUE", help="Any librdkafka property.")
-@bootstrap_option
-def verifiable_producer(
-    topic: str,
-    max_messages: int,
-    throughput: int,
-    acks: str,
-    value_prefix: int | None,
-    repeating_keys: int | None,
-    create_time: int,
-    properties: tuple[str, ...],
-    bootstrap: str,
-) -> None:
-    """Produce 0, 1, 2, ... and print an event for each acknowledgement, as Kafka's VerifiableProducer does.
-
-    \b
-    kvorum verifiable-producer orders --max-messages 1000 --throughput 100
-    """
-    from confluent_kafka import Producer
-
-    load = Load(
-        topic=topic,
-        max_messages=max_messages,
-        throughput=throughput,
-        value_prefix=value_prefix,
-        create_time=None if create_time < 0 else create_time,
-        repeating_keys=repeating_keys,
-    )
-    own = producer_properties(acks)
-    client: Any = client_of(Producer, client_options(bootstrap, own, pairs(properties, "--property")))
-    run_producer(client, load)
 
 
 def producer_properties(acks: str) -> dict[str, Any]:

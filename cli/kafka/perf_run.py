@@ -1,4 +1,4 @@
-"""Performance tests over librdkafka: the loops behind `kvorum perf` and Kafka's two scripts.
+"""Performance tests over librdkafka: the loops of Kafka's two scripts.
 
 Source: Kafka's ProducerPerformance, ConsumerPerformance, ThroughputThrottler.
 """
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from kvorum.cli.kafka.perf_stats import Read, Sent, header_line
 from kvorum.cli.output import fail, warn
-from kvorum.cli.perf.perf_stats import Read, Sent, header_line
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message, Producer

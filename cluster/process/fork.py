@@ -19,7 +19,7 @@ Work = Callable[[], int]
 """Function of the child; returns its exit code."""
 
 
-class Forked:
+class ForkProcess:
     """A child process. It is waited for by `poll` alone."""
 
     def __init__(self, name: str, work: Work, output: int | None, kept: int, environment: Mapping[str, str]) -> None:

@@ -1,1 +1,0 @@
-"""`kvorum perf` and `kvorum bench`."""
