@@ -244,6 +244,10 @@ class SyncGroups:
         """Return a group of either protocol. Raises KafkaError GROUP_ID_NOT_FOUND."""
         return self._thread.run(self._namespace.describe(group_id))
 
+    def describe_many(self, group_ids: Iterable[str]) -> dict[str, Group | KafkaError]:
+        """Return each group or its error, with limited concurrency."""
+        return self._thread.run(self._namespace.describe_many(group_ids))
+
     def describe_at(self, coordinator_id: int, kind: str, ids: Sequence[str]) -> Sequence[Group]:
         """Return groups of one protocol (`GroupListing.type`) from their coordinator, without those with an error."""
         return self._thread.run(self._namespace.describe_at(coordinator_id, kind, ids))

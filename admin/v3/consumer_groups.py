@@ -1,14 +1,10 @@
 """Consumer groups."""
 
-import asyncio
 import re
 
 from kvorum.admin.http.operations import Call, NoBody, Operation, number_of
 from kvorum.admin.v1.models import INT32_MAX
-from kvorum.admin.v3.group_models import (
-    ConsumerGroupData,
-    ConsumerGroupDataList,
-)
+from kvorum.admin.v3.group_models import ConsumerGroupData, ConsumerGroupDataList
 from kvorum.admin.v3.links import CLUSTER, Links, links_of, not_found
 from kvorum.client.namespaces.groups import Groups
 from kvorum.client.values.group import CLASSIC, CONSUMER, Group
@@ -17,8 +13,6 @@ from kvorum.protocol.topic_partition import TopicPartition
 
 GROUPS = f"{CLUSTER}/consumer-groups"
 GROUP = f"{GROUPS}/{{consumer_group_id}}"
-AT_ONCE = 16
-"""Groups described at a time."""
 
 
 def group_data(links: Links, group: Group) -> ConsumerGroupData:
@@ -53,23 +47,14 @@ async def group_of(call: Call[NoBody]) -> Group:
 async def list_kafka_consumer_groups(call: Call[NoBody]) -> ConsumerGroupDataList:
     """List consumer groups by id, of both protocols."""
     links, groups = await links_of(call), Groups(call.cluster)
-    free = asyncio.Semaphore(AT_ONCE)
-
-    async def describe(group_id: str) -> Group | None:
-        async with free:
-            try:
-                return await groups.describe(group_id)
-            except KafkaError as error:
-                if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
-                    raise
-                return None  # deleted since it was listed
-
-    wanted = [each.group_id for each in await groups.list() if each.has_consumers]
-    found = await asyncio.gather(*(describe(group_id) for group_id in wanted))
-    return ConsumerGroupDataList(
-        metadata=links.collection("consumer-groups"),
-        data=[group_data(links, group) for group in found if group is not None],
-    )
+    found = await groups.describe_many([each.group_id for each in await groups.list() if each.has_consumers])
+    data = []
+    for group in found.values():
+        if isinstance(group, Group):
+            data.append(group_data(links, group))
+        elif group.code is not ErrorCode.GROUP_ID_NOT_FOUND:  # deleted since it was listed
+            raise group
+    return ConsumerGroupDataList(metadata=links.collection("consumer-groups"), data=data)
 
 
 async def get_kafka_consumer_group(call: Call[NoBody]) -> ConsumerGroupData:
