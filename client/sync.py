@@ -175,6 +175,10 @@ class SyncConfigs:
         """
         return self._thread.run(self._namespace.describe(kind, name, documentation=documentation))
 
+    def describe_many(self, kind: ResourceType, names: Iterable[str | int]) -> dict[str, Sequence[Config] | KafkaError]:
+        """Return the configs or the error of each resource, by name; only brokers need one request per resource."""
+        return self._thread.run(self._namespace.describe_many(kind, names))
+
     def alter(
         self,
         kind: ResourceType,
@@ -239,6 +243,10 @@ class SyncGroups:
     def describe(self, group_id: str) -> Group:
         """Return a group of either protocol. Raises KafkaError GROUP_ID_NOT_FOUND."""
         return self._thread.run(self._namespace.describe(group_id))
+
+    def describe_many(self, group_ids: Iterable[str]) -> dict[str, Group | KafkaError]:
+        """Return each group or its error, with limited concurrency."""
+        return self._thread.run(self._namespace.describe_many(group_ids))
 
     def describe_at(self, coordinator_id: int, kind: str, ids: Sequence[str]) -> Sequence[Group]:
         """Return groups of one protocol (`GroupListing.type`) from their coordinator, without those with an error."""
@@ -363,9 +371,9 @@ class SyncMetadata:
         """Run this namespace on this thread."""
         self._thread, self._namespace = thread, namespace
 
-    def cluster(self) -> ClusterDescription:
-        """Return the cluster's id, controller and brokers."""
-        return self._thread.run(self._namespace.cluster())
+    def cluster(self, *, fenced: bool = True) -> ClusterDescription:
+        """Return the cluster's id, controller and brokers; `fenced`: also brokers that are fenced (KIP-1073)."""
+        return self._thread.run(self._namespace.cluster(fenced=fenced))
 
     def log_end_offset(self) -> int:
         """Return the high watermark of the metadata log: the next offset after its last committed record."""
@@ -650,8 +658,8 @@ class SyncRecords:
     ) -> Sequence[RecordMetadata]:
         """Write records; those of a partition in one batch, in their order. Nothing is retried.
 
-        Check `error` of each result: the records of a partition are written together or not at all. Raises KafkaError
-        only if nothing is sent: the topic, or a partition in `records`, does not exist.
+        Check `error` of each result: the records of a partition are written together or not at all. The error of a
+        record for a missing partition is UNKNOWN_TOPIC_OR_PARTITION. Raises KafkaError only if the topic is missing.
         """
         return self._thread.run(self._namespace.produce_many(topic, records, acks=acks, compression=compression))
 
@@ -663,9 +671,27 @@ class SyncTopics:
         """Run this namespace on this thread."""
         self._thread, self._namespace = thread, namespace
 
-    def list(self, pattern: str = "*", *, internal: bool = False) -> Sequence[Topic]:
-        """Return the topics by name, without configs and offsets; `pattern`: a name with * and ?."""
-        return self._thread.run(self._namespace.list(pattern, internal=internal))
+    def list(
+        self,
+        pattern: str = "*",
+        *,
+        internal: bool = False,
+        reassignments: bool = True,
+        authorized_operations: bool = False,
+    ) -> Sequence[Topic]:
+        """Return the topics by name, without configs and offsets; `pattern`: a name with * and ?.
+
+        `reassignments=False`: the current ones are not requested; replicas that they add or remove count as replicas.
+        """
+        return self._thread.run(
+            self._namespace.list(
+                pattern, internal=internal, reassignments=reassignments, authorized_operations=authorized_operations
+            )
+        )
+
+    def get(self, name: str, *, authorized_operations: bool = False) -> Topic:
+        """Return a topic with one request: without configs, offsets and reassignments."""
+        return self._thread.run(self._namespace.get(name, authorized_operations=authorized_operations))
 
     def describe(self, name: str) -> Topic:
         """Return a topic with its configs, eligible leader replicas and offsets."""
@@ -678,7 +704,7 @@ class SyncTopics:
         partitions: int | None = None,
         replication_factor: int | None = None,
         assignments: Mapping[int, Sequence[int]] | None = None,
-        configs: Mapping[str, str] | None = None,
+        configs: Mapping[str, str | None] | None = None,
         validate_only: bool = False,
     ) -> CreatedTopic:
         """Create a topic; None: the cluster's defaults. `assignments`: replicas per partition, instead of numbers.
@@ -695,6 +721,14 @@ class SyncTopics:
                 validate_only=validate_only,
             )
         )
+
+    def default_configs(self) -> Sequence[Config]:
+        """Return the configs that a new topic would have, by name (KIP-525; Kafka 2.4).
+
+        They are those of a topic that does not exist and is not created: of an existing topic, clusters do not return
+        the values below its own.
+        """
+        return self._thread.run(self._namespace.default_configs())
 
     def create_many(
         self, topics: Iterable[NewTopic], *, validate_only: bool = False

@@ -5,7 +5,6 @@ from typing import Any
 from kvorum.admin.http.operations import Call, NoBody, Operation
 from kvorum.admin.http.parameters import text
 from kvorum.admin.v3.links import CLUSTER, cluster_of
-from kvorum.admin.v3.path_parameters import CLUSTER_ID
 from kvorum.admin.v3.requests import CreateAclRequestData, CreateAclRequestDataList
 from kvorum.protocol.errors import ErrorCode, KafkaError
 
@@ -48,7 +47,7 @@ async def delete_kafka_acls(call: Call[NoBody]) -> None:
 
 
 OPERATIONS = [
-    Operation(method="GET", path=PATH, summary="List ACLs", handle=get_kafka_acls, parameters=(CLUSTER_ID, *FILTER)),
+    Operation(method="GET", path=PATH, summary="List ACLs", handle=get_kafka_acls, parameters=FILTER),
     Operation(
         method="POST",
         path=PATH,
@@ -56,11 +55,8 @@ OPERATIONS = [
         handle=create_kafka_acls,
         body=CreateAclRequestData,
         status=201,
-        parameters=(CLUSTER_ID,),
     ),
-    Operation(
-        method="DELETE", path=PATH, summary="Delete ACLs", handle=delete_kafka_acls, parameters=(CLUSTER_ID, *FILTER)
-    ),
+    Operation(method="DELETE", path=PATH, summary="Delete ACLs", handle=delete_kafka_acls, parameters=FILTER),
     Operation(
         method="POST",
         path=f"{PATH}:batch",
@@ -68,6 +64,5 @@ OPERATIONS = [
         handle=batch_create_kafka_acls,
         body=CreateAclRequestDataList,
         status=201,
-        parameters=(CLUSTER_ID,),
     ),
 ]

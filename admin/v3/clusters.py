@@ -2,29 +2,25 @@
 
 from kvorum.admin.http.operations import Call, NoBody, Operation
 from kvorum.admin.v3.links import BROKER, CLUSTER, Links, cluster_of, not_found
-from kvorum.admin.v3.models import (
-    BrokerData,
-    BrokerDataList,
-    ClusterData,
-    ClusterDataList,
-    CollectionMetadata,
-    ReplicaDataList,
-)
+from kvorum.admin.v3.models import BrokerData, BrokerDataList, ClusterData, ClusterDataList, CollectionMetadata
 from kvorum.admin.v3.partitions import replica_data
-from kvorum.admin.v3.path_parameters import BROKER_ID, CLUSTER_ID
-from kvorum.protocol.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
+from kvorum.admin.v3.path_parameters import BROKER_ID
+from kvorum.admin.v3.topic_models import ReplicaDataList
+from kvorum.client.namespaces.metadata import Metadata
+from kvorum.client.namespaces.topics import Topics
+from kvorum.client.values.broker import Broker
+from kvorum.client.values.cluster import ClusterDescription
 
-NOBODY = -1
 
-
-def cluster_data(links: Links, found: DescribeClusterResponse) -> ClusterData:
+def cluster_data(base_url: str, found: ClusterDescription) -> ClusterData:
     """Return the cluster."""
-    known = {broker.broker_id for broker in found.brokers}
+    links, controller = Links(base_url, found.cluster_id), found.controller_id
+    known = {broker.id for broker in found.brokers}
     return ClusterData(
         metadata=links.metadata(()),
         cluster_id=links.cluster_id,
         # A controller that is no broker has no page here.
-        controller=links.related("brokers", found.controller_id) if found.controller_id in known else None,
+        controller=links.related("brokers", controller) if controller is not None and controller in known else None,
         acls=links.related("acls"),
         brokers=links.related("brokers"),
         broker_configs=links.related("broker-configs"),
@@ -36,24 +32,22 @@ def cluster_data(links: Links, found: DescribeClusterResponse) -> ClusterData:
 
 async def list_kafka_clusters(call: Call[NoBody]) -> ClusterDataList:
     """List the cluster of this server."""
-    found = await call.cluster.describe_cluster(fenced=False)
-    data = cluster_data(Links(call.base_url, found.cluster_id), found)
+    data = cluster_data(call.base_url, await Metadata(call.cluster).cluster(fenced=False))
     return ClusterDataList(metadata=CollectionMetadata(self=f"{call.base_url}/v3/clusters"), data=[data])
 
 
 async def get_kafka_cluster(call: Call[NoBody]) -> ClusterData:
     """Return the cluster."""
-    found = await cluster_of(call)
-    return cluster_data(Links(call.base_url, found.cluster_id), found)
+    return cluster_data(call.base_url, await cluster_of(call))
 
 
-def broker_data(links: Links, broker: DescribeClusterBroker) -> BrokerData:
+def broker_data(links: Links, broker: Broker) -> BrokerData:
     """Return one broker."""
-    me = ("brokers", broker.broker_id)
+    me = ("brokers", broker.id)
     return BrokerData(
-        metadata=links.metadata(me, ("broker", broker.broker_id)),
+        metadata=links.metadata(me, ("broker", broker.id)),
         cluster_id=links.cluster_id,
-        broker_id=broker.broker_id,
+        broker_id=broker.id,
         host=broker.host,
         port=broker.port,
         rack=broker.rack,
@@ -66,8 +60,7 @@ async def list_kafka_brokers(call: Call[NoBody]) -> BrokerDataList:
     """List the brokers that are not fenced."""
     found = await cluster_of(call)
     links = Links(call.base_url, found.cluster_id)
-    rows = sorted(found.brokers, key=lambda broker: broker.broker_id)
-    return BrokerDataList(metadata=links.collection("brokers"), data=[broker_data(links, row) for row in rows])
+    return BrokerDataList(metadata=links.collection("brokers"), data=[broker_data(links, row) for row in found.brokers])
 
 
 async def get_kafka_broker(call: Call[NoBody]) -> BrokerData:
@@ -76,11 +69,11 @@ async def get_kafka_broker(call: Call[NoBody]) -> BrokerData:
     return broker_data(Links(call.base_url, found.cluster_id), broker_of(call, found))
 
 
-def broker_of(call: Call[NoBody], found: DescribeClusterResponse) -> DescribeClusterBroker:
+def broker_of(call: Call[NoBody], found: ClusterDescription) -> Broker:
     """Return the broker that the path names. Raises BadInput, Refused."""
     wanted = BROKER_ID.of(call)
     for broker in found.brokers:
-        if broker.broker_id == wanted:
+        if broker.id == wanted:
             return broker
     raise not_found(f"Broker {wanted} cannot be found.")
 
@@ -88,27 +81,22 @@ def broker_of(call: Call[NoBody], found: DescribeClusterResponse) -> DescribeClu
 async def list_kafka_broker_replicas(call: Call[NoBody]) -> ReplicaDataList:
     """List the replicas on a broker, of all topics."""
     found = await cluster_of(call)
-    links, broker = Links(call.base_url, found.cluster_id), broker_of(call, found).broker_id
-    topics = sorted((await call.cluster.metadata()).topics, key=lambda topic: topic.name or "")
+    links, broker = Links(call.base_url, found.cluster_id), broker_of(call, found).id
     rows = [
-        replica_data(links, topic.name or "", row, broker)
-        for topic in topics
-        for row in sorted(topic.partitions, key=lambda row: row.partition_index)
-        if broker in row.replica_nodes
+        replica_data(links, row, broker)
+        for topic in await Topics(call.cluster).list(internal=True, reassignments=False)
+        for row in topic.partitions
+        if broker in row.replicas
     ]
     return ReplicaDataList(metadata=links.collection("brokers", broker, "partition-replicas"), data=rows)
 
 
 OPERATIONS = [
     Operation.get("/v3/clusters", "List clusters", list_kafka_clusters, ClusterDataList),
-    Operation.get(CLUSTER, "Get a cluster", get_kafka_cluster, ClusterData, parameters=(CLUSTER_ID,)),
-    Operation.get(f"{CLUSTER}/brokers", "List brokers", list_kafka_brokers, BrokerDataList, parameters=(CLUSTER_ID,)),
-    Operation.get(BROKER, "Get a broker", get_kafka_broker, BrokerData, parameters=(CLUSTER_ID, BROKER_ID)),
+    Operation.get(CLUSTER, "Get a cluster", get_kafka_cluster, ClusterData),
+    Operation.get(f"{CLUSTER}/brokers", "List brokers", list_kafka_brokers, BrokerDataList),
+    Operation.get(BROKER, "Get a broker", get_kafka_broker, BrokerData),
     Operation.get(
-        f"{BROKER}/partition-replicas",
-        "List a broker's replicas",
-        list_kafka_broker_replicas,
-        ReplicaDataList,
-        parameters=(CLUSTER_ID, BROKER_ID),
+        f"{BROKER}/partition-replicas", "List a broker's replicas", list_kafka_broker_replicas, ReplicaDataList
     ),
 ]

@@ -4,18 +4,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from kvorum.admin.http.operations import Call, NoBody, Operation
+from kvorum.admin.v3.config_models import ConfigSynonymData
 from kvorum.admin.v3.links import Links, not_found
-from kvorum.admin.v3.models import ConfigSynonymData
-from kvorum.admin.v3.path_parameters import CLUSTER_ID, CONFIG_NAME, parameters_in
+from kvorum.admin.v3.path_parameters import CLUSTER_ID, CONFIG_NAME
 from kvorum.admin.v3.requests import AlterConfigBatchRequestData, AlterEntry, UpdateConfigRequestData
-from kvorum.client.config_sources import Source, source_name
+from kvorum.client.namespaces.configs import Configs
+from kvorum.client.values.config import Config
 from kvorum.client.wire.cluster_client import ConfigChange, ConfigOperation, ResourceType
-from kvorum.protocol.messages.describe_configs import DescribeConfigsResourceResult
-
-Rows = Sequence[DescribeConfigsResourceResult]
 
 
-def common(links: Links, row: DescribeConfigsResourceResult, parts: Sequence[str | int], *names: Any) -> dict[str, Any]:
+def common(links: Links, row: Config, parts: Sequence[str | int], *names: Any) -> dict[str, Any]:
     """Return the common fields of configs; path segments and names are those of the resource."""
     kind = "broker-config" if parts == ("broker-configs",) else "config"
     inside = () if kind == "broker-config" else ("configs",)
@@ -23,31 +21,26 @@ def common(links: Links, row: DescribeConfigsResourceResult, parts: Sequence[str
         "metadata": links.metadata((*parts, *inside, row.name), *names, (kind, row.name)),
         "cluster_id": links.cluster_id,
         "name": row.name,
-        "value": None if row.is_sensitive else row.value,
-        "is_default": row.config_source == Source.DEFAULT_CONFIG,
-        "is_read_only": row.read_only,
+        "value": row.value,
+        "is_default": row.is_default,
+        "is_read_only": row.is_read_only,
         "is_sensitive": row.is_sensitive,
-        "source": source_name(row.config_source),
-        "synonyms": [
-            ConfigSynonymData(
-                name=each.name, value=None if row.is_sensitive else each.value, source=source_name(each.source)
-            )
-            for each in row.synonyms
-        ],
+        "source": row.source,
+        "synonyms": [ConfigSynonymData(name=it.name, value=it.value, source=it.source) for it in row.synonyms],
     }
 
 
-def one(rows: Rows, name: str) -> list[DescribeConfigsResourceResult]:
-    """Return the config with a name. Raises Refused."""
-    found = [row for row in rows if row.name == name]
-    if not found:
-        raise not_found()
-    return found
+async def config_of(call: Call[NoBody], kind: ResourceType, resource: str) -> Config:
+    """Return the config of a resource that the path names. Raises Refused, KafkaError."""
+    for row in await Configs(call.cluster).describe(kind, resource):
+        if row.name == CONFIG_NAME.of(call):
+            return row
+    raise not_found()
 
 
 async def check_known(call: Call[Any], kind: ResourceType, resource: str, names: Sequence[str]) -> None:
     """Refuse configs that the resource has not. Raises Refused, KafkaError."""
-    known = {row.name for row in await call.cluster.describe_configs(kind, resource)}
+    known = {row.name for row in await Configs(call.cluster).describe(kind, resource)}
     for name in names:
         if name not in known:
             cluster = CLUSTER_ID.of(call)
@@ -88,7 +81,7 @@ def paths(path: str, listed: type, single: type, handles: Sequence[Any], whose: 
     config = f"{path}/{{name}}"
     body = UpdateConfigRequestData
     return [
-        Operation.get(path, f"List configs of {whose}", get_all, listed, parameters=parameters_in(path)),
+        Operation.get(path, f"List configs of {whose}", get_all, listed),
         Operation(
             method="POST",
             path=f"{path}:alter",
@@ -96,24 +89,8 @@ def paths(path: str, listed: type, single: type, handles: Sequence[Any], whose: 
             handle=batch,
             body=AlterConfigBatchRequestData,
             status=204,
-            parameters=parameters_in(path),
         ),
-        Operation.get(config, f"Get a config of {whose}", get, single, parameters=parameters_in(config)),
-        Operation(
-            method="PUT",
-            path=config,
-            summary=f"Set a config of {whose}",
-            handle=update,
-            body=body,
-            status=204,
-            parameters=parameters_in(config),
-        ),
-        Operation(
-            method="DELETE",
-            path=config,
-            summary=f"Reset a config of {whose}",
-            handle=delete,
-            status=204,
-            parameters=parameters_in(config),
-        ),
+        Operation.get(config, f"Get a config of {whose}", get, single),
+        Operation(method="PUT", path=config, summary=f"Set a config of {whose}", handle=update, body=body, status=204),
+        Operation(method="DELETE", path=config, summary=f"Reset a config of {whose}", handle=delete, status=204),
     ]

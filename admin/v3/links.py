@@ -9,7 +9,8 @@ from kvorum.admin.http.access import Refused
 from kvorum.admin.http.operations import Call
 from kvorum.admin.v3.models import CollectionMetadata, Relationship, ResourceMetadata
 from kvorum.admin.v3.path_parameters import CLUSTER_ID
-from kvorum.protocol.messages.describe_cluster import DescribeClusterResponse
+from kvorum.client.namespaces.metadata import Metadata
+from kvorum.client.values.cluster import ClusterDescription
 
 PREFIX = "/kafka"
 """Before /v3 where Confluent's server and cloud have it."""
@@ -59,9 +60,9 @@ def not_found(message: str = "HTTP 404 Not Found") -> Refused:
     return Refused(404, "NOT_FOUND", message)
 
 
-async def cluster_of(call: Call[Any]) -> DescribeClusterResponse:
+async def cluster_of(call: Call[Any]) -> ClusterDescription:
     """Return the cluster that the path names. Raises Refused where it is another one."""
-    found = await call.cluster.describe_cluster(fenced=False)
+    found = await Metadata(call.cluster).cluster(fenced=False)
     wanted = CLUSTER_ID.of(call)
     if wanted != found.cluster_id:
         raise not_found(f"Cluster {wanted} cannot be found.")

@@ -2,84 +2,77 @@
 
 from kvorum.admin.http.operations import Call, NoBody, Operation
 from kvorum.admin.http.parameters import BadInput, text
-from kvorum.admin.v3.links import CLUSTER, PARTITION, TOPIC, Links, links_of, not_found
-from kvorum.admin.v3.models import (
+from kvorum.admin.v3.links import PARTITION, TOPIC, Links, links_of, not_found
+from kvorum.admin.v3.path_parameters import BROKER_ID, PARTITION_ID, TOPIC_NAME
+from kvorum.admin.v3.topic_models import (
     PartitionData,
     PartitionDataList,
     PartitionWithOffsetsData,
-    ReassignmentData,
-    ReassignmentDataList,
     ReplicaData,
     ReplicaDataList,
 )
-from kvorum.admin.v3.path_parameters import BROKER_ID, CLUSTER_ID, PARTITION_ID, TOPIC_NAME
-from kvorum.client.namespaces.reassignments import Reassignments
+from kvorum.client.namespaces.topics import Topics
 from kvorum.client.partitions.offsets import known_offsets
 from kvorum.client.values.offset import OffsetSpec
-from kvorum.client.values.reassignment import Reassignment
-from kvorum.protocol.messages.metadata import MetadataResponsePartition
+from kvorum.client.values.partition import Partition
 from kvorum.protocol.topic_partition import TopicPartition
 
 BOTH = "earliest_and_latest"
-
-
 OFFSET_TYPE = text("offset_type", f"{BOTH} (the only value)", BOTH, enum=[BOTH])
 
 
-def partition_data(links: Links, topic: str, row: MetadataResponsePartition) -> PartitionData:
+def partition_data(links: Links, row: Partition) -> PartitionData:
     """Return one partition."""
-    me = ("topics", topic, "partitions", row.partition_index)
+    me = ("topics", row.topic, "partitions", row.partition)
     return PartitionData(
-        metadata=links.metadata(me, ("topic", topic), ("partition", row.partition_index)),
+        metadata=links.metadata(me, ("topic", row.topic), ("partition", row.partition)),
         cluster_id=links.cluster_id,
-        topic_name=topic,
-        partition_id=row.partition_index,
-        leader=links.related(*me, "replicas", row.leader_id) if row.leader_id >= 0 else None,
+        topic_name=row.topic,
+        partition_id=row.partition,
+        leader=links.related(*me, "replicas", row.leader) if row.leader is not None else None,
         replicas=links.related(*me, "replicas"),
         reassignment=links.related(*me, "reassignment"),
     )
 
 
-def replica_data(links: Links, topic: str, row: MetadataResponsePartition, broker: int) -> ReplicaData:
+def replica_data(links: Links, row: Partition, broker: int) -> ReplicaData:
     """Return a partition's replica on a broker."""
-    names = ("topic", topic), ("partition", row.partition_index), ("replica", broker)
+    names = ("topic", row.topic), ("partition", row.partition), ("replica", broker)
     return ReplicaData(
-        metadata=links.metadata(("topics", topic, "partitions", row.partition_index, "replicas", broker), *names),
+        metadata=links.metadata(("topics", row.topic, "partitions", row.partition, "replicas", broker), *names),
         cluster_id=links.cluster_id,
-        topic_name=topic,
-        partition_id=row.partition_index,
+        topic_name=row.topic,
+        partition_id=row.partition,
         broker_id=broker,
-        is_leader=broker == row.leader_id,
-        is_in_sync=broker in row.isr_nodes,
+        is_leader=broker == row.leader,
+        is_in_sync=broker in row.isr,
         broker=links.related("brokers", broker),
     )
 
 
-async def partition_of(call: Call[NoBody]) -> tuple[str, MetadataResponsePartition]:
-    """Return the topic's name and the partition that the path names. Raises KafkaError, BadInput, Refused."""
+async def partition_of(call: Call[NoBody]) -> Partition:
+    """Return the partition that the path names. Raises KafkaError, BadInput, Refused."""
     index = PARTITION_ID.of(call)
-    topic = await call.cluster.topic(TOPIC_NAME.of(call))
-    for row in topic.partitions:
-        if row.partition_index == index:
-            return topic.name or "", row
+    for row in (await Topics(call.cluster).get(TOPIC_NAME.of(call))).partitions:
+        if row.partition == index:
+            return row
     raise not_found()
 
 
 async def list_kafka_partitions(call: Call[NoBody]) -> PartitionDataList:
     """List a topic's partitions."""
     links = await links_of(call)
-    topic = await call.cluster.topic(TOPIC_NAME.of(call))
-    name, rows = topic.name or "", sorted(topic.partitions, key=lambda row: row.partition_index)
+    topic = await Topics(call.cluster).get(TOPIC_NAME.of(call))
     return PartitionDataList(
-        metadata=links.collection("topics", name, "partitions"),
-        data=[partition_data(links, name, row) for row in rows],
+        metadata=links.collection("topics", topic.name, "partitions"),
+        data=[partition_data(links, row) for row in topic.partitions],
     )
 
 
 async def get_kafka_partition(call: Call[NoBody]) -> PartitionData:
     """Return one partition."""
     links = await links_of(call)
-    return partition_data(links, *await partition_of(call))
+    return partition_data(links, await partition_of(call))
 
 
 async def list_kafka_partition_offsets(call: Call[NoBody]) -> PartitionWithOffsetsData:
@@ -88,16 +81,16 @@ async def list_kafka_partition_offsets(call: Call[NoBody]) -> PartitionWithOffse
     wanted = OFFSET_TYPE.of(call)
     if wanted != BOTH:
         raise BadInput("offset_type", f"{wanted} is invalid")
-    topic, row = await partition_of(call)
-    place = TopicPartition(topic, row.partition_index)
+    row = await partition_of(call)
+    place = TopicPartition(row.topic, row.partition)
     earliest = await known_offsets(call.cluster, [place], OffsetSpec.EARLIEST)
     latest = await known_offsets(call.cluster, [place], OffsetSpec.LATEST)
-    names = ("topic", topic), ("partition", row.partition_index), ("offset_type", BOTH)
+    names = ("topic", row.topic), ("partition", row.partition), ("offset_type", BOTH)
     return PartitionWithOffsetsData(
-        metadata=links.metadata(("topics", topic, "partitions", row.partition_index, "offset"), *names),
+        metadata=links.metadata(("topics", row.topic, "partitions", row.partition, "offset"), *names),
         cluster_id=links.cluster_id,
-        topic_name=topic,
-        partition_id=row.partition_index,
+        topic_name=row.topic,
+        partition_id=row.partition,
         earliest_offset=earliest[place],
         latest_offset=latest[place],
     )
@@ -106,10 +99,10 @@ async def list_kafka_partition_offsets(call: Call[NoBody]) -> PartitionWithOffse
 async def list_kafka_replicas(call: Call[NoBody]) -> ReplicaDataList:
     """List a partition's replicas, the preferred leader first."""
     links = await links_of(call)
-    topic, row = await partition_of(call)
+    row = await partition_of(call)
     return ReplicaDataList(
-        metadata=links.collection("topics", topic, "partitions", row.partition_index, "replicas"),
-        data=[replica_data(links, topic, row, broker) for broker in row.replica_nodes],
+        metadata=links.collection("topics", row.topic, "partitions", row.partition, "replicas"),
+        data=[replica_data(links, row, broker) for broker in row.replicas],
     )
 
 
@@ -117,113 +110,22 @@ async def get_kafka_replica(call: Call[NoBody]) -> ReplicaData:
     """Return a partition's replica on one broker."""
     links = await links_of(call)
     broker = BROKER_ID.of(call)
-    topic, row = await partition_of(call)
-    if broker not in row.replica_nodes:
+    row = await partition_of(call)
+    if broker not in row.replicas:
         raise not_found()
-    return replica_data(links, topic, row, broker)
-
-
-def reassignment_data(links: Links, place: tuple[str, int], moving: Reassignment) -> ReassignmentData:
-    """Return the fields of a reassignment of a partition."""
-    topic, partition = place
-    me = ("topics", topic, "partitions", partition)
-    names = ("topic", topic), ("partition", partition), ("reassignment", None)
-    return ReassignmentData(
-        metadata=links.metadata((*me, "reassignment"), *names),
-        cluster_id=links.cluster_id,
-        topic_name=topic,
-        partition_id=partition,
-        adding_replicas=[*moving.adding],
-        removing_replicas=[*moving.removing],
-        replicas=links.related(*me, "replicas"),
-    )
-
-
-async def reassignments(call: Call[NoBody], links: Links, topic: str | None) -> list[ReassignmentData]:
-    """Return current reassignments, of one topic or of all."""
-    found = await Reassignments(call.cluster).list()
-    return [reassignment_data(links, place, moving) for place, moving in found.items() if topic in (None, place.topic)]
-
-
-async def list_kafka_reassignments(call: Call[NoBody]) -> ReassignmentDataList:
-    """List current reassignments."""
-    links = await links_of(call)
-    parts = ("topics", "-", "partitions", "-", "reassignment")
-    return ReassignmentDataList(metadata=links.collection(*parts), data=await reassignments(call, links, None))
-
-
-async def list_kafka_topic_reassignments(call: Call[NoBody]) -> ReassignmentDataList:
-    """List current reassignments of a topic."""
-    links, topic = await links_of(call), TOPIC_NAME.of(call)
-    parts = ("topics", topic, "partitions", "-", "reassignment")
-    return ReassignmentDataList(metadata=links.collection(*parts), data=await reassignments(call, links, topic))
-
-
-async def get_kafka_reassignment(call: Call[NoBody]) -> ReassignmentData:
-    """Return a partition's reassignment; 404 if there is none."""
-    links, topic = await links_of(call), TOPIC_NAME.of(call)
-    partition = PARTITION_ID.of(call)
-    for row in await reassignments(call, links, topic):
-        if row.partition_id == partition:
-            return row
-    raise not_found()
+    return replica_data(links, row, broker)
 
 
 OPERATIONS = [
-    Operation.get(
-        f"{CLUSTER}/topics/-/partitions/-/reassignment",
-        "List reassignments",
-        list_kafka_reassignments,
-        ReassignmentDataList,
-        parameters=(CLUSTER_ID,),
-    ),
-    Operation.get(
-        f"{TOPIC}/partitions/-/reassignment",
-        "List a topic's reassignments",
-        list_kafka_topic_reassignments,
-        ReassignmentDataList,
-        parameters=(CLUSTER_ID, TOPIC_NAME),
-    ),
-    Operation.get(
-        f"{PARTITION}/reassignment",
-        "Get a partition's reassignment",
-        get_kafka_reassignment,
-        ReassignmentData,
-        parameters=(CLUSTER_ID, TOPIC_NAME, PARTITION_ID),
-    ),
-    Operation.get(
-        f"{TOPIC}/partitions",
-        "List a topic's partitions",
-        list_kafka_partitions,
-        PartitionDataList,
-        parameters=(CLUSTER_ID, TOPIC_NAME),
-    ),
-    Operation.get(
-        PARTITION,
-        "Get a partition",
-        get_kafka_partition,
-        PartitionData,
-        parameters=(CLUSTER_ID, TOPIC_NAME, PARTITION_ID),
-    ),
+    Operation.get(f"{TOPIC}/partitions", "List a topic's partitions", list_kafka_partitions, PartitionDataList),
+    Operation.get(PARTITION, "Get a partition", get_kafka_partition, PartitionData),
     Operation.get(
         f"{PARTITION}/offset",
         "Get a partition's first and last offset",
         list_kafka_partition_offsets,
         PartitionWithOffsetsData,
-        parameters=(CLUSTER_ID, TOPIC_NAME, PARTITION_ID, OFFSET_TYPE),
+        parameters=(OFFSET_TYPE,),
     ),
-    Operation.get(
-        f"{PARTITION}/replicas",
-        "List a partition's replicas",
-        list_kafka_replicas,
-        ReplicaDataList,
-        parameters=(CLUSTER_ID, TOPIC_NAME, PARTITION_ID),
-    ),
-    Operation.get(
-        f"{PARTITION}/replicas/{{broker_id}}",
-        "Get a replica",
-        get_kafka_replica,
-        ReplicaData,
-        parameters=(CLUSTER_ID, TOPIC_NAME, PARTITION_ID, BROKER_ID),
-    ),
+    Operation.get(f"{PARTITION}/replicas", "List a partition's replicas", list_kafka_replicas, ReplicaDataList),
+    Operation.get(f"{PARTITION}/replicas/{{broker_id}}", "Get a replica", get_kafka_replica, ReplicaData),
 ]

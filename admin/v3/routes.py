@@ -1,17 +1,38 @@
 """All of Confluent's paths that there are. Paths with a «-» come before those with a name there."""
 
+from dataclasses import replace
 from typing import Final
 
 from kvorum.admin.http.operations import Operation
-from kvorum.admin.v3 import acls, broker_configs, clusters, consumer_groups, partitions, records, topic_configs, topics
+from kvorum.admin.v3 import (
+    acls,
+    broker_configs,
+    cluster_configs,
+    clusters,
+    consumer_groups,
+    group_lags,
+    group_members,
+    partitions,
+    reassignments,
+    records,
+    topic_configs,
+    topics,
+)
+from kvorum.admin.v3.path_parameters import parameters_in
 
-OPERATIONS: Final[list[Operation]] = [
+_OPERATIONS: Final[list[Operation]] = [
     *topic_configs.OPERATIONS,
     *broker_configs.OPERATIONS,
+    *cluster_configs.OPERATIONS,
+    *reassignments.OPERATIONS,
     *partitions.OPERATIONS,
     *clusters.OPERATIONS,
     *topics.OPERATIONS,
     *records.OPERATIONS,
     *consumer_groups.OPERATIONS,
+    *group_members.OPERATIONS,
+    *group_lags.OPERATIONS,
     *acls.OPERATIONS,
 ]
+OPERATIONS: Final = [replace(each, parameters=(*parameters_in(each.path), *each.parameters)) for each in _OPERATIONS]
+"""With the parameters of their paths."""

@@ -1,27 +1,12 @@
 """Configs of topics."""
 
-from collections.abc import Sequence
-
 from kvorum.admin.http.access import Refused
 from kvorum.admin.http.operations import Call, NoBody, Operation, Reply
-from kvorum.admin.v3.config_kit import (
-    Rows,
-    alter,
-    changes_of,
-    check_known,
-    common,
-    new_value,
-    one,
-    paths,
-    removal,
-)
+from kvorum.admin.v3.config_kit import alter, changes_of, check_known, common, config_of, new_value, paths, removal
+from kvorum.admin.v3.config_models import TopicConfigData, TopicConfigDataList
 from kvorum.admin.v3.errors import code_of
 from kvorum.admin.v3.links import CLUSTER, TOPIC, Links, cluster_of, links_of
-from kvorum.admin.v3.models import (
-    TopicConfigData,
-    TopicConfigDataList,
-)
-from kvorum.admin.v3.path_parameters import CLUSTER_ID, CONFIG_NAME, TOPIC_NAME
+from kvorum.admin.v3.path_parameters import TOPIC_NAME
 from kvorum.admin.v3.requests import (
     AlterConfigBatchRequestData,
     AlterMultipleTopicsConfigsBatchRequestData,
@@ -29,109 +14,65 @@ from kvorum.admin.v3.requests import (
     FailureEntry,
     UpdateConfigRequestData,
 )
-from kvorum.client.wire.cluster_client import ClusterClient, ResourceType, refuse
+from kvorum.client.namespaces.configs import Configs
+from kvorum.client.namespaces.topics import Topics
+from kvorum.client.values.config import Config
+from kvorum.client.wire.cluster_client import ResourceType
 from kvorum.protocol.errors import ErrorCode, KafkaError
-from kvorum.protocol.messages.create_topics import CreatableTopic
-from kvorum.protocol.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResourceResult,
-    DescribeConfigsResponse,
-    DescribeConfigsSynonym,
-)
 
 TOPICS_MAX = 1_000
 """Limit of topics in one response: some 25 kB each."""
 TOPICS_AT_ONCE = 50
-"""In one request to the cluster."""
+"""Topics in one request to the cluster."""
 
 
-def topic_rows(links: Links, topic: str, rows: Rows) -> list[TopicConfigData]:
-    """Return a topic's configs, by name."""
-    return [
-        TopicConfigData(topic_name=topic, **common(links, row, ("topics", topic), ("topic", topic)))
-        for row in sorted(rows, key=lambda row: row.name)
-    ]
+def topic_data(links: Links, topic: str, row: Config) -> TopicConfigData:
+    """Return a topic's config."""
+    return TopicConfigData(topic_name=topic, **common(links, row, ("topics", topic), ("topic", topic)))
 
 
 async def list_kafka_topic_configs(call: Call[NoBody]) -> TopicConfigDataList:
     """List a topic's configs, including defaults."""
     links, topic = await links_of(call), TOPIC_NAME.of(call)
-    rows = await call.cluster.describe_configs(ResourceType.TOPIC, topic)
+    rows = await Configs(call.cluster).describe(ResourceType.TOPIC, topic)
     return TopicConfigDataList(
-        metadata=links.collection("topics", topic, "configs"), data=topic_rows(links, topic, rows)
+        metadata=links.collection("topics", topic, "configs"), data=[topic_data(links, topic, row) for row in rows]
     )
 
 
 async def list_kafka_all_topic_configs(call: Call[NoBody]) -> TopicConfigDataList:
     """List the configs of all topics, by topic and name."""
-    links = await links_of(call)
-    names = sorted(topic.name or "" for topic in (await call.cluster.metadata()).topics)
+    links, configs = await links_of(call), Configs(call.cluster)
+    names = [topic.name for topic in await Topics(call.cluster).list(internal=True, reassignments=False)]
     if len(names) > TOPICS_MAX:
         raise Refused(
             413, "TOO_MANY_TOPICS", f"there are {len(names)} topics; the limit is {TOPICS_MAX}; request each topic"
         )
     rows = []
     for start in range(0, len(names), TOPICS_AT_ONCE):
-        for topic, configs in await described(call.cluster, names[start : start + TOPICS_AT_ONCE]):
-            rows += topic_rows(links, topic, configs)
+        described = await configs.describe_many(ResourceType.TOPIC, names[start : start + TOPICS_AT_ONCE])
+        for topic, found in described.items():
+            if not isinstance(found, KafkaError):
+                rows += [topic_data(links, topic, row) for row in found]
+            elif found.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # deleted meanwhile
+                raise found
     return TopicConfigDataList(metadata=links.collection("topics", "-", "configs"), data=rows)
-
-
-async def described(cluster: ClusterClient, names: Sequence[str]) -> list[tuple[str, Rows]]:
-    """Return the configs of some topics; those that were deleted meanwhile are left out. Raises KafkaError."""
-    resources = [
-        DescribeConfigsResource(resource_type=ResourceType.TOPIC, resource_name=name, configuration_keys=None)
-        for name in names
-    ]
-    request = DescribeConfigsRequest(resources=resources, include_synonyms=True)
-    answer = await cluster.ask(request, DescribeConfigsResponse)
-    found: list[tuple[str, Rows]] = []
-    for each in answer.results:
-        if each.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            refuse(each.error_code, each.error_message)
-            found.append((each.resource_name, each.configs))
-    return found
 
 
 async def list_kafka_default_topic_configs(call: Call[NoBody]) -> TopicConfigDataList:
     """List the configs that a topic would have by default, whether it exists or not."""
     links, topic = await links_of(call), TOPIC_NAME.of(call)
-    rows = await of_new_topic(call.cluster)
+    rows = await Topics(call.cluster).default_configs()
     return TopicConfigDataList(
-        metadata=links.collection("topics", topic, "default-configs"), data=topic_rows(links, topic, rows)
+        metadata=links.collection("topics", topic, "default-configs"),
+        data=[topic_data(links, topic, row) for row in rows],
     )
-
-
-async def of_new_topic(cluster: ClusterClient) -> list[DescribeConfigsResourceResult]:
-    """Return the configs that the cluster would give a new topic (KIP-525).
-
-    Raises KafkaError.
-
-    The request is for a topic that does not exist, and that is not created: for an existing topic the cluster does not
-    return the value below a config that is set on it.
-    """
-    name = f"defaults-{cluster.chance.getrandbits(64):016x}"
-    wanted = CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
-    answer = await cluster.create_topic(wanted, validate_only=True)
-    return [
-        DescribeConfigsResourceResult(
-            name=row.name,
-            value=row.value,
-            read_only=row.read_only,
-            config_source=row.config_source,
-            is_sensitive=row.is_sensitive,
-            synonyms=[DescribeConfigsSynonym(name=row.name, value=row.value, source=row.config_source)],
-        )
-        for row in answer.topics[0].configs or ()
-    ]
 
 
 async def get_kafka_topic_config(call: Call[NoBody]) -> TopicConfigData:
     """Return one config of a topic."""
     links, topic = await links_of(call), TOPIC_NAME.of(call)
-    rows = await call.cluster.describe_configs(ResourceType.TOPIC, topic)
-    return topic_rows(links, topic, one(rows, CONFIG_NAME.of(call)))[0]
+    return topic_data(links, topic, await config_of(call, ResourceType.TOPIC, topic))
 
 
 async def update_kafka_topic_config(call: Call[UpdateConfigRequestData]) -> None:
@@ -175,11 +116,7 @@ async def update_kafka_topics_config_batch(call: Call[AlterMultipleTopicsConfigs
 
 OPERATIONS = [
     Operation.get(
-        f"{CLUSTER}/topics/-/configs",
-        "List configs of all topics",
-        list_kafka_all_topic_configs,
-        TopicConfigDataList,
-        parameters=(CLUSTER_ID,),
+        f"{CLUSTER}/topics/-/configs", "List configs of all topics", list_kafka_all_topic_configs, TopicConfigDataList
     ),
     Operation(
         method="POST",
@@ -189,14 +126,12 @@ OPERATIONS = [
         body=AlterMultipleTopicsConfigsBatchRequestData,
         status=204,
         also={207: AlterMultipleTopicsConfigsBatchResponse},
-        parameters=(CLUSTER_ID,),
     ),
     Operation.get(
         f"{TOPIC}/default-configs",
         "List a topic's default configs",
         list_kafka_default_topic_configs,
         TopicConfigDataList,
-        parameters=(CLUSTER_ID, TOPIC_NAME),
     ),
     *paths(
         f"{TOPIC}/configs",

@@ -1,10 +1,17 @@
 """Configs of topics, brokers, brokers' loggers, groups and client metrics subscriptions."""
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 
 from kvorum.client.config_changes import config_changes, config_resources
 from kvorum.client.values.config import Config, config_value
-from kvorum.client.wire.cluster_client import ClusterClient, ResourceType
+from kvorum.client.wire.cluster_client import ClusterClient, ResourceType, error_in
+from kvorum.protocol.errors import KafkaError
+from kvorum.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
 
 
 class Configs:
@@ -25,6 +32,32 @@ class Configs:
         """
         rows = await self._client.describe_configs(kind, str(name), documentation=documentation)
         return sorted(map(config_value, rows), key=lambda config: config.name)
+
+    async def describe_many(
+        self, kind: ResourceType, names: Iterable[str | int]
+    ) -> dict[str, Sequence[Config] | KafkaError]:
+        """Return the configs or the error of each resource, by name; only brokers need one request per resource."""
+        wanted = [str(name) for name in names]
+        if kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
+            return dict(zip(wanted, await asyncio.gather(*(self._try(kind, name) for name in wanted)), strict=True))
+        request = DescribeConfigsRequest(
+            resources=[
+                DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
+                for name in wanted
+            ],
+            include_synonyms=True,
+        )
+        return {
+            row.resource_name: error_in(row.error_code, row.error_message)
+            or sorted(map(config_value, row.configs), key=lambda config: config.name)
+            for row in (await self._client.ask(request, DescribeConfigsResponse)).results
+        }
+
+    async def _try(self, kind: ResourceType, name: str) -> Sequence[Config] | KafkaError:
+        try:
+            return await self.describe(kind, name)
+        except KafkaError as error:
+            return error
 
     async def alter(
         self,

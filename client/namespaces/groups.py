@@ -135,6 +135,17 @@ class Groups:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id!r} does not exist")
         return classic_group(row, coordinated.coordinator_id, coordinated.address)
 
+    async def describe_many(self, group_ids: Iterable[str]) -> dict[str, Group | KafkaError]:
+        """Return each group or its error, with limited concurrency."""
+
+        async def describe(group_id: str) -> tuple[str, Group | KafkaError]:
+            try:
+                return group_id, await self.describe(group_id)
+            except KafkaError as error:
+                return group_id, error
+
+        return dict(await run_limited(partial(describe, each) for each in group_ids))
+
     async def _consumer(self, group_id: str) -> Group | None:
         """Return a group of the consumer protocol; None where it is of another, or the cluster does not know any."""
         request, response = (

@@ -15,9 +15,9 @@ class Metadata:
         self._client = client
         self._reader = MetadataReader()
 
-    async def cluster(self) -> ClusterDescription:
-        """Return the cluster's id, controller and brokers."""
-        return cluster_value(await self._client.describe_cluster())
+    async def cluster(self, *, fenced: bool = True) -> ClusterDescription:
+        """Return the cluster's id, controller and brokers; `fenced`: also brokers that are fenced (KIP-1073)."""
+        return cluster_value(await self._client.describe_cluster(fenced=fenced))
 
     async def log_end_offset(self) -> int:
         """Return the high watermark of the metadata log: the next offset after its last committed record."""

@@ -7,12 +7,14 @@ from typing import Final, Literal
 from kvorum.client.records.browsing import Browser, Limits, Progress
 from kvorum.client.records.newest import Newest
 from kvorum.client.records.partitioner import partition_of
-from kvorum.client.records.producing import ALL, produce
+from kvorum.client.records.producing import ALL, failure, produce
 from kvorum.client.records.reading import Reader
-from kvorum.client.values.record import NewRecord, Record, RecordMetadata, batch_record, encode, record_value
+from kvorum.client.values.record import NewRecord, Record, RecordMetadata, batch_record, record_value
 from kvorum.client.wire.cluster_client import ClusterClient, IsolationLevel
+from kvorum.protocol import records as batch
 from kvorum.protocol.compression import Codec
 from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime.clock import SystemClock
 
 Acks = Literal["all", 1]
@@ -125,23 +127,28 @@ class Records:
     ) -> Sequence[RecordMetadata]:
         """Write records; those of a partition in one batch, in their order. Nothing is retried.
 
-        Check `error` of each result: the records of a partition are written together or not at all. Raises KafkaError
-        only if nothing is sent: the topic, or a partition in `records`, does not exist.
+        Check `error` of each result: the records of a partition are written together or not at all. The error of a
+        record for a missing partition is UNKNOWN_TOPIC_OR_PARTITION. Raises KafkaError only if the topic is missing.
         """
         found = await self._client.topic(topic)
         count, now_ms = len(found.partitions), SystemClock().wall_ms()
         without_key = self._client.chance.randrange(count)
-        rows = []
-        for each in records:
+        rows: dict[int, tuple[int, batch.Record]] = {}
+        results: dict[int, RecordMetadata] = {}
+        for index, each in enumerate(records):
+            record = batch_record(each, now_ms)
             partition = without_key if each.partition is None else each.partition
-            key = encode(each.key)
-            if each.partition is None and key is not None:
-                partition = partition_of(key, count)
-            if not 0 <= partition < count:
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic} has partitions 0 to {count - 1}")
-            rows.append((partition, batch_record(each, now_ms)))
-        codec = Codec[compression.upper()]
-        return await produce(self._client, found, rows, acks=ALL if acks == "all" else acks, codec=codec)
+            if each.partition is None and record.key is not None:
+                partition = partition_of(record.key, count)
+            if 0 <= partition < count:
+                rows[index] = partition, record
+            else:
+                error = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic} has partitions 0 to {count - 1}")
+                results[index] = failure(TopicPartition(topic, partition), record, error)
+        codec, required = Codec[compression.upper()], ALL if acks == "all" else acks
+        written = await produce(self._client, found, [*rows.values()], acks=required, codec=codec) if rows else []
+        results.update(zip(rows, written, strict=True))
+        return [results[index] for index in sorted(results)]
 
 
 def limits(records: int) -> Limits:

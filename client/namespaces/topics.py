@@ -5,10 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from kvorum.client.config_sources import topic_overrides
-from kvorum.client.partitions.replication import moving_of
+from kvorum.client.partitions.replication import NOTHING, moving_of
 from kvorum.client.partitions.topic_partitions import topic_partitions
+from kvorum.client.values.config import Config, new_topic_config
 from kvorum.client.values.topic import CreatedTopic, NewTopic, Topic, creatable_topic, created_topic, topic_value
-from kvorum.client.wire.cluster_client import ClusterClient, ResourceType, error_in
+from kvorum.client.wire.cluster_client import ClusterClient, ResourceType, error_in, refuse
 from kvorum.protocol.errors import KafkaError
 
 
@@ -19,15 +20,35 @@ class Topics:
         """Use this client."""
         self._client = client
 
-    async def list(self, pattern: str = "*", *, internal: bool = False) -> Sequence[Topic]:
-        """Return the topics by name, without configs and offsets; `pattern`: a name with * and ?."""
+    async def list(
+        self,
+        pattern: str = "*",
+        *,
+        internal: bool = False,
+        reassignments: bool = True,
+        authorized_operations: bool = False,
+    ) -> Sequence[Topic]:
+        """Return the topics by name, without configs and offsets; `pattern`: a name with * and ?.
+
+        `reassignments=False`: the current ones are not requested; replicas that they add or remove count as replicas.
+        """
+        metadata = await self._client.metadata(authorized_operations=authorized_operations)
         found = [
             topic
-            for topic in (await self._client.metadata()).topics
+            for topic in metadata.topics
             if fnmatch.fnmatchcase(topic.name or "", pattern) and (internal or not topic.is_internal)
         ]
-        moving = await moving_of(self._client, found)
-        return [topic_value(topic, moving) for topic in sorted(found, key=lambda topic: topic.name or "")]
+        moving = await moving_of(self._client, found) if reassignments else NOTHING
+        return [
+            topic_value(topic, moving, authorized_operations=authorized_operations)
+            for topic in sorted(found, key=lambda topic: topic.name or "")
+        ]
+
+    async def get(self, name: str, *, authorized_operations: bool = False) -> Topic:
+        """Return a topic with one request: without configs, offsets and reassignments."""
+        (row,) = (await self._client.metadata([name], authorized_operations=authorized_operations)).topics
+        refuse(row.error_code, f"topic {name!r}")
+        return topic_value(row, authorized_operations=authorized_operations)
 
     async def describe(self, name: str) -> Topic:
         """Return a topic with its configs, eligible leader replicas and offsets."""
@@ -46,7 +67,7 @@ class Topics:
         partitions: int | None = None,
         replication_factor: int | None = None,
         assignments: Mapping[int, Sequence[int]] | None = None,
-        configs: Mapping[str, str] | None = None,
+        configs: Mapping[str, str | None] | None = None,
         validate_only: bool = False,
     ) -> CreatedTopic:
         """Create a topic; None: the cluster's defaults. `assignments`: replicas per partition, instead of numbers.
@@ -62,6 +83,16 @@ class Topics:
         )
         answer = await self._client.create_topic(creatable_topic(topic), validate_only=validate_only)
         return created_topic(answer.topics[0])
+
+    async def default_configs(self) -> Sequence[Config]:
+        """Return the configs that a new topic would have, by name (KIP-525; Kafka 2.4).
+
+        They are those of a topic that does not exist and is not created: of an existing topic, clusters do not return
+        the values below its own.
+        """
+        name = f"defaults-{self._client.chance.getrandbits(64):016x}"
+        answer = await self._client.create_topic(creatable_topic(NewTopic(name=name)), validate_only=True)
+        return sorted(map(new_topic_config, answer.topics[0].configs or ()), key=lambda config: config.name)
 
     async def create_many(
         self, topics: Iterable[NewTopic], *, validate_only: bool = False

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from kvorum.client.config_sources import Source, source_name
+from kvorum.protocol.messages.create_topics import CreatableTopicConfigs
 from kvorum.protocol.messages.describe_configs import DescribeConfigsResourceResult
 from kvorum.runtime.config_types import ConfigType
 
@@ -57,4 +58,19 @@ def config_value(row: DescribeConfigsResourceResult) -> Config:
             )
             for each in row.synonyms
         ),
+    )
+
+
+def new_topic_config(row: CreatableTopicConfigs) -> Config:
+    """Return a config of a new topic, of a CreateTopics response (KIP-525): its only source is the one in force."""
+    value, source = None if row.is_sensitive else row.value, source_name(row.config_source)
+    return Config(
+        name=row.name,
+        value=value,
+        source=source,
+        is_read_only=row.read_only,
+        is_sensitive=row.is_sensitive,
+        type=None,
+        documentation=None,
+        synonyms=(ConfigSynonym(name=row.name, value=value, source=source),),
     )

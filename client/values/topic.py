@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from kvorum.client.partitions.replication import NOTHING, Moving, replication_factor
 from kvorum.client.values.partition import Partition
+from kvorum.network.authorizer import Operation
 from kvorum.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -30,6 +31,8 @@ class Topic:
     partitions: tuple[Partition, ...]
     configs: Mapping[str, str] | None = None
     """Configs that are set on the topic itself; None: not requested."""
+    authorized_operations: tuple[str, ...] | None = None
+    """Kafka's names of the operations that are permitted to the caller (KIP-430); None: not requested."""
 
     @property
     def replication_factor(self) -> int:
@@ -56,7 +59,8 @@ class NewTopic:
     replication_factor: int | None = None
     assignments: Mapping[int, Sequence[int]] | None = None
     """Replicas per partition, the preferred leader first; instead of the two numbers."""
-    configs: Mapping[str, str] = field(default_factory=dict)
+    configs: Mapping[str, str | None] = field(default_factory=dict)
+    """Clusters reject null values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +73,7 @@ class CreatedTopic:
     replication_factor: int | None
 
 
-def topic_value(row: MetadataResponseTopic, moving: Moving = NOTHING) -> Topic:
+def topic_value(row: MetadataResponseTopic, moving: Moving = NOTHING, *, authorized_operations: bool = False) -> Topic:
     """Return a topic of a Metadata response; `moving`: the current reassignments."""
     name = row.name or ""
     return Topic(
@@ -79,7 +83,13 @@ def topic_value(row: MetadataResponseTopic, moving: Moving = NOTHING) -> Topic:
         partitions=tuple(
             partition_value(name, each, moving) for each in sorted(row.partitions, key=lambda it: it.partition_index)
         ),
+        authorized_operations=operation_names(row.topic_authorized_operations) if authorized_operations else None,
     )
+
+
+def operation_names(bits: int) -> tuple[str, ...]:
+    """Return the operations of a bit field: one bit per operation (KIP-430)."""
+    return tuple(each.name for each in Operation if bits >> each & 1)
 
 
 def partition_value(topic: str, row: MetadataResponsePartition, moving: Moving = NOTHING) -> Partition:

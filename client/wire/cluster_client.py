@@ -240,10 +240,16 @@ class ClusterClient:
     def _remember(self, brokers: Iterable[MetadataResponseBroker | DescribeClusterBroker]) -> None:
         self._broker_addresses = {(each.host, each.port): None for each in brokers} or self._broker_addresses
 
-    async def metadata(self, names: Sequence[str] | None = None) -> MetadataResponse:
+    async def metadata(
+        self, names: Sequence[str] | None = None, *, authorized_operations: bool = False
+    ) -> MetadataResponse:
         """Return the metadata of topics (all, when None); unknown topics come with their error code."""
         wanted = None if names is None else [MetadataRequestTopic(name=name) for name in names]
-        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+        request = MetadataRequest(
+            topics=wanted,
+            allow_auto_topic_creation=False,
+            include_topic_authorized_operations=authorized_operations,
+        )
         answer = await self.ask(request, MetadataResponse)
         self._remember(answer.brokers)
         return answer

@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 import struct
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -89,7 +89,9 @@ class MemoryCluster:
         if not self.reachable:
             raise Unreachable("127.0.0.1:1 refused")
 
-    async def metadata(self, names: list[str] | None = None) -> MetadataResponse:
+    async def metadata(
+        self, names: Sequence[str] | None = None, *, authorized_operations: bool = False
+    ) -> MetadataResponse:
         self._check()
         brokers = [MetadataResponseBroker(node_id=1, host="127.0.0.1", port=9001)]
         return MetadataResponse(topics=list(self.topics.values()), brokers=brokers)
@@ -775,7 +777,9 @@ class CountingCluster(MemoryCluster):
     described = 0
     lists = 0
 
-    async def metadata(self, names: list[str] | None = None) -> MetadataResponse:
+    async def metadata(
+        self, names: Sequence[str] | None = None, *, authorized_operations: bool = False
+    ) -> MetadataResponse:
         self.lists += names is None
         return await super().metadata(names)
 

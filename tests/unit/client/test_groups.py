@@ -31,6 +31,10 @@ def test_groups_are_listed_and_described() -> None:
         assert (await groups.describe("k")).members[0].assignment == (T0,)
         with pytest.raises(KafkaError, match="GROUP_ID_NOT_FOUND"):
             await groups.describe("none")
+        many = await groups.describe_many(["none", "c"])
+        missing = many["none"]
+        assert isinstance(missing, KafkaError) and missing.code is ErrorCode.GROUP_ID_NOT_FOUND
+        assert many["c"] == group
         assert (await groups.state("none"), await groups.state("e")) == ("Dead", "Empty")
         assert {name: each.member_count for name, each in (await groups.memberships(listings)).items()} == {
             "c": 1,

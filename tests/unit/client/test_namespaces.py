@@ -67,11 +67,16 @@ def test_configs() -> None:
         (found,) = await cluster.configs.describe(ResourceType.TOPIC, "a")
         assert (found.name, found.value, found.source) == ("retention.ms", "1000", "DYNAMIC_TOPIC_CONFIG")
         assert not found.is_default
+        assert await cluster.configs.describe_many(ResourceType.TOPIC, ["a"]) == {"a": [found]}
         assert await cluster.configs.list(ResourceType.TOPIC) == ["a"]
         with pytest.raises(KafkaError, match="INVALID_REQUEST: nothing to change"):
             await cluster.configs.alter(ResourceType.TOPIC, "a")
         fake.layers[4, "1"] = [[("ssl.key.password", "secret", 4)]]
         (secret,) = await cluster.configs.describe(ResourceType.BROKER, 1)
+        many = await cluster.configs.describe_many(ResourceType.BROKER, [1, 99])
+        refused = many["99"]
+        assert many["1"] == [secret]
+        assert isinstance(refused, KafkaError) and refused.code is ErrorCode.BROKER_ID_NOT_REGISTERED
         assert secret.is_sensitive and secret.value is None and secret.synonyms[0].value is None
 
     with_api(run)

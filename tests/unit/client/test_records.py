@@ -118,6 +118,11 @@ def test_records_are_written_with_keys_headers_and_partitions() -> None:
         for bad in (3, -1):
             with pytest.raises(KafkaError, match="partitions 0 to 2"):
                 await cluster.records.produce("t", b"x", partition=bad)
+            refused, accepted = await cluster.records.produce_many(
+                "t", [NewRecord(value=b"x", partition=bad), NewRecord(value=b"x", partition=1)]
+            )
+            assert refused.error is not None and refused.error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            assert (refused.partition, accepted.partition, accepted.error) == (bad, 1, None)
         with pytest.raises(KafkaError, match="UNKNOWN_TOPIC_OR_PARTITION"):
             await cluster.records.produce("none", b"x")
         with pytest.raises(ValueError, match="negative"):

@@ -16,6 +16,7 @@ def test_a_topic_is_created_listed_described_and_deleted() -> None:
         (listed,) = await cluster.topics.list("ord*")
         assert (listed.name, len(listed.partitions), listed.replication_factor) == ("orders", 2, 3)
         assert listed.configs is None and listed.partitions[0].latest_offset is None
+        assert await cluster.topics.get("orders") == listed
         topic = await cluster.topics.describe("orders")
         assert topic.topic_id == created.topic_id and topic.configs == {"retention.ms": "60000"}
         first = topic.partitions[0]
@@ -38,5 +39,19 @@ def test_many_topics_are_created_with_one_request() -> None:
         made, refused = found["a"], found["b"]
         assert isinstance(made, CreatedTopic) and made.partition_count == 3
         assert isinstance(refused, KafkaError) and refused.code is ErrorCode.INVALID_REPLICATION_FACTOR
+
+    with_api(run)
+
+
+def test_a_missing_topic_has_no_metadata_and_the_caller_may_ask_for_its_permissions() -> None:
+    async def run(cluster: Cluster, fake: ManagedCluster) -> None:
+        fake.add("a")
+        for topic in (
+            await cluster.topics.get("a", authorized_operations=True),
+            *await cluster.topics.list(authorized_operations=True),
+        ):
+            assert topic.authorized_operations == ()
+        with pytest.raises(KafkaError, match="UNKNOWN_TOPIC_OR_PARTITION"):
+            await cluster.topics.get("b")
 
     with_api(run)

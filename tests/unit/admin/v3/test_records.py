@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kvorum.admin.v3 import records
+from kvorum.admin.v3.record_encoding import NO_REGISTRY
 from kvorum.client.records.partitioner import partition_of
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.produce import (
@@ -107,8 +108,8 @@ def test_a_record_is_refused_by_itself() -> None:
             (value(1, "BINARY"), 400, "Bad Request: data=1 is not a base64 string."),
             (value("!", "BINARY"), 400, 'Bad Request: data="!" is not a valid base64 string.'),
             (value({}, "STRING"), 400, "Bad Request: data={} is not a string."),
-            (value("x", "AVRO"), 42206, records.NO_REGISTRY),
-            ({"value": {"schema_id": 1, "data": 1}}, 42206, records.NO_REGISTRY),
+            (value("x", "AVRO"), 42206, NO_REGISTRY),
+            ({"value": {"schema_id": 1, "data": 1}}, 42206, NO_REGISTRY),
             ({"value": {"type": "JSON", "schema_id": 1, "data": 1}}, 400, "Bad Request: type=JSON cannot be used"),
             (value("x", "TEXT"), 400, "Bad Request: Error processing JSON: value.type: "),
             ({"no": 1}, 400, "Bad Request: Error processing JSON: no: "),
