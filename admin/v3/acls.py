@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from kvorum.admin.http.operations import Call, NoBody, Operation
+from kvorum.admin.http.operations import Call, NoBody
 from kvorum.admin.http.parameters import text
 from kvorum.admin.v3.links import CLUSTER, cluster_of
+from kvorum.admin.v3.path_parameters import operation
 from kvorum.admin.v3.requests import CreateAclRequestData, CreateAclRequestDataList
 from kvorum.protocol.errors import ErrorCode, KafkaError
 
@@ -47,8 +48,8 @@ async def delete_kafka_acls(call: Call[NoBody]) -> None:
 
 
 OPERATIONS = [
-    Operation(method="GET", path=PATH, summary="List ACLs", handle=get_kafka_acls, parameters=FILTER),
-    Operation(
+    operation(method="GET", path=PATH, summary="List ACLs", handle=get_kafka_acls, parameters=FILTER),
+    operation(
         method="POST",
         path=PATH,
         summary="Create an ACL",
@@ -56,8 +57,8 @@ OPERATIONS = [
         body=CreateAclRequestData,
         status=201,
     ),
-    Operation(method="DELETE", path=PATH, summary="Delete ACLs", handle=delete_kafka_acls, parameters=FILTER),
-    Operation(
+    operation(method="DELETE", path=PATH, summary="Delete ACLs", handle=delete_kafka_acls, parameters=FILTER),
+    operation(
         method="POST",
         path=f"{PATH}:batch",
         summary="Create ACLs",

@@ -3,11 +3,11 @@
 import asyncio
 from typing import Any
 
-from kvorum.admin.http.operations import Call, NoBody, Operation
+from kvorum.admin.http.operations import Call, NoBody
 from kvorum.admin.v3.config_kit import alter, changes_of, common, config_of, new_value, paths, removal
 from kvorum.admin.v3.config_models import BrokerConfigData, BrokerConfigDataList
 from kvorum.admin.v3.links import BROKER, CLUSTER, Links, cluster_of, links_of
-from kvorum.admin.v3.path_parameters import BROKER_ID
+from kvorum.admin.v3.path_parameters import BROKER_ID, get_operation
 from kvorum.admin.v3.requests import AlterConfigBatchRequestData, UpdateConfigRequestData
 from kvorum.client.namespaces.configs import Configs
 from kvorum.client.values.config import Config
@@ -68,7 +68,7 @@ async def update_kafka_broker_config_batch(call: Call[AlterConfigBatchRequestDat
 
 
 OPERATIONS = [
-    Operation.get(
+    get_operation(
         f"{CLUSTER}/brokers/-/configs",
         "List configs of every broker",
         list_kafka_all_broker_configs,

@@ -1,10 +1,10 @@
 """The cluster and its brokers."""
 
-from kvorum.admin.http.operations import Call, NoBody, Operation
+from kvorum.admin.http.operations import Call, NoBody
 from kvorum.admin.v3.links import BROKER, CLUSTER, Links, cluster_of, not_found
 from kvorum.admin.v3.models import BrokerData, BrokerDataList, ClusterData, ClusterDataList, CollectionMetadata
 from kvorum.admin.v3.partitions import replica_data
-from kvorum.admin.v3.path_parameters import BROKER_ID
+from kvorum.admin.v3.path_parameters import BROKER_ID, get_operation
 from kvorum.admin.v3.topic_models import ReplicaDataList
 from kvorum.client.namespaces.metadata import Metadata
 from kvorum.client.namespaces.topics import Topics
@@ -92,11 +92,11 @@ async def list_kafka_broker_replicas(call: Call[NoBody]) -> ReplicaDataList:
 
 
 OPERATIONS = [
-    Operation.get("/v3/clusters", "List clusters", list_kafka_clusters, ClusterDataList),
-    Operation.get(CLUSTER, "Get a cluster", get_kafka_cluster, ClusterData),
-    Operation.get(f"{CLUSTER}/brokers", "List brokers", list_kafka_brokers, BrokerDataList),
-    Operation.get(BROKER, "Get a broker", get_kafka_broker, BrokerData),
-    Operation.get(
+    get_operation("/v3/clusters", "List clusters", list_kafka_clusters, ClusterDataList),
+    get_operation(CLUSTER, "Get a cluster", get_kafka_cluster, ClusterData),
+    get_operation(f"{CLUSTER}/brokers", "List brokers", list_kafka_brokers, BrokerDataList),
+    get_operation(BROKER, "Get a broker", get_kafka_broker, BrokerData),
+    get_operation(
         f"{BROKER}/partition-replicas", "List a broker's replicas", list_kafka_broker_replicas, ReplicaDataList
     ),
 ]

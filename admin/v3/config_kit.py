@@ -6,7 +6,7 @@ from typing import Any
 from kvorum.admin.http.operations import Call, NoBody, Operation
 from kvorum.admin.v3.config_models import ConfigSynonymData
 from kvorum.admin.v3.links import Links, not_found
-from kvorum.admin.v3.path_parameters import CLUSTER_ID, CONFIG_NAME
+from kvorum.admin.v3.path_parameters import CLUSTER_ID, CONFIG_NAME, get_operation, operation
 from kvorum.admin.v3.requests import AlterConfigBatchRequestData, AlterEntry, UpdateConfigRequestData
 from kvorum.client.namespaces.configs import Configs
 from kvorum.client.values.config import Config
@@ -81,8 +81,8 @@ def paths(path: str, listed: type, single: type, handles: Sequence[Any], whose: 
     config = f"{path}/{{name}}"
     body = UpdateConfigRequestData
     return [
-        Operation.get(path, f"List configs of {whose}", get_all, listed),
-        Operation(
+        get_operation(path, f"List configs of {whose}", get_all, listed),
+        operation(
             method="POST",
             path=f"{path}:alter",
             summary=f"Change configs of {whose}",
@@ -90,7 +90,7 @@ def paths(path: str, listed: type, single: type, handles: Sequence[Any], whose: 
             body=AlterConfigBatchRequestData,
             status=204,
         ),
-        Operation.get(config, f"Get a config of {whose}", get, single),
-        Operation(method="PUT", path=config, summary=f"Set a config of {whose}", handle=update, body=body, status=204),
-        Operation(method="DELETE", path=config, summary=f"Reset a config of {whose}", handle=delete, status=204),
+        get_operation(config, f"Get a config of {whose}", get, single),
+        operation(method="PUT", path=config, summary=f"Set a config of {whose}", handle=update, body=body, status=204),
+        operation(method="DELETE", path=config, summary=f"Reset a config of {whose}", handle=delete, status=204),
     ]

@@ -2,10 +2,10 @@
 
 import re
 
-from kvorum.admin.http.operations import Call, NoBody, Operation
+from kvorum.admin.http.operations import Call, NoBody
 from kvorum.admin.v3.group_models import ConsumerGroupData, ConsumerGroupDataList
 from kvorum.admin.v3.links import CLUSTER, Links, links_of, not_found
-from kvorum.admin.v3.path_parameters import GROUP_ID, PARTITION_ID, TOPIC_NAME
+from kvorum.admin.v3.path_parameters import GROUP_ID, PARTITION_ID, TOPIC_NAME, get_operation
 from kvorum.client.namespaces.groups import Groups
 from kvorum.client.values.group import CLASSIC, CONSUMER, Group
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -69,6 +69,6 @@ def partition_of(call: Call[NoBody]) -> TopicPartition:
 
 
 OPERATIONS = [
-    Operation.get(GROUPS, "List consumer groups", list_kafka_consumer_groups, ConsumerGroupDataList),
-    Operation.get(GROUP, "Get a consumer group", get_kafka_consumer_group, ConsumerGroupData),
+    get_operation(GROUPS, "List consumer groups", list_kafka_consumer_groups, ConsumerGroupDataList),
+    get_operation(GROUP, "Get a consumer group", get_kafka_consumer_group, ConsumerGroupData),
 ]

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from kvorum.admin.http.operations import Call, NoBody, Operation
+from kvorum.admin.http.operations import Call, NoBody
 from kvorum.admin.v3.consumer_groups import GROUP, group_of, partition_of
 from kvorum.admin.v3.group_models import ConsumerGroupLagSummaryData, ConsumerLagData, ConsumerLagDataList
 from kvorum.admin.v3.links import Links, links_of, not_found
+from kvorum.admin.v3.path_parameters import get_operation
 from kvorum.client.namespaces.groups import Groups
 from kvorum.client.partitions.offsets import list_offsets
 from kvorum.client.values.group import Group, Member
@@ -128,14 +129,14 @@ def summary(links: Links, group_id: str, rows: Sequence[Lag]) -> ConsumerGroupLa
 
 
 OPERATIONS = [
-    Operation.get(
+    get_operation(
         f"{GROUP}/lag-summary",
         "Get a group's lag summary",
         get_kafka_consumer_group_lag_summary,
         ConsumerGroupLagSummaryData,
     ),
-    Operation.get(LAGS, "List a group's lags", list_kafka_consumer_lags, ConsumerLagDataList),
-    Operation.get(
+    get_operation(LAGS, "List a group's lags", list_kafka_consumer_lags, ConsumerLagDataList),
+    get_operation(
         f"{LAGS}/{{topic_name}}/partitions/{{partition_id}}",
         "Get a group's lag in a partition",
         get_kafka_consumer_lag,

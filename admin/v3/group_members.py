@@ -1,6 +1,6 @@
 """Members of consumer groups and their assignments."""
 
-from kvorum.admin.http.operations import Call, NoBody, Operation
+from kvorum.admin.http.operations import Call, NoBody
 from kvorum.admin.v3.consumer_groups import GROUP, group_of, partition_of
 from kvorum.admin.v3.group_models import (
     ConsumerAssignmentData,
@@ -9,7 +9,7 @@ from kvorum.admin.v3.group_models import (
     ConsumerDataList,
 )
 from kvorum.admin.v3.links import Links, links_of, not_found
-from kvorum.admin.v3.path_parameters import CONSUMER_ID
+from kvorum.admin.v3.path_parameters import CONSUMER_ID, get_operation
 from kvorum.client.values.group import Group, Member
 from kvorum.protocol.topic_partition import TopicPartition
 
@@ -99,12 +99,12 @@ async def get_kafka_consumer_assignment(call: Call[NoBody]) -> ConsumerAssignmen
 
 
 OPERATIONS = [
-    Operation.get(CONSUMERS, "List a group's consumers", list_kafka_consumers, ConsumerDataList),
-    Operation.get(CONSUMER_PATH, "Get a consumer", get_kafka_consumer, ConsumerData),
-    Operation.get(
+    get_operation(CONSUMERS, "List a group's consumers", list_kafka_consumers, ConsumerDataList),
+    get_operation(CONSUMER_PATH, "Get a consumer", get_kafka_consumer, ConsumerData),
+    get_operation(
         ASSIGNMENTS, "List a consumer's partitions", list_kafka_consumer_assignment, ConsumerAssignmentDataList
     ),
-    Operation.get(
+    get_operation(
         f"{ASSIGNMENTS}/{{topic_name}}/partitions/{{partition_id}}",
         "Get one of a consumer's partitions",
         get_kafka_consumer_assignment,

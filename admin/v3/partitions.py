@@ -1,9 +1,9 @@
 """Partitions, their offsets, replicas and reassignments."""
 
-from kvorum.admin.http.operations import Call, NoBody, Operation
+from kvorum.admin.http.operations import Call, NoBody
 from kvorum.admin.http.parameters import BadInput, text
 from kvorum.admin.v3.links import PARTITION, TOPIC, Links, links_of, not_found
-from kvorum.admin.v3.path_parameters import BROKER_ID, PARTITION_ID, TOPIC_NAME
+from kvorum.admin.v3.path_parameters import BROKER_ID, PARTITION_ID, TOPIC_NAME, get_operation
 from kvorum.admin.v3.topic_models import (
     PartitionData,
     PartitionDataList,
@@ -117,15 +117,15 @@ async def get_kafka_replica(call: Call[NoBody]) -> ReplicaData:
 
 
 OPERATIONS = [
-    Operation.get(f"{TOPIC}/partitions", "List a topic's partitions", list_kafka_partitions, PartitionDataList),
-    Operation.get(PARTITION, "Get a partition", get_kafka_partition, PartitionData),
-    Operation.get(
+    get_operation(f"{TOPIC}/partitions", "List a topic's partitions", list_kafka_partitions, PartitionDataList),
+    get_operation(PARTITION, "Get a partition", get_kafka_partition, PartitionData),
+    get_operation(
         f"{PARTITION}/offset",
         "Get a partition's first and last offset",
         list_kafka_partition_offsets,
         PartitionWithOffsetsData,
         parameters=(OFFSET_TYPE,),
     ),
-    Operation.get(f"{PARTITION}/replicas", "List a partition's replicas", list_kafka_replicas, ReplicaDataList),
-    Operation.get(f"{PARTITION}/replicas/{{broker_id}}", "Get a replica", get_kafka_replica, ReplicaData),
+    get_operation(f"{PARTITION}/replicas", "List a partition's replicas", list_kafka_replicas, ReplicaDataList),
+    get_operation(f"{PARTITION}/replicas/{{broker_id}}", "Get a replica", get_kafka_replica, ReplicaData),
 ]

@@ -1,7 +1,11 @@
-"""Parameters of the paths of Confluent's REST API."""
+"""Parameters of the paths of Confluent's REST API, and operations that have those of their path."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
+from pydantic import BaseModel
+
+from kvorum.admin.http.operations import Operation
 from kvorum.admin.http.parameters import Parameter, number, text
 
 CLUSTER_ID: Final = text("cluster_id", "id of the cluster")
@@ -17,3 +21,15 @@ ALL: Final = (CLUSTER_ID, TOPIC_NAME, PARTITION_ID, BROKER_ID, GROUP_ID, CONSUME
 def parameters_in(path: str) -> list[Parameter[Any]]:
     """Return the parameters of a path, in their order."""
     return sorted((each for each in ALL if f"{{{each.name}}}" in path), key=lambda each: path.index(f"{{{each.name}}}"))
+
+
+def operation(*, path: str, parameters: Sequence[Parameter[Any]] = (), **fields: Any) -> Operation:
+    """Return an operation with the parameters of its path."""
+    return Operation(path=path, parameters=(*parameters_in(path), *parameters), **fields)
+
+
+def get_operation(
+    path: str, summary: str, handle: Any, answer: type[BaseModel], *, parameters: Sequence[Parameter[Any]] = ()
+) -> Operation:
+    """Return an operation that reads, with the parameters of its path."""
+    return Operation.get(path, summary, handle, answer, parameters=(*parameters_in(path), *parameters))

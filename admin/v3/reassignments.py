@@ -1,8 +1,8 @@
 """Reassignments of partitions."""
 
-from kvorum.admin.http.operations import Call, NoBody, Operation
+from kvorum.admin.http.operations import Call, NoBody
 from kvorum.admin.v3.links import CLUSTER, PARTITION, TOPIC, Links, links_of, not_found
-from kvorum.admin.v3.path_parameters import PARTITION_ID, TOPIC_NAME
+from kvorum.admin.v3.path_parameters import PARTITION_ID, TOPIC_NAME, get_operation
 from kvorum.admin.v3.topic_models import ReassignmentData, ReassignmentDataList
 from kvorum.client.namespaces.reassignments import Reassignments
 from kvorum.client.values.reassignment import Reassignment
@@ -54,19 +54,19 @@ async def get_kafka_reassignment(call: Call[NoBody]) -> ReassignmentData:
 
 
 OPERATIONS = [
-    Operation.get(
+    get_operation(
         f"{CLUSTER}/topics/-/partitions/-/reassignment",
         "List reassignments",
         list_kafka_reassignments,
         ReassignmentDataList,
     ),
-    Operation.get(
+    get_operation(
         f"{TOPIC}/partitions/-/reassignment",
         "List a topic's reassignments",
         list_kafka_topic_reassignments,
         ReassignmentDataList,
     ),
-    Operation.get(
+    get_operation(
         f"{PARTITION}/reassignment", "Get a partition's reassignment", get_kafka_reassignment, ReassignmentData
     ),
 ]

@@ -10,11 +10,11 @@ from typing import Final
 from aiohttp.http_exceptions import PayloadEncodingError
 
 from kvorum.admin.http.access import Refused
-from kvorum.admin.http.operations import JSON, Call, Content, Operation, Reply, Role, Stream, Text
+from kvorum.admin.http.operations import JSON, Call, Content, Reply, Role, Stream, Text
 from kvorum.admin.v3.errors import BATCH, PAYLOAD
 from kvorum.admin.v3.json_stream import Broken, Splitter
 from kvorum.admin.v3.links import TOPIC, cluster_of
-from kvorum.admin.v3.path_parameters import TOPIC_NAME
+from kvorum.admin.v3.path_parameters import TOPIC_NAME, operation
 from kvorum.admin.v3.record_encoding import Unwritable
 from kvorum.admin.v3.record_models import (
     ENTRIES_MAX,
@@ -121,7 +121,7 @@ async def produce_batch(call: Call[ProduceBatchRequest]) -> Reply:
 
 
 OPERATIONS = [
-    Operation(
+    operation(
         method="POST",
         path=f"{TOPIC}/records",
         summary="Write records",
@@ -132,7 +132,7 @@ OPERATIONS = [
         answer=ProduceResponse,
         role=Role.OPERATE,
     ),
-    Operation(
+    operation(
         method="POST",
         path=f"{TOPIC}/records:batch",
         summary="Write a batch of records",

@@ -1,6 +1,5 @@
 """All of Confluent's paths that there are. Paths with a «-» come before those with a name there."""
 
-from dataclasses import replace
 from typing import Final
 
 from kvorum.admin.http.operations import Operation
@@ -18,9 +17,8 @@ from kvorum.admin.v3 import (
     topic_configs,
     topics,
 )
-from kvorum.admin.v3.path_parameters import parameters_in
 
-_OPERATIONS: Final[list[Operation]] = [
+OPERATIONS: Final[list[Operation]] = [
     *topic_configs.OPERATIONS,
     *broker_configs.OPERATIONS,
     *cluster_configs.OPERATIONS,
@@ -34,5 +32,3 @@ _OPERATIONS: Final[list[Operation]] = [
     *group_lags.OPERATIONS,
     *acls.OPERATIONS,
 ]
-OPERATIONS: Final = [replace(each, parameters=(*parameters_in(each.path), *each.parameters)) for each in _OPERATIONS]
-"""With the parameters of their paths."""

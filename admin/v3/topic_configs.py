@@ -1,12 +1,12 @@
 """Configs of topics."""
 
 from kvorum.admin.http.access import Refused
-from kvorum.admin.http.operations import Call, NoBody, Operation, Reply
+from kvorum.admin.http.operations import Call, NoBody, Reply
 from kvorum.admin.v3.config_kit import alter, changes_of, check_known, common, config_of, new_value, paths, removal
 from kvorum.admin.v3.config_models import TopicConfigData, TopicConfigDataList
 from kvorum.admin.v3.errors import code_of
 from kvorum.admin.v3.links import CLUSTER, TOPIC, Links, cluster_of, links_of
-from kvorum.admin.v3.path_parameters import TOPIC_NAME
+from kvorum.admin.v3.path_parameters import TOPIC_NAME, get_operation, operation
 from kvorum.admin.v3.requests import (
     AlterConfigBatchRequestData,
     AlterMultipleTopicsConfigsBatchRequestData,
@@ -115,10 +115,10 @@ async def update_kafka_topics_config_batch(call: Call[AlterMultipleTopicsConfigs
 
 
 OPERATIONS = [
-    Operation.get(
+    get_operation(
         f"{CLUSTER}/topics/-/configs", "List configs of all topics", list_kafka_all_topic_configs, TopicConfigDataList
     ),
-    Operation(
+    operation(
         method="POST",
         path=f"{CLUSTER}/topics/-/configs:alter",
         summary="Change configs of several topics",
@@ -127,7 +127,7 @@ OPERATIONS = [
         status=204,
         also={207: AlterMultipleTopicsConfigsBatchResponse},
     ),
-    Operation.get(
+    get_operation(
         f"{TOPIC}/default-configs",
         "List a topic's default configs",
         list_kafka_default_topic_configs,

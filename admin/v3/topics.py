@@ -4,11 +4,11 @@ import re
 from collections.abc import Sequence
 
 from kvorum.admin.http.access import Refused
-from kvorum.admin.http.operations import Call, NoBody, Operation, Reply
+from kvorum.admin.http.operations import Call, NoBody, Reply
 from kvorum.admin.http.parameters import flag
 from kvorum.admin.v3.errors import PAYLOAD
 from kvorum.admin.v3.links import CLUSTER, TOPIC, Links, cluster_of, links_of
-from kvorum.admin.v3.path_parameters import TOPIC_NAME
+from kvorum.admin.v3.path_parameters import TOPIC_NAME, get_operation, operation
 from kvorum.admin.v3.requests import CreateTopicRequestData, UpdatePartitionCountRequestData
 from kvorum.admin.v3.topic_models import TopicData, TopicDataList
 from kvorum.client.namespaces.partitions import Partitions
@@ -99,8 +99,8 @@ async def delete_kafka_topic(call: Call[NoBody]) -> None:
 
 
 OPERATIONS = [
-    Operation.get(f"{CLUSTER}/topics", "List topics", list_kafka_topics, TopicDataList, parameters=(AUTHORIZED,)),
-    Operation(
+    get_operation(f"{CLUSTER}/topics", "List topics", list_kafka_topics, TopicDataList, parameters=(AUTHORIZED,)),
+    operation(
         method="POST",
         path=f"{CLUSTER}/topics",
         summary="Create a topic",
@@ -110,8 +110,8 @@ OPERATIONS = [
         status=201,
         also={200: TopicData},
     ),
-    Operation.get(TOPIC, "Get a topic", get_kafka_topic, TopicData, parameters=(AUTHORIZED,)),
-    Operation(
+    get_operation(TOPIC, "Get a topic", get_kafka_topic, TopicData, parameters=(AUTHORIZED,)),
+    operation(
         method="PATCH",
         path=TOPIC,
         summary="Increase the number of partitions",
@@ -119,5 +119,5 @@ OPERATIONS = [
         body=UpdatePartitionCountRequestData,
         answer=TopicData,
     ),
-    Operation(method="DELETE", path=TOPIC, summary="Delete a topic", handle=delete_kafka_topic, status=204),
+    operation(method="DELETE", path=TOPIC, summary="Delete a topic", handle=delete_kafka_topic, status=204),
 ]
