@@ -43,7 +43,7 @@ def test_many_topics_are_created_with_one_request() -> None:
     with_api(run)
 
 
-def test_a_missing_topic_has_no_metadata_and_the_caller_may_ask_for_its_permissions() -> None:
+def test_a_missing_topic_has_no_metadata_and_a_topic_shows_its_authorized_operations() -> None:
     async def run(cluster: Cluster, fake: ManagedCluster) -> None:
         fake.add("a")
         for topic in (
