@@ -24,17 +24,16 @@ def broker_api_versions(connection: Connection) -> None:
     from kvorum.protocol.errors import KafkaError
 
     async def work(cluster: "ClusterClient") -> list[str]:
+        from kvorum.client.features import ask_versions
         from kvorum.client.wire.cluster_client import Unreachable, refuse
         from kvorum.protocol.api import BROKER_APIS, ApiKey
-        from kvorum.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
         telemetry = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)  # offered with a plugin only
         lines = []
         for broker in sorted((await cluster.metadata([])).brokers, key=lambda broker: broker.node_id):
             name = f"{broker.host}:{broker.port} (id: {broker.node_id} rack: {broker.rack or 'null'} isFenced: false)"
-            request = ApiVersionsRequest(client_software_name="kvorum", client_software_version="0.1.0")
             try:
-                answer = await cluster.ask(request, ApiVersionsResponse, (broker.host, broker.port))
+                answer = await ask_versions(cluster, (broker.host, broker.port))
                 refuse(answer.error_code, "ApiVersions")
             except (Unreachable, KafkaError) as error:
                 lines.append(f"{name} -> ERROR: {error}")

@@ -8,8 +8,8 @@ from kvorum.cli.kafka.common import Connection, connected
 from kvorum.cli.output import say
 
 if TYPE_CHECKING:
+    from kvorum.client.values.cluster import ClusterDescription
     from kvorum.client.wire.cluster_client import ClusterClient
-    from kvorum.protocol.messages.describe_cluster import DescribeClusterResponse
 
 
 @click.group("kafka-cluster")
@@ -29,16 +29,14 @@ def cluster_id(connection: Connection) -> None:
     \b
     kvorum kafka-cluster cluster-id --bootstrap-server localhost:9092
     """
-    say(f"Cluster ID: {described(connection, fenced=False).cluster_id}")
+    say(f"Cluster ID: {describe(connection, fenced=False).cluster_id}")
 
 
-def described(connection: Connection, *, fenced: bool) -> "DescribeClusterResponse":
-    """Return the brokers' own descriptions, or the controllers' through --bootstrap-controller."""
+def describe(connection: Connection, *, fenced: bool) -> "ClusterDescription":
+    """Return the brokers' description of the cluster, or the controllers' through --bootstrap-controller."""
+    from kvorum.client.namespaces.metadata import Metadata
 
-    async def work(client: "ClusterClient") -> "DescribeClusterResponse":
-        return await client.describe_cluster(fenced=fenced)
-
-    return connection.run(work)
+    return connection.run(lambda client: Metadata(client).cluster(fenced=fenced))
 
 
 @cluster.command()
@@ -71,15 +69,12 @@ def list_endpoints(connection: Connection, include_fenced_brokers: bool) -> None
     \b
     kvorum kafka-cluster list-endpoints --bootstrap-server localhost:9092 --include-fenced-brokers
     """
-    from kvorum.client.wire.cluster_client import CONTROLLERS
-
-    answer = described(connection, fenced=include_fenced_brokers)
-    kind = "controller" if answer.endpoint_type == CONTROLLERS else "broker"
-    with_state = kind == "broker"
+    found = describe(connection, fenced=include_fenced_brokers)
+    kind, with_state = ("controller", False) if found.is_of_controllers else ("broker", True)
     rows = [["ID", "HOST", "PORT", "RACK", *(["STATE"] if with_state else []), "ENDPOINT_TYPE"]]
-    for each in sorted(answer.brokers, key=lambda each: each.broker_id):
+    for each in found.brokers:
         state = ["fenced" if each.is_fenced else "unfenced"] if with_state else []
-        rows.append([str(each.broker_id), each.host, str(each.port), each.rack or "null", *state, kind])
+        rows.append([str(each.id), each.host, str(each.port), each.rack or "null", *state, kind])
     hosts, racks = (max(len(row[column]) for row in rows) for column in (1, 3))
     widths = [10, hosts, 10, max(10, racks), *([10] if with_state else []), 15]
     for row in rows:
