@@ -1,21 +1,13 @@
 """`kafka-transactions`. Source: Kafka's TransactionsCommand."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+import time
 
 import click
 
 from kvorum.cli.kafka.common import Connection, connected, pretty_table
+from kvorum.cli.kafka.hanging_transactions import abort, find_hanging, partition_options
 from kvorum.cli.kafka.scripts import KAFKA_VERSION
 
-if TYPE_CHECKING:
-    from kvorum.client.namespaces.transactions import Transactions
-    from kvorum.client.values.transaction import OpenTransaction, ProducerState, Transaction, TransactionListing
-    from kvorum.client.wire.cluster_client import ClusterClient
-
-T = TypeVar("T")
-F = TypeVar("F", bound=Callable[..., object])
-MINUTE_MS = 60_000
 NONE = "None"
 LIST_HEADERS = ("TransactionalId", "Coordinator", "ProducerId", "TransactionState")
 DESCRIBE_HEADERS = (
@@ -26,27 +18,6 @@ PRODUCER_HEADERS = (
     *("ProducerId", "ProducerEpoch", "LatestCoordinatorEpoch", "LastSequence", "LastTimestamp"),
     "CurrentTransactionStartOffset",
 )
-HANGING_HEADERS = (
-    *("Topic", "Partition", "ProducerId", "ProducerEpoch", "CoordinatorEpoch", "StartOffset", "LastTimestamp"),
-    "Duration(min)",
-)
-
-
-def run(connection: Connection, work: Callable[["Transactions"], Awaitable[T]]) -> T:
-    """Run `work` on a cluster's transactions."""
-
-    async def with_client(cluster: "ClusterClient") -> T:
-        from kvorum.client.namespaces.transactions import Transactions
-
-        return await work(Transactions(cluster))
-
-    return connection.run(with_client)
-
-
-def partition_options(command: F) -> F:
-    """Add --topic and --partition, both required."""
-    command = click.option("--partition", type=click.IntRange(0), required=True)(command)
-    return click.option("--topic", required=True)(command)
 
 
 @click.group("kafka-transactions")
@@ -79,13 +50,12 @@ def list_(connection: Connection, duration_filter: int, transactional_id_pattern
     \b
     kvorum kafka-transactions --bootstrap-server localhost:9092 list --duration-filter 60000
     """
+    from kvorum.client.namespaces.transactions import Transactions
 
-    async def work(found: "Transactions") -> "Sequence[TransactionListing]":
-        return await found.list(open_for_ms=duration_filter, pattern=transactional_id_pattern)
-
-    rows = [
-        [each.transactional_id, each.coordinator_id, each.producer_id, each.state] for each in run(connection, work)
-    ]
+    listings = connection.run(
+        lambda cluster: Transactions(cluster).list(open_for_ms=duration_filter, pattern=transactional_id_pattern)
+    )
+    rows = [[each.transactional_id, each.coordinator_id, each.producer_id, each.state] for each in listings]
     pretty_table(LIST_HEADERS, rows)
 
 
@@ -98,16 +68,13 @@ def describe(connection: Connection, transactional_id: str) -> None:
     \b
     kvorum kafka-transactions --bootstrap-server localhost:9092 describe --transactional-id orders-1
     """
+    from kvorum.client.namespaces.transactions import Transactions
 
-    async def work(found: "Transactions") -> "Transaction":
-        return await found.describe(transactional_id)
-
-    row = run(connection, work)
-    start = row.start_time_ms
-    places = ",".join(map(str, row.partitions))
-    cells = [row.coordinator_id, transactional_id, row.producer_id, row.producer_epoch, row.state]
-    times = [NONE if start is None else start, NONE if start is None else wall_ms() - start]
-    pretty_table(DESCRIBE_HEADERS, [[*cells, row.timeout_ms, *times, places]])
+    row = connection.run(lambda cluster: Transactions(cluster).describe(transactional_id))
+    start_ms = row.start_time_ms
+    times = [NONE, NONE] if start_ms is None else [start_ms, time.time_ns() // 1_000_000 - start_ms]
+    cells = [row.coordinator_id, transactional_id, row.producer_id, row.producer_epoch, row.state, row.timeout_ms]
+    pretty_table(DESCRIBE_HEADERS, [[*cells, *times, ",".join(map(str, row.partitions))]])
 
 
 @transactions.command("describe-producers")
@@ -120,95 +87,22 @@ def describe_producers(connection: Connection, broker_id: int | None, topic: str
     \b
     kvorum kafka-transactions --bootstrap-server localhost:9092 describe-producers --topic orders --partition 0
     """
+    from kvorum.client.namespaces.transactions import Transactions
+    from kvorum.protocol.topic_partition import TopicPartition
 
-    async def work(found: "Transactions") -> "Sequence[ProducerState]":
-        from kvorum.protocol.topic_partition import TopicPartition
-
-        return await found.producers(TopicPartition(topic, partition), broker_id=broker_id)
-
+    producers = connection.run(
+        lambda cluster: Transactions(cluster).producers(TopicPartition(topic, partition), broker_id=broker_id)
+    )
     rows: list[list[object]] = []
-    for each in run(connection, work):
+    for each in producers:
         cells = [each.producer_id, each.producer_epoch, each.coordinator_epoch, each.last_sequence]
         start = each.transaction_start_offset
         rows.append([*cells, each.last_timestamp_ms, NONE if start is None else start])
     pretty_table(PRODUCER_HEADERS, rows)
 
 
-@transactions.command("find-hanging")
-@click.option("--broker-id", type=int)
-@click.option("--max-transaction-timeout", type=click.IntRange(0), default=15, help="Minutes.")
-@click.option("--topic")
-@click.option("--partition", type=click.IntRange(0))
-@click.pass_obj
-def find_hanging(
-    connection: Connection,
-    broker_id: int | None,
-    max_transaction_timeout: int,
-    topic: str | None,
-    partition: int | None,
-) -> None:
-    """Find hanging transactions.
-
-    \b
-    kvorum kafka-transactions --bootstrap-server localhost:9092 find-hanging --topic orders
-    """
-    if topic is None and broker_id is None:
-        raise click.UsageError("The `find-hanging` command requires either --topic or --broker-id to limit the search")
-    if partition is not None and topic is None:
-        raise click.UsageError("The --partition argument requires --topic to be provided")
-    now_ms = wall_ms()
-
-    async def work(found: "Transactions") -> "Sequence[OpenTransaction]":
-        timeout_ms = max_transaction_timeout * MINUTE_MS
-        return await found.find_hanging(topic, partition, broker_id=broker_id, open_for_ms=timeout_ms, now_ms=now_ms)
-
-    rows: list[list[object]] = []
-    for each in run(connection, work):
-        producer = each.producer
-        epochs = [producer.producer_id, producer.producer_epoch, producer.coordinator_epoch]
-        minutes = (now_ms - producer.last_timestamp_ms) // MINUTE_MS
-        rows.append([each.topic, each.partition, *epochs, each.start_offset, producer.last_timestamp_ms, minutes])
-    pretty_table(HANGING_HEADERS, rows)
-
-
-@transactions.command()
-@partition_options
-@click.option("--start-offset", type=click.IntRange(0))
-@click.option("--producer-id", type=click.IntRange(0))
-@click.option("--producer-epoch", type=click.IntRange(0))
-@click.option("--coordinator-epoch", type=click.IntRange(-1))
-@click.pass_obj
-def abort(
-    connection: Connection,
-    topic: str,
-    partition: int,
-    start_offset: int | None,
-    producer_id: int | None,
-    producer_epoch: int | None,
-    coordinator_epoch: int | None,
-) -> None:
-    """Abort a hanging transaction on one partition.
-
-    \b
-    kvorum kafka-transactions --bootstrap-server localhost:9092 abort --topic orders --partition 0 --start-offset 1200
-    """
-    if start_offset is None and (producer_id is None or producer_epoch is None or coordinator_epoch is None):
-        raise click.UsageError(
-            "The transaction to abort must be identified either with --start-offset or with --producer-id, "
-            "--producer-epoch, and --coordinator-epoch"
-        )
-
-    async def work(found: "Transactions") -> None:
-        from kvorum.protocol.topic_partition import TopicPartition
-
-        place = TopicPartition(topic, partition)
-        if start_offset is not None:
-            await found.abort(place, start_offset)
-        else:
-            assert producer_id is not None and producer_epoch is not None and coordinator_epoch is not None
-            await found.abort_producer(place, producer_id, producer_epoch, coordinator_epoch)
-
-    run(connection, work)
+transactions.add_command(find_hanging)
+transactions.add_command(abort)
 
 
 @transactions.command("forceTerminateTransaction")
@@ -220,15 +114,6 @@ def force_terminate(connection: Connection, transactional_id: str) -> None:
     \b
     kvorum kafka-transactions --bootstrap-server localhost:9092 forceTerminateTransaction --transactionalId orders-1
     """
+    from kvorum.client.namespaces.transactions import Transactions
 
-    async def work(found: "Transactions") -> None:
-        await found.force_terminate(transactional_id)
-
-    run(connection, work)
-
-
-def wall_ms() -> int:
-    """Return the wall clock's time."""
-    from kvorum.runtime.clock import SystemClock
-
-    return SystemClock().wall_ms()
+    connection.run(lambda cluster: Transactions(cluster).force_terminate(transactional_id))
