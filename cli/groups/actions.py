@@ -37,6 +37,13 @@ class GroupReset(NamedTuple):
         return {each.topic_partition: each.after for each in self.resets}
 
 
+async def find_group_ids(cluster: ClusterClient, names: Sequence[str], all_groups: bool) -> list[str]:
+    """Return the given groups, or all consumer groups."""
+    if not all_groups:
+        return list(dict.fromkeys(names))
+    return [each.group_id for each in await Groups(cluster).list() if each.has_consumers]
+
+
 async def read_partitions(cluster: ClusterClient, texts: Iterable[str]) -> list[TopicPartition]:
     """Return the partitions that TOPIC and TOPIC:0,1 name. Raises ResetError, KafkaError for an unknown topic."""
     return await find_partitions(cluster, [parse_partitions(text) for text in texts])

@@ -117,8 +117,7 @@ def reset_offsets(
     kvorum groups reset-offsets payments --all-topics --by-duration PT15M --export > plan.csv
     kvorum groups reset-offsets payments --from-file plan.csv --execute
     """
-    from kvorum.cli.groups.actions import GroupReset, Scope, reset
-    from kvorum.cli.kafka.group_rows import group_ids
+    from kvorum.cli.groups.actions import GroupReset, Scope, find_group_ids, reset
     from kvorum.client.groups.offset_csv import format_plan
     from kvorum.client.values.offset_reset import ResetError
 
@@ -133,9 +132,7 @@ def reset_offsets(
         raise click.UsageError(str(error)) from None
 
     async def work(cluster: "ClusterClient") -> list[GroupReset]:
-        from kvorum.client.namespaces.groups import Groups
-
-        wanted = await group_ids(Groups(cluster), names, all_groups)
+        wanted = await find_group_ids(cluster, names, all_groups)
         return await reset(cluster, wanted, Scope(topics=topics, all_topics=all_topics), targets, execute=execute)
 
     found: list[GroupReset] = with_usage(bootstrap, work)

@@ -20,7 +20,7 @@ from kvorum.cli.connection.client import (
     with_cluster,
 )
 from kvorum.cli.connection.profiles import profile_option
-from kvorum.cli.output import say, warn
+from kvorum.cli.output import warn
 from kvorum.cli.text_values import UNSET_HINT, environment_value
 
 if TYPE_CHECKING:
@@ -185,11 +185,3 @@ def invalid_beside(used: str, others: Mapping[str, object]) -> None:
     for name, value in others.items():
         if is_given(value):
             raise click.UsageError(f'Option "[{used}]" can\'t be used with option "[{name}]"')
-
-
-def pretty_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print a table as Kafka's ToolsUtils.prettyPrintTable does: padded, and a tab behind each column."""
-    cells = [[str(cell) for cell in row] for row in rows]
-    widths = [max(len(text) for text in column) for column in zip(headers, *cells, strict=True)]
-    for line in (list(headers), *cells):
-        say("".join(f"{text.ljust(width)}\t" for text, width in zip(line, widths, strict=True)))

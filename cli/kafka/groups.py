@@ -39,8 +39,6 @@ def groups(
     \b
     kvorum kafka-groups --bootstrap-server localhost:9092 --list
     """
-    from kvorum.cli.kafka.group_rows import list_row
-
     one_action({"list": listing})
     if sum((consumer, share, streams, group_type is not None or protocol is not None)) > 1:
         raise click.UsageError("give one of --consumer, --share, --streams, or --group-type and --protocol")
@@ -58,7 +56,7 @@ def groups(
             and (protocol is None or each.protocol_type == protocol)
             and (not consumer or each.has_consumers)
         ):
-            rows.append([each.group_id, list_row(each)["type"], each.protocol_type])
+            rows.append([each.group_id, each.type.capitalize(), each.protocol_type])
     widths = [max(WIDTH_MIN, *(len(row[index]) for row in rows)) for index in range(3)]
     for row in rows:
         say(" ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)))

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from kvorum.cli.kafka.common import Connection, pretty_table
+from kvorum.cli.kafka.common import Connection
+from kvorum.cli.kafka.tables import pretty_table
 
 if TYPE_CHECKING:
     from kvorum.client.wire.cluster_client import ClusterClient

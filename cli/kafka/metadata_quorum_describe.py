@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kvorum.cli.kafka.common import Connection, pretty_table
+from kvorum.cli.kafka.common import Connection
+from kvorum.cli.kafka.tables import pretty_table
 from kvorum.cli.output import fail, say
 
 if TYPE_CHECKING:

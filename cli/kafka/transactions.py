@@ -4,9 +4,10 @@ import time
 
 import click
 
-from kvorum.cli.kafka.common import Connection, connected, pretty_table
+from kvorum.cli.kafka.common import Connection, connected
 from kvorum.cli.kafka.hanging_transactions import abort, find_hanging, partition_options
 from kvorum.cli.kafka.scripts import KAFKA_VERSION
+from kvorum.cli.kafka.tables import pretty_table
 
 NONE = "None"
 LIST_HEADERS = ("TransactionalId", "Coordinator", "ProducerId", "TransactionState")
