@@ -1,25 +1,13 @@
-"""`kafka-storage`. Source: Kafka's StorageTool, and its Formatter and DynamicVoters (KIP-853).
-
-The voters of a static quorum are those of `controller.quorum.voters`; where it is not set, the options name the first
-voters of a dynamic one. Levels of features are those of the release; other ones
-are set by kafka-features once the cluster runs.
-"""
+"""`kafka-storage`. Source: Kafka's StorageTool."""
 
 import os
-from typing import TYPE_CHECKING
 
 import click
 
 from kvorum.cli.kafka.features import print_levels
-from kvorum.cli.local.node import FirstVoters, format_folders, settings_of
-from kvorum.cli.output import Exit, fail, say
-
-if TYPE_CHECKING:
-    from kvorum.runtime.config import Settings
-
-config_option = click.option(
-    "-c", "--config", required=True, type=click.Path(exists=True, dir_okay=False), help="Properties file of the node."
-)
+from kvorum.cli.kafka.storage_format import config_option, format_
+from kvorum.cli.local.node import settings_of
+from kvorum.cli.output import Exit, say
 
 
 @click.group("kafka-storage")
@@ -70,102 +58,7 @@ def feature_dependencies(levels: tuple[str, ...]) -> None:
     print_levels(lambda: dependency_lines(levels))
 
 
-@storage.command("format")
-@config_option
-@click.option("-t", "--cluster-id", required=True)
-@click.option("-g", "--ignore-formatted", is_flag=True, help="Skip directories that are already formatted.")
-@click.option("-r", "--release-version", help="Release version; only 4.3 is supported.")
-@click.option(
-    "-f",
-    "--feature",
-    "levels",
-    multiple=True,
-    metavar="FEATURE=LEVEL",
-    help="Feature level; only the level of this release is supported.",
-)
-@click.option("-s", "--standalone", is_flag=True, help="Start a dynamic quorum with this controller as the only voter.")
-@click.option("-N", "--no-initial-controllers", is_flag=True, help="Join a dynamic quorum as an observer.")
-@click.option(
-    "-I",
-    "--initial-controllers",
-    metavar="ID@HOST:PORT:DIRECTORY-ID,...",
-    help="Start a dynamic quorum with these voters.",
-)
-@click.option("-S", "--add-scram", multiple=True, hidden=True)
-def format_(
-    config: str,
-    cluster_id: str,
-    ignore_formatted: bool,
-    release_version: str | None,
-    levels: tuple[str, ...],
-    standalone: bool,
-    no_initial_controllers: bool,
-    initial_controllers: str | None,
-    add_scram: tuple[str, ...],
-) -> None:
-    """Format the node's directories.
-
-    \b
-    kvorum kafka-storage format -t CLUSTER-ID -c server.properties --standalone
-    kvorum kafka-storage format -t CLUSTER-ID -c server.properties \\
-        --initial-controllers 1@a:9093:JEXY6aqzQY-32P5TStzaFg,2@b:9093:MvDxzVmcRsaTz33bUuRU6A
-    """
-    if standalone + no_initial_controllers + (initial_controllers is not None) > 1:
-        raise click.UsageError("give one of --standalone, --no-initial-controllers and --initial-controllers")
-    if add_scram:
-        raise click.UsageError("--add-scram: credentials are not supported yet")
-    check_cluster_id(cluster_id)
-    release = checked_release(release_version, levels)
-    settings = settings_of(config)
-    first = FirstVoters(standalone, initial_controllers, no_initial_controllers)
-    formatted, _ = format_folders(settings, cluster_id, None, first, ignore_formatted=ignore_formatted)
-    if not formatted:
-        say("All of the log directories are already formatted.")
-    for each in formatted:
-        what = described(settings, each.folder, first)
-        say(f"Formatting {what} {each.folder} with metadata.version {release}.")
-
-
-def check_cluster_id(text: str) -> None:
-    """Reject an invalid cluster id."""
-    from kvorum.protocol.uuids import Uuid
-
-    try:
-        Uuid.parse(text)
-    except ValueError as error:
-        fail(f"Cluster ID string {text} does not appear to be a valid UUID: {error}")
-
-
-def checked_release(release: str | None, levels: tuple[str, ...]) -> str:
-    """Return the release by name; another than this one's, or another level of a feature, ends the command."""
-    from kvorum.cli.configs.feature_levels import METADATA_LEVELS, LevelError, parse_levels, release_levels
-
-    newest = list(METADATA_LEVELS)[-1]
-    try:
-        own, wanted = release_levels(newest), release_levels(newest if release is None else release)
-        wanted |= parse_levels(levels)
-    except LevelError as error:
-        fail(str(error))
-    for feature, level in wanted.items():
-        if feature not in own:
-            fail(f"Unsupported feature: {feature}. Supported features are: {', '.join(own)}")
-        if level != own[feature]:
-            fail(
-                f"{feature}={level} is not the level of this release ({own[feature]}); "
-                "other levels are set by kafka-features once the cluster runs"
-            )
-    return newest
-
-
-def described(settings: "Settings", folder: str, first: FirstVoters) -> str:
-    """Return what kind of a directory it is."""
-    from kvorum.cluster.local.formatting import controller_directory
-
-    if folder not in (settings.str("metadata.log.dir"), controller_directory(settings)):
-        return "data directory"
-    if not any(first):
-        return "metadata directory"
-    return f"dynamic metadata {'' if first.observer else 'voter '}directory"
+storage.add_command(format_)
 
 
 @storage.command()
@@ -179,10 +72,10 @@ def info(config: str) -> None:
     from kvorum.cluster.local.formatting import log_directories
 
     folders = sorted(log_directories(settings_of(config)))
-    there, metadata, problems = looked_at(folders)
-    if there:
-        say("Found log directory:" if len(there) == 1 else "Found log directories:")
-        for folder in there:
+    existing, metadata, problems = read_directories(folders)
+    if existing:
+        say("Found log directory:" if len(existing) == 1 else "Found log directories:")
+        for folder in existing:
             say(f"  {folder}")
         click.echo()
     if metadata is not None:
@@ -196,17 +89,17 @@ def info(config: str) -> None:
         raise SystemExit(Exit.FAILED)
 
 
-def looked_at(folders: list[str]) -> tuple[list[str], dict[str, str] | None, list[str]]:
+def read_directories(folders: list[str]) -> tuple[list[str], dict[str, str] | None, list[str]]:
     """Return the existing folders, the first meta.properties among them, and the problems."""
     from kvorum.runtime.disk import OsDisk
     from kvorum.storage.checkpoints import META_PROPERTIES, CheckpointError, read_meta_properties
 
-    there, first, problems = [], None, []
+    existing, first, problems = [], None, []
     for folder in folders:
         if not os.path.isdir(folder):
             problems.append(f"{folder} {'is not a directory' if os.path.exists(folder) else 'does not exist'}")
             continue
-        there.append(folder)
+        existing.append(folder)
         try:
             found = read_meta_properties(OsDisk(), folder)
         except (CheckpointError, OSError) as error:
@@ -221,7 +114,7 @@ def looked_at(folders: list[str]) -> tuple[list[str], dict[str, str] | None, lis
         elif found.node_id != first.node_id:
             problems.append("Mismatched node IDs between storage directories.")
     if first is None:
-        return there, None, problems
+        return existing, None, problems
     cluster_id, node_id, directory_id = first
     metadata = {"version": "1", "cluster.id": cluster_id, "node.id": str(node_id), "directory.id": str(directory_id)}
-    return there, metadata, problems
+    return existing, metadata, problems
