@@ -17,7 +17,7 @@ import pytest
 
 from kvorum.cli.configs.feature_levels import LevelError, parse_levels
 from kvorum.cli.connection.client import with_cluster
-from kvorum.cli.kafka.console_consumer import is_offset
+from kvorum.cli.kafka.console_consumer_options import is_offset
 from kvorum.cli.kafka.partition_files import PartitionFileError, partition_rows
 from kvorum.cli.output import Exit, painted, show
 from kvorum.cli.records.produce import produce
