@@ -4,9 +4,8 @@ The clients are librdkafka's, which returns records as they arrive: fetch.max.wa
 benefit.
 """
 
-import random
 import time
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final
 
 import click
 
@@ -14,16 +13,11 @@ from kvorum.cli.completion import topic_names
 from kvorum.cli.connection.client import client_of
 from kvorum.cli.connection.librdkafka import Watch, reached
 from kvorum.cli.kafka.common import Connection, Remembering, connected
-from kvorum.cli.kafka.java_numbers import java_double
+from kvorum.cli.kafka.e2e_latency_run import POLL_SECONDS, measure, result_lines
 from kvorum.cli.output import fail, say
 
-if TYPE_CHECKING:
-    from confluent_kafka import Message
-
-POLL_SECONDS: Final = 60.0
 METADATA_SECONDS: Final = 30.0
 AGAIN_SECONDS: Final = 0.1
-PROGRESS_EVERY: Final = 1_000
 PARTITIONS: Final = 1
 REPLICAS: Final = 1
 POSITIONAL: Final = (
@@ -54,14 +48,6 @@ class Positional(Remembering):
             say(WARNING)
             args = [word for pair in zip(POSITIONAL, args, strict=False) for word in pair]
         return super().parse_args(ctx, args)
-
-
-class Sent(NamedTuple):
-    """The record that must be received."""
-
-    key: bytes
-    value: bytes
-    headers: list[tuple[str, bytes | None]]
 
 
 @click.command("kafka-e2e-latency", cls=Positional)
@@ -145,70 +131,7 @@ def partitions_of(consumer: Any, topic: str, watch: Watch) -> list[int]:
 
 
 def create(connection: Connection, topic: str) -> None:
-    """Make the topic."""
-    from kvorum.client.wire.cluster_client import ClusterClient
-    from kvorum.protocol.messages.create_topics import CreatableTopic
+    """Create the topic."""
+    from kvorum.client.namespaces.topics import Topics
 
-    async def work(cluster: ClusterClient) -> None:
-        await cluster.create_topic(CreatableTopic(name=topic, num_partitions=PARTITIONS, replication_factor=REPLICAS))
-
-    connection.run(work)
-
-
-def measure(producer: Any, consumer: Any, topic: str, count: int, sizes: dict[str, int]) -> list[int]:
-    """Send and read this number of records; return the ns of each."""
-    chance = random.Random(0)
-    latencies: list[int] = []
-    for number in range(count):
-        sent = drawn(chance, sizes)
-        failures: list[str] = []
-        begun = time.perf_counter_ns()
-        producer.produce(
-            topic,
-            sent.value,
-            sent.key,
-            headers=sent.headers or None,
-            on_delivery=lambda error, _, failures=failures: failures.append(str(error)) if error else None,
-        )
-        if producer.flush(POLL_SECONDS) or failures:
-            fail(f"a record was not acknowledged: {(failures or ['timed out'])[0]}")
-        message = consumer.poll(POLL_SECONDS)
-        took = time.perf_counter_ns() - begun
-        validate(sent, message)
-        if number % PROGRESS_EVERY == 0:
-            say(f"{number}\t{java_double(took / 1_000_000)}")
-        latencies.append(took)
-    return latencies
-
-
-def drawn(chance: random.Random, sizes: dict[str, int]) -> Sent:
-    """Create a random record: each part is one capital letter, repeated, as in Kafka's tool."""
-
-    def letters(size: int) -> bytes:
-        return bytes([chance.randrange(65, 91)]) * size
-
-    key, value = letters(sizes["record_key_size"]), letters(sizes["record_size"])
-    size = sizes["record_header_size"]
-    names = [letters(sizes["record_header_key_size"]).decode() for _ in range(sizes["num_headers"])]
-    return Sent(key, value, [(name, None if size < 0 else letters(size)) for name in names])
-
-
-def validate(sent: Sent, message: "Message | None") -> None:
-    """End the command if the received record differs from the sent one."""
-    if message is None:
-        fail(f"poll() timed out before finding a result (timeout:[{POLL_SECONDS * 1000:g}ms])")
-    error = message.error()
-    if error is not None:
-        fail(str(error))
-    got = (message.key() or b"", message.value() or b"", list(message.headers() or []))
-    for what, expected, found in zip(("key", "value", "headers"), sent, got, strict=True):
-        if expected != found:
-            fail(f"The message {what} read [{found!r}] did not match the message {what} sent [{expected!r}]")
-
-
-def result_lines(latencies: list[int]) -> list[str]:
-    """Return the last lines: latencies are cut to whole ms, as Kafka's are."""
-    ordered = sorted(each // 1_000_000 for each in latencies)
-    p50, p99, p999 = (ordered[int(len(ordered) * part)] for part in (0.5, 0.99, 0.999))
-    average = sum(latencies) / len(latencies) / 1_000_000
-    return [f"Avg latency: {average:.4f} ms", f"Percentiles: 50th = {p50}, 99th = {p99}, 99.9th = {p999}"]
+    connection.run(lambda cluster: Topics(cluster).create(topic, partitions=PARTITIONS, replication_factor=REPLICAS))

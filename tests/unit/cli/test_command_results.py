@@ -11,7 +11,7 @@ import yaml
 from click.testing import CliRunner
 
 from kvorum.cli.kafka import e2e_latency as e2e
-from kvorum.cli.kafka import server
+from kvorum.cli.kafka import e2e_latency_run, server
 from kvorum.cli.main import main
 from kvorum.cli.output import Exit
 from kvorum.protocol.errors import ErrorCode
@@ -333,7 +333,7 @@ def test_an_invalid_latency_test_is_refused(cluster: FakeCluster, words: list[st
 
 
 def test_latencies_are_cut_to_whole_milliseconds() -> None:
-    lines = e2e.result_lines([1_900_000] * 990 + [5_000_000] * 10)
+    lines = e2e_latency_run.result_lines([1_900_000] * 990 + [5_000_000] * 10)
     assert lines == ["Avg latency: 1.9310 ms", "Percentiles: 50th = 1, 99th = 5, 99.9th = 5"]
 
 
