@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kvorum.cli.kafka.common import Connection, connected, invalid_beside, one_action
+from kvorum.cli.kafka.common import Connection, connected
+from kvorum.cli.kafka.option_checks import invalid_beside, one_action
 from kvorum.cli.output import say
 
 if TYPE_CHECKING:

@@ -1,11 +1,11 @@
-"""Common parts of the scripts: --bootstrap-server, --command-config, exactly one action, tables as Kafka prints them.
+"""The connection of Kafka's scripts: --bootstrap-server, --command-config and its properties.
 
 An option that Kafka's script does not have is an error here too. Options without effect here have this in their
 declaration.
 """
 
 import functools
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -102,17 +102,6 @@ def read_properties(path: str | None) -> dict[str, str]:
         raise click.UsageError(f"{path}: {error}") from None
 
 
-def key_values(texts: Sequence[str]) -> dict[str, str]:
-    """Read KEY=VALUE as Kafka's scripts do: without a value, or without the sign, it is empty (parseKeyValueArgs)."""
-    return {key: value for key, _, value in (text.partition("=") for text in texts)}
-
-
-def one_of_two(new: str, given_new: object, old: str, given_old: object) -> None:
-    """Refuse an option beside the one that took its place (KIP-1147)."""
-    if given_new and given_old:
-        raise click.UsageError(f"Options {new} and {old} cannot be specified together.")
-
-
 def connect(bootstrap: str | None, controller: str | None, command_config: str | None) -> Connection:
     """Return the cluster's address: from the option, else the profile, else the file."""
     if bootstrap is not None and controller is not None:
@@ -157,31 +146,3 @@ def connected(*, controller: bool = False, short: bool = False) -> Callable[[F],
         return profile_option(found)
 
     return decorate
-
-
-def one_action(actions: Mapping[str, bool]) -> str:
-    """Return the one action that is wanted."""
-    given = [name for name, wanted in actions.items() if wanted]
-    if len(given) != 1:
-        names = ", ".join(f"--{name}" for name in actions)
-        raise click.UsageError(f"Command must include exactly one action: {names}")
-    return given[0]
-
-
-def is_given(value: object) -> bool:
-    """Return whether an option was given: 0 and an empty text are values."""
-    return value is not None and value is not False and value != ()
-
-
-def without(options: Mapping[str, object], allowed: str) -> None:
-    """Refuse options that go with another action: {--option: its value}."""
-    for name, value in options.items():
-        if is_given(value):
-            raise click.UsageError(f"Option [{name}] can't be used with option(s) {allowed}")
-
-
-def invalid_beside(used: str, others: Mapping[str, object]) -> None:
-    """Refuse options beside one that is given: {name: its value} (CommandLineUtils.checkInvalidArgs)."""
-    for name, value in others.items():
-        if is_given(value):
-            raise click.UsageError(f'Option "[{used}]" can\'t be used with option "[{name}]"')

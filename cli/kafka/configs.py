@@ -5,17 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kvorum.cli.kafka.common import (
-    ARGUMENTS_KEY,
-    Connection,
-    Files,
-    Remembering,
-    connected,
-    invalid_beside,
-    one_action,
-    read_properties,
-)
+from kvorum.cli.kafka.common import ARGUMENTS_KEY, Connection, Files, Remembering, connected, read_properties
 from kvorum.cli.kafka.java_numbers import java_double
+from kvorum.cli.kafka.option_checks import invalid_beside, one_action
 from kvorum.cli.output import say, warn
 from kvorum.cli.text_values import UNSET_HINT
 

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from kvorum.cli.connection.client_properties import BLACKLIST, INTERNAL_TOPICS
-from kvorum.cli.kafka.common import one_of_two
+from kvorum.cli.kafka.option_checks import one_of_two
 from kvorum.cli.output import say
 
 GROUP_DIGITS = 100_000

@@ -5,11 +5,12 @@ from typing import Any
 import click
 
 from kvorum.cli.completion import group_names, topic_names
-from kvorum.cli.kafka.common import Connection, Files, connected, invalid_beside, one_action, without
+from kvorum.cli.kafka.common import Connection, Files, connected
 from kvorum.cli.kafka.consumer_groups_delete import delete_group_offsets, delete_groups
 from kvorum.cli.kafka.consumer_groups_describe import describe_groups
 from kvorum.cli.kafka.consumer_groups_list import list_groups, validate_regex
 from kvorum.cli.kafka.consumer_groups_reset import WAYS, reset_group_offsets
+from kvorum.cli.kafka.option_checks import invalid_beside, one_action, without
 
 
 @click.command("kafka-consumer-groups")

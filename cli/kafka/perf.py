@@ -16,7 +16,8 @@ import click
 from kvorum.cli.completion import topic_names
 from kvorum.cli.connection.client import client_of
 from kvorum.cli.connection.client_properties import BLACKLIST, INTERNAL_TOPICS
-from kvorum.cli.kafka.common import Connection, Files, Remembering, connected, one_of_two, read_properties
+from kvorum.cli.kafka.common import Connection, Files, Remembering, connected, read_properties
+from kvorum.cli.kafka.option_checks import one_of_two
 from kvorum.cli.kafka.perf_run import (
     Load,
     Reading,

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
-from kvorum.cli.kafka.common import Connection, connected, one_action
+from kvorum.cli.kafka.common import Connection, connected
+from kvorum.cli.kafka.option_checks import one_action
 from kvorum.cli.output import Exit, raw, say
 from kvorum.cli.reassign.commands import placed
 from kvorum.cli.reassign.plans import joined, moves_in, plural

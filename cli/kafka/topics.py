@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from kvorum.cli.completion import topic_names
-from kvorum.cli.kafka.common import Connection, connected, is_given, one_action
+from kvorum.cli.kafka.common import Connection, connected
+from kvorum.cli.kafka.option_checks import is_given, one_action
 from kvorum.cli.kafka.topics_described import Shown, described
 from kvorum.cli.output import say, warn
 
