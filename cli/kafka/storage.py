@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kvorum.cli.kafka.features import print_levels
+from kvorum.cli.kafka.feature_options import print_levels
 from kvorum.cli.local.node import FirstVoters, format_folders, settings_of
 from kvorum.cli.output import Exit, fail, say
 
