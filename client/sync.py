@@ -396,9 +396,14 @@ class SyncPartitions:
         """Run this namespace on this thread."""
         self._thread, self._namespace = thread, namespace
 
-    def add(self, topic: str, total: int, *, validate_only: bool = False) -> None:
-        """Increase the number of partitions of a topic to `total`. Raises KafkaError INVALID_PARTITIONS, ..."""
-        return self._thread.run(self._namespace.add(topic, total, validate_only=validate_only))
+    def add(
+        self, topic: str, total: int, *, assignments: Sequence[Sequence[int]] | None = None, validate_only: bool = False
+    ) -> None:
+        """Increase the number of partitions of a topic to `total`; `assignments`: the replicas of each new one.
+
+        Raises KafkaError INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT, ...
+        """
+        return self._thread.run(self._namespace.add(topic, total, assignments=assignments, validate_only=validate_only))
 
     def list_offsets(
         self,

@@ -1,15 +1,15 @@
 """`kafka-features`. Source: Kafka's FeatureCommand."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kvorum.cli.kafka.common import Connection, connected
+from kvorum.cli.kafka.feature_options import change_options, print_levels, requested_levels
 from kvorum.cli.output import fail, say
 
 if TYPE_CHECKING:
-    from kvorum.client.features import UpgradeType
     from kvorum.client.values.feature import Feature
     from kvorum.client.wire.cluster_client import ClusterClient
     from kvorum.protocol.errors import KafkaError
@@ -52,54 +52,32 @@ def describe(connection: Connection, node_id: int | None) -> None:
         )
 
 
-def change_options(command: Any) -> Any:
-    """Add the options for the levels."""
-    command = click.option("--dry-run", is_flag=True)(command)
-    command = click.option("--metadata", metavar="RELEASE", help="Deprecated: metadata.version, by name.")(command)
-    command = click.option("--release-version", metavar="RELEASE", help="All features of a release.")(command)
-    return click.option("--feature", "levels", multiple=True, metavar="FEATURE=LEVEL")(command)
-
-
 @features.command()
 @change_options
 @click.pass_obj
-def upgrade(
-    connection: Connection, levels: tuple[str, ...], release_version: str | None, metadata: str | None, dry_run: bool
-) -> None:
+def upgrade(connection: Connection, /, dry_run: bool, **levels: Any) -> None:
     """Upgrade features.
 
     \b
     kvorum kafka-features --bootstrap-server localhost:9092 upgrade --release-version 4.3
     """
-    from kvorum.client.features import UpgradeType
-
-    wanted = levels_of("upgrade", levels, release_version, metadata)
-    if release_version is not None:  # features that the release does not have are unchanged
+    wanted = requested_levels("upgrade", **levels)
+    if levels["release_version"] is not None:  # features that the release does not have are unchanged
         wanted = {feature: level for feature, level in wanted.items() if level > 0}
-    change(connection, "upgrade", wanted, UpgradeType.UPGRADE, dry_run)
+    update(connection, "upgrade", wanted, dry_run)
 
 
 @features.command()
 @change_options
 @click.option("--unsafe", is_flag=True, help="Even if metadata is lost.")
 @click.pass_obj
-def downgrade(
-    connection: Connection,
-    levels: tuple[str, ...],
-    release_version: str | None,
-    metadata: str | None,
-    dry_run: bool,
-    unsafe: bool,
-) -> None:
+def downgrade(connection: Connection, /, dry_run: bool, unsafe: bool, **levels: Any) -> None:
     """Downgrade features.
 
     \b
     kvorum kafka-features --bootstrap-server localhost:9092 downgrade --feature transaction.version=1
     """
-    from kvorum.client.features import UpgradeType
-
-    kind = UpgradeType.UNSAFE_DOWNGRADE if unsafe else UpgradeType.SAFE_DOWNGRADE
-    change(connection, "downgrade", levels_of("downgrade", levels, release_version, metadata), kind, dry_run)
+    update(connection, "downgrade", requested_levels("downgrade", **levels), dry_run, unsafe)
 
 
 @features.command()
@@ -113,12 +91,9 @@ def disable(connection: Connection, names: tuple[str, ...], unsafe: bool, dry_ru
     \b
     kvorum kafka-features --bootstrap-server localhost:9092 disable --feature group.version
     """
-    from kvorum.client.features import UpgradeType
-
     if not names:
         raise click.UsageError("You must specify at least one feature to disable")
-    kind = UpgradeType.UNSAFE_DOWNGRADE if unsafe else UpgradeType.SAFE_DOWNGRADE
-    change(connection, "disable", dict.fromkeys(names, 0), kind, dry_run)
+    update(connection, "disable", dict.fromkeys(names, 0), dry_run, unsafe)
 
 
 @features.command("version-mapping")
@@ -147,69 +122,23 @@ def feature_dependencies(levels: tuple[str, ...]) -> None:
     print_levels(lambda: dependency_lines(levels))
 
 
-def print_levels(lines_of: Callable[[], list[str]]) -> None:
-    """Print lines about levels; a level that there is not ends the command."""
-    from kvorum.cli.configs.feature_levels import LevelError
-
-    try:
-        lines = lines_of()
-    except LevelError as error:
-        fail(str(error))
-    for line in lines:
-        say(line)
-
-
-def levels_of(verb: str, levels: tuple[str, ...], release: str | None, metadata: str | None) -> dict[str, int]:
-    """Return the requested levels."""
-    from kvorum.cli.configs.feature_levels import (
-        METADATA_VERSION,
-        LevelError,
-        metadata_level,
-        parse_levels,
-        release_levels,
-    )
-
-    if release is not None and (levels or metadata is not None):
-        raise click.UsageError("Can not specify `release-version` with other feature flags.")
-    try:
-        if release is not None:
-            return release_levels(release)
-        found = parse_levels(levels)
-        if metadata is not None:
-            say(" `metadata` flag is deprecated and may be removed in a future release.")
-            found[METADATA_VERSION] = metadata_level(metadata)
-    except LevelError as error:
-        raise click.UsageError(str(error)) from None
-    if not found:
-        raise click.UsageError(f"You must specify at least one feature to {verb}")
-    return found
-
-
-def change(connection: Connection, verb: str, levels: dict[str, int], kind: "UpgradeType", dry_run: bool) -> None:
+def update(connection: Connection, verb: str, levels: dict[str, int], dry_run: bool, unsafe: bool = False) -> None:
     """Request other levels, and print the result of each."""
 
     async def work(cluster: "ClusterClient") -> "dict[str, KafkaError | None]":
-        from kvorum.client.features import update_features
+        from kvorum.client.features import UpgradeType, update_features
 
+        downgrade = UpgradeType.UNSAFE_DOWNGRADE if unsafe else UpgradeType.SAFE_DOWNGRADE
+        kind = UpgradeType.UPGRADE if verb == "upgrade" else downgrade
         return await update_features(cluster, levels, kind, validate_only=dry_run)
 
-    outcome = connection.run(work)
-    for line in outcome_lines(verb, levels, outcome, dry_run):
-        say(line)
-    failed = sum(error is not None for error in outcome.values())
-    if failed:
-        fail(f"{failed} out of {len(outcome)} operation(s) failed.")
-
-
-def outcome_lines(
-    verb: str, levels: dict[str, int], outcome: "dict[str, KafkaError | None]", dry_run: bool
-) -> list[str]:
-    """Return the result of each feature, in Kafka's words (FeatureCommand)."""
-    lines = []
-    for feature, error in sorted(outcome.items()):
+    errors = connection.run(work)
+    for feature, error in sorted(errors.items()):
         to = "" if verb == "disable" else f" to {levels[feature]}"
         if error is None:
-            lines.append(f"{feature} {'can be' if dry_run else 'was'} {verb}d{to}.")
+            say(f"{feature} {'can be' if dry_run else 'was'} {verb}d{to}.")
         else:
-            lines.append(f"{'Can not' if dry_run else 'Could not'} {verb} {feature}{to}. {error.message or error}")
-    return lines
+            say(f"{'Can not' if dry_run else 'Could not'} {verb} {feature}{to}. {error.message or error}")
+    failed = sum(error is not None for error in errors.values())
+    if failed:
+        fail(f"{failed} out of {len(errors)} operation(s) failed.")

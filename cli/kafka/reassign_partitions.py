@@ -1,28 +1,22 @@
 """`kafka-reassign-partitions` (KIP-113, KIP-455, KIP-73, KIP-860). Source: Kafka's ReassignPartitionsCommand."""
 
-import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kvorum.cli.kafka.common import Connection, connected
 from kvorum.cli.kafka.option_checks import one_action
-from kvorum.cli.output import Exit, raw, say
-from kvorum.cli.reassign.commands import placed
-from kvorum.cli.reassign.plans import joined, moves_in, plural
+from kvorum.cli.kafka.reassign_execute import execute
+from kvorum.cli.kafka.reassign_files import with_reassignments
+from kvorum.cli.kafka.reassign_generate import generate
+from kvorum.cli.kafka.reassign_verify import cancel, verify
+from kvorum.cli.output import say
 
 if TYPE_CHECKING:
-    from kvorum.client.namespaces.reassignments import Reassignments
-    from kvorum.client.partitions.log_dir_moves import MoveStart, MoveState
-    from kvorum.client.values.log_dir import TopicPartitionReplica
-    from kvorum.client.values.reassignment import Assignment
-    from kvorum.client.wire.cluster_client import ClusterClient
-    from kvorum.protocol.errors import KafkaError
-    from kvorum.protocol.topic_partition import TopicPartition
+    from kvorum.client.values.reassignment import Reassignment
 
-T = TypeVar("T")
 Json = click.Path(exists=True, dir_okay=False, path_type=Path)
 TIMEOUT_MS = 10_000
 ACTIONS: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
@@ -39,14 +33,6 @@ ACTIONS: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
     "list": ((), ("bootstrap-controller",)),
 }
 """Required and permitted options of each action."""
-ALREADY = (
-    "Cannot execute because there is an existing partition assignment.  Use --additional to override this and create a "
-    "new partition assignment in addition to the existing one. The --additional flag can also be used to change the "
-    "throttle by resubmitting the current reassignment."
-)
-VERIFY_PERIODICALLY = (
-    "Warning: You must run --verify periodically, until the reassignment completes, to ensure the throttle is removed."
-)
 
 
 @click.command("kafka-reassign-partitions")
@@ -80,23 +66,19 @@ def reassign_partitions(connection: Connection, **options: Any) -> None:
     kvorum kafka-reassign-partitions --bootstrap-server localhost:9092 --execute --reassignment-json-file plan.json
     kvorum kafka-reassign-partitions --bootstrap-server localhost:9092 --verify --reassignment-json-file plan.json
     """
-    actions = {name: options["listing" if name == "list" else name] for name in ACTIONS}
-    action = one_action(actions)
-    check(action)
-    match action:
-        case "generate":
-            generate(connection, options)
-        case "execute":
-            execute(connection, options)
-        case "verify":
-            verify(connection, options)
-        case "cancel":
-            cancel(connection, options)
-        case _:
-            list_under_way(connection)
+    commands = {
+        "generate": generate,
+        "execute": execute,
+        "verify": verify,
+        "cancel": cancel,
+        "list": list_reassignments,
+    }
+    action = one_action({name: options["listing" if name == "list" else name] for name in commands})
+    check_options(action)
+    commands[action](connection, options)
 
 
-def check(action: str) -> None:
+def check_options(action: str) -> None:
     """Reject missing and conflicting options, with Kafka's messages."""
     context = click.get_current_context()
     source = click.core.ParameterSource.COMMANDLINE
@@ -110,225 +92,15 @@ def check(action: str) -> None:
         raise click.UsageError(f'Option "[{name}]" can\'t be used with action "[{action}]"')
 
 
-def ask(connection: Connection, work: Callable[["Reassignments"], Awaitable[T]]) -> T:
-    """Run `work` on the cluster's reassignments."""
-
-    async def run(cluster: "ClusterClient") -> T:
-        from kvorum.client.namespaces.reassignments import Reassignments
-
-        return await work(Reassignments(cluster))
-
-    return connection.run(run)
-
-
-def stop(text: str) -> NoReturn:
-    """End with an error that Kafka prints to standard output."""
-    say(text)
-    raise SystemExit(Exit.FAILED)
-
-
-def as_json(assignment: "Assignment", log_dirs: "Mapping[tuple[TopicPartition, int], str] | None" = None) -> str:
-    """Return an assignment as Kafka writes it, without blanks."""
-    from kvorum.client.reassignments.assignment_file import assignment_json
-
-    return json.dumps(assignment_json(assignment, log_dirs or {}), separators=(",", ":"))
-
-
-def assignment_in(path: Path) -> "Assignment":
-    """Read a file of partitions."""
-    from kvorum.client.reassignments.assignment_file import read_assignment
-
-    try:
-        return read_assignment(path.read_text())
-    except ValueError as error:
-        stop(f"Error: {error}")
-
-
-def generate(connection: Connection, options: dict[str, Any]) -> None:
-    """Print the current and the proposed assignment."""
-    from kvorum.client.reassignments.assignment_file import read_topics
-
-    try:
-        brokers = [int(each) for each in options["broker_list"].split(",")]
-        topics = read_topics(options["topics_to_move_json_file"].read_text())
-    except ValueError as error:
-        stop(f"Error: {error}")
-    twice = sorted({broker for broker in brokers if brokers.count(broker) > 1})
-    if twice:
-        stop(f"Error: Broker list contains duplicate entries: {twice}")
-
-    async def work(
-        found: "Reassignments",
-    ) -> "tuple[Assignment, dict[int, str | None], dict[tuple[TopicPartition, int], str]]":
-        current = await found.assignments(topics)
-        return current, await found.live_brokers(), await found.replica_log_dirs(current)
-
-    current, racks, log_dirs = ask(connection, work)
-    for missing in sorted(set(topics) - {place.topic for place in current}):
-        stop(f"Error: Topic {missing} not found.")
-    aware = not options["disable_rack_aware"]
-    chosen = {broker: racks[broker] if aware else None for broker in brokers if broker in racks}
-    if len({rack is None for rack in chosen.values()}) > 1:
-        stop(
-            "Error: Not all brokers have rack information. Add --disable-rack-aware in command line to make replica "
-            "assignment without rack information."
-        )
-    proposed = placed(current, chosen)
-    say(f"Current partition replica assignment\n{as_json(current, log_dirs)}\n")
-    say(f"Proposed partition reassignment configuration\n{as_json(proposed)}")
-
-
-def execute(connection: Connection, options: dict[str, Any]) -> None:
-    """Start the plan of the file, with a throttle first if requested."""
-    path, timeout_ms = options["reassignment_json_file"], options["timeout"]
-    wanted, moves = assignment_in(path), moves_in(path)
-    throttle, log_dirs_throttle = options["throttle"], options["replica_alter_log_dirs_throttle"]
-    may_resize = not options["disallow_replication_factor_change"]
-
-    async def work(found: "Reassignments") -> "dict[TopicPartition, KafkaError]":
-        if await found.list() and not options["additional"]:
-            stop(ALREADY)
-        unknown = {broker for replicas in wanted.values() for broker in replicas}.difference(await found.live_brokers())
-        if unknown:
-            stop(f"Error: Unknown broker id {min(unknown)}")
-        current = await current_of(found, wanted)
-        now = as_json(current, await found.replica_log_dirs(current))
-        say(f"Current partition replica assignment\n\n{now}\n")
-        say("Save this to use as the --reassignment-json-file option during rollback")
-        if throttle >= 0 or log_dirs_throttle >= 0:
-            say(VERIFY_PERIODICALLY)
-        if throttle >= 0:
-            await found.throttle(throttle, wanted)
-            say(f"The inter-broker throttle limit was set to {throttle} B/s")
-        if log_dirs_throttle >= 0:
-            await found.moves.throttle({replica.broker for replica in moves}, log_dirs_throttle)
-            say(f"The replica-alter-dir throttle limit was set to {log_dirs_throttle} B/s")
-        return await found.alter(wanted, timeout_ms=timeout_ms, allow_replication_factor_change=may_resize)
-
-    refused = ask(connection, work)
-    if refused:
-        stop("\n".join(["Error reassigning partition(s):", *lines_of(refused)]))
-    say(f"Successfully started partition reassignment{plural(wanted)} for {joined(wanted)}")
-    if moves:
-        say_begun(moves, ask(connection, lambda found: found.moves.begin(moves, timeout_ms)))
-
-
-def say_begun(moves: "Mapping[TopicPartitionReplica, str]", started: "MoveStart") -> None:
-    """Print the replicas that move between log directories; those that do not are an error."""
-    for each in started.begun:
-        place = f"{each.topic}-{each.partition}"
-        where = f"to {moves[each]} for replica {place} with broker {each.broker}"
-        say(f"Successfully started moving log directory {where} ")  # the blank at the end is Kafka's
-    if started.refused:
-        stop("\n".join(["Failed to alter dir:", *lines_of(started.reasons)]))
-    if started.absent:
-        which = f"log directory move{plural(started.absent)} could be started for: {joined(started.absent)}"
-        stop(f"Timed out before {which}")
-
-
-async def current_of(found: "Reassignments", wanted: "Assignment") -> "Assignment":
-    """Return the replicas that these partitions have; one that is not there ends the command."""
-    current = await found.assignments({place.topic for place in wanted})
-    for topic in sorted({place.topic for place in wanted} - {place.topic for place in current}):
-        stop(f"Error: Topic {topic} not found.")
-    missing = [place for place in sorted(wanted) if place not in current]
-    if missing:
-        stop(f"Error: Unable to find partition: {', '.join(map(str, missing))}")
-    return {place: current[place] for place in wanted}
-
-
-def lines_of(refused: Mapping[Any, object]) -> list[str]:
-    """Return the errors, one line per partition."""
-    return [f"{place}: {why}" for place, why in sorted(refused.items())]
-
-
-def verify(connection: Connection, options: dict[str, Any]) -> None:
-    """Print the progress of each partition; when all are done, remove the throttles."""
-    path = options["reassignment_json_file"]
-    wanted, moves = assignment_in(path), moves_in(path)
-
-    async def work(found: "Reassignments") -> None:
-        progress = await found.verify(wanted, moves, preserve_throttles=options["preserve_throttles"])
-        say("Status of partition reassignment:")
-        for each in progress.partitions:
-            place = each.topic_partition
-            if each.state == "in progress":
-                say(f"Reassignment of partition {place} is still in progress.")
-            elif each.state == "completed":
-                say(f"Reassignment of partition {place} is completed.")
-            else:
-                have, want = (",".join(map(str, replicas)) for replicas in (each.replicas, each.target))
-                what = f"There is no active reassignment of partition {place}"
-                say(f"{what}, but replica set is {have} rather than {want}.")
-        say("".join(f"{line_of(replica, state)}\n" for replica, state in progress.log_dirs.items()))
-        if progress.unthrottled_brokers is not None:
-            say_unthrottled(progress.unthrottled_brokers, progress.unthrottled_topics or ())
-
-    ask(connection, work)
-
-
-def line_of(replica: "TopicPartitionReplica", state: "MoveState") -> str:
-    """Return the progress of a replica's move to another log directory (replicaMoveStatesToString)."""
-    place = f"Partition {replica.topic}-{replica.partition}"
-    if not state.current:
-        return f"{place} cannot be found in any live log directory on broker {replica.broker}."
-    if state.future is None:
-        if state.current == state.target:
-            return f"Reassignment of replica {replica} completed successfully."
-        where = f"from log dir {state.current} to {state.target}"
-        return f"{place} on broker {replica.broker} is not being moved {where}."
-    if state.future == state.target:
-        return f"Reassignment of replica {replica} is still in progress."
-    return f"{place} on broker {replica.broker} is being moved to log dir {state.future} instead of {state.target}."
-
-
-def say_unthrottled(brokers: Sequence[int], topics: Sequence[str]) -> None:
-    """Print the throttles that were removed."""
-    for what, names in (("broker", [*map(str, brokers)]), ("topic", topics)):
-        say(f"Clearing {what}-level throttles on {what}{'' if len(names) == 1 else 's'} {','.join(names)}")
-
-
-def cancel(connection: Connection, options: dict[str, Any]) -> None:
-    """Cancel current moves of the file's partitions."""
-    path = options["reassignment_json_file"]
-    wanted, moves = assignment_in(path), moves_in(path)
-
-    async def work(found: "Reassignments") -> None:
-        active = await found.cancel(wanted, timeout_ms=options["timeout"])
-        refused = {place: error for place, error in active.items() if error is not None}
-        if refused:
-            stop(
-                "\n".join([f"Error cancelling partition reassignment{plural(list(refused))} for:", *lines_of(refused)])
-            )
-        if active:
-            say(f"Successfully cancelled partition reassignment{plural([*active])} for: {joined([*active])}")
-        else:
-            say("None of the specified partition reassignments are active.")
-        moving = {
-            replica: state.current for replica, state in (await found.moves.states(moves)).items() if state.future
-        }
-        if moving:  # their moves are requested on their brokers
-            say_begun(moving, await found.moves.ask(moving))
-        else:
-            raw("None of the specified partition moves are active.")
-        if not options["preserve_throttles"]:
-            say_unthrottled(*await found.remove_throttles({place.topic for place in wanted}))
-
-    ask(connection, work)
-
-
-def list_under_way(connection: Connection) -> None:
+def list_reassignments(connection: Connection, options: dict[str, Any]) -> None:
     """Print current reassignments, one line per partition."""
+    found = with_reassignments(connection, lambda reassignments: reassignments.list())
+    say("Current partition reassignments:" if found else "No partition reassignments found.")
+    for partition, each in found.items():
+        say(f"{partition}: replicas: {','.join(map(str, each.replicas))}.{changes(each)}")
 
-    async def work(found: "Reassignments") -> list[str]:
-        lines = []
-        for place, each in (await found.list()).items():
-            line = f"{place}: replicas: {','.join(map(str, each.replicas))}."
-            for word, brokers in (("adding", each.adding), ("removing", each.removing)):
-                line += f" {word}: {','.join(map(str, brokers))}." if brokers else ""
-            lines.append(line)
-        return lines
 
-    lines = ask(connection, work)
-    for line in ["Current partition reassignments:", *lines] if lines else ["No partition reassignments found."]:
-        say(line)
+def changes(reassignment: "Reassignment") -> str:
+    """Return the replicas that are added and removed, as the end of a line."""
+    rows = (("adding", reassignment.adding), ("removing", reassignment.removing))
+    return "".join(f" {name}: {','.join(map(str, brokers))}." for name, brokers in rows if brokers)

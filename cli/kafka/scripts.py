@@ -45,8 +45,8 @@ SCRIPTS = {
     ),
     "kafka-cluster": ("cli.kafka.cluster:cluster", "Print the cluster id and endpoints; unregister brokers."),
     "kafka-client-metrics": ("cli.kafka.client_metrics:client_metrics", "Manage subscriptions to client metrics."),
-    "kafka-producer-perf-test": ("cli.kafka.perf:producer", "Measure produce throughput."),
-    "kafka-consumer-perf-test": ("cli.kafka.perf:consumer", "Measure consume throughput."),
+    "kafka-producer-perf-test": ("cli.kafka.perf_producer:producer", "Measure produce throughput."),
+    "kafka-consumer-perf-test": ("cli.kafka.perf_consumer:consumer", "Measure consume throughput."),
     "kafka-e2e-latency": ("cli.kafka.e2e_latency:e2e_latency", "Measure end-to-end latency."),
     "kafka-verifiable-producer": (
         "cli.kafka.verifiable:producer",

@@ -4,7 +4,7 @@ import os
 
 import click
 
-from kvorum.cli.kafka.features import print_levels
+from kvorum.cli.kafka.feature_options import print_levels
 from kvorum.cli.kafka.storage_format import config_option, format_
 from kvorum.cli.local.node import settings_of
 from kvorum.cli.output import Exit, say

@@ -1,6 +1,6 @@
 """Partitions of topics: their number, offsets, records and leaders."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from kvorum.client.partitions import delete_records, offsets
 from kvorum.client.values.offset import OffsetSpec, PartitionOffset
@@ -16,9 +16,19 @@ class Partitions:
         """Use this client."""
         self._client = client
 
-    async def add(self, topic: str, total: int, *, validate_only: bool = False) -> None:
-        """Increase the number of partitions of a topic to `total`. Raises KafkaError INVALID_PARTITIONS, ..."""
-        await self._client.create_partitions(topic, total, validate_only=validate_only)
+    async def add(
+        self,
+        topic: str,
+        total: int,
+        *,
+        assignments: Sequence[Sequence[int]] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        """Increase the number of partitions of a topic to `total`; `assignments`: the replicas of each new one.
+
+        Raises KafkaError INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT, ...
+        """
+        await self._client.create_partitions(topic, total, assignments=assignments, validate_only=validate_only)
 
     async def list_offsets(
         self,

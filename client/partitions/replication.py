@@ -6,7 +6,7 @@ Source: Kafka's TopicCommand (getReplicationFactor, isUnderReplicated, isReassig
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -26,19 +26,19 @@ NOTHING: Final[Moving] = MappingProxyType({})
 log = get_logger("admin")
 
 
-def replication_factor(row: MetadataResponsePartition, moving: Reassignment | None) -> int:
+def replication_factor(replicas: Sequence[int], moving: Reassignment | None) -> int:
     """Return the target number of replicas of a partition.
 
     If a reassignment ended between the two responses, none of its brokers is among the replicas.
     """
-    if moving is not None and {*moving.adding, *moving.removing}.intersection(row.replica_nodes):
+    if moving is not None and {*moving.adding, *moving.removing}.intersection(replicas):
         return len(moving.replicas) - len(moving.adding)
-    return len(row.replica_nodes)
+    return len(replicas)
 
 
 def is_under_replicated(row: MetadataResponsePartition, moving: Reassignment | None) -> bool:
     """Return whether fewer are in sync."""
-    return len(row.isr_nodes) < replication_factor(row, moving)
+    return len(row.isr_nodes) < replication_factor(row.replica_nodes, moving)
 
 
 async def moving_of(

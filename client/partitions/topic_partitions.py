@@ -18,7 +18,7 @@ async def topic_partitions(
 
     An offset is None if the leader did not respond. Raises KafkaError, Unreachable.
     """
-    eligible = await cluster.eligible(topic)
+    eligible = await cluster.eligible(topic.name or "", [row.partition_index for row in topic.partitions])
     earliest = await topic_offsets(cluster, topic, OffsetSpec.EARLIEST)
     latest = await topic_offsets(cluster, topic, OffsetSpec.LATEST)
     return tuple(

@@ -1,7 +1,7 @@
 """Topics: those that exist, and those to create."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kvorum.client.partitions.replication import NOTHING, Moving, replication_factor
 from kvorum.client.values.partition import Partition
@@ -94,8 +94,7 @@ def operation_names(bits: int) -> tuple[str, ...]:
 
 def partition_value(topic: str, row: MetadataResponsePartition, moving: Moving = NOTHING) -> Partition:
     """Return a partition of a Metadata response; `moving`: the current reassignments."""
-    under_way = moving.get(TopicPartition(topic, row.partition_index))
-    return Partition(
+    partition = Partition(
         topic=topic,
         partition=row.partition_index,
         leader=row.leader_id if row.leader_id >= 0 else None,
@@ -103,10 +102,18 @@ def partition_value(topic: str, row: MetadataResponsePartition, moving: Moving =
         replicas=tuple(row.replica_nodes),
         isr=tuple(row.isr_nodes),
         offline_replicas=tuple(row.offline_replicas),
-        replication_factor=replication_factor(row, under_way),
-        adding=() if under_way is None else tuple(under_way.adding),
-        removing=() if under_way is None else tuple(under_way.removing),
+        replication_factor=len(row.replica_nodes),
     )
+    return with_reassignment(partition, moving)
+
+
+def with_reassignment(partition: Partition, moving: Moving) -> Partition:
+    """Return a partition with its reassignment, if it is among these."""
+    found = moving.get(TopicPartition(partition.topic, partition.partition))
+    if found is None:
+        return partition
+    factor = replication_factor(partition.replicas, found)
+    return replace(partition, replication_factor=factor, adding=found.adding, removing=found.removing)
 
 
 def creatable_topic(topic: NewTopic) -> CreatableTopic:

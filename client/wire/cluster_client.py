@@ -18,6 +18,7 @@ from kvorum.network.cluster_check import ClusterCheck
 from kvorum.network.dial import ChannelError
 from kvorum.protocol.errors import ErrorCode, KafkaError, KafkaException
 from kvorum.protocol.messages.create_partitions import (
+    CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,
@@ -260,13 +261,13 @@ class ClusterClient:
         refuse(found.error_code, f"topic {name!r}")
         return found
 
-    async def eligible(self, topic: MetadataResponseTopic) -> dict[int, Eligible]:
-        """Return {partition: its eligible leader replicas}, for every partition in the Metadata of a topic.
+    async def eligible(self, topic: str, partitions: Iterable[int]) -> dict[int, Eligible]:
+        """Return {partition: its eligible leader replicas} of these partitions of a topic.
 
         Metadata has no field for them; a cluster without DescribeTopicPartitions returns none.
         """
-        found = {partition.partition_index: Eligible() for partition in topic.partitions}
-        request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=topic.name or "")])
+        found = dict.fromkeys(partitions, Eligible())
+        request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=topic)])
         while True:
             try:
                 answer = await self.ask(request, DescribeTopicPartitionsResponse)
@@ -279,7 +280,7 @@ class ClusterClient:
                     found[row.partition_index] = Eligible(row.eligible_leader_replicas, row.last_known_elr)
             following = answer.next_cursor
             reached = -1 if request.cursor is None else request.cursor.partition_index
-            if following is None or following.topic_name != topic.name or following.partition_index <= reached:
+            if following is None or following.topic_name != topic or following.partition_index <= reached:
                 return found
             request.cursor = RequestCursor(topic_name=following.topic_name, partition_index=following.partition_index)
 
@@ -322,9 +323,19 @@ class ClusterClient:
             if error is not None:
                 raise error
 
-    async def create_partitions(self, name: str, count: int, *, validate_only: bool = False) -> None:
-        """Raise a topic's number of partitions to `count`. Raises KafkaError."""
-        topic = CreatePartitionsTopic(name=name, count=count, assignments=None)
+    async def create_partitions(
+        self,
+        name: str,
+        count: int,
+        *,
+        assignments: Sequence[Sequence[int]] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        """Increase the number of partitions to `count`; `assignments`: replicas of new ones. Raises KafkaError."""
+        rows = None
+        if assignments is not None:
+            rows = [CreatePartitionsAssignment(broker_ids=list(replicas)) for replicas in assignments]
+        topic = CreatePartitionsTopic(name=name, count=count, assignments=rows)
         request = CreatePartitionsRequest(topics=[topic], timeout=self.wait_ms, validate_only=validate_only)
         answer = await self.ask_active(request, CreatePartitionsResponse, lambda it: first_code(it.results))
         refuse(answer.results[0].error_code, answer.results[0].error_message)

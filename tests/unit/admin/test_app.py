@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 import struct
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -146,14 +146,21 @@ class MemoryCluster:
         ]
         self.topics[name] = MetadataResponseTopic(name=name, topic_id=Uuid(16), partitions=made)
 
-    async def eligible(self, topic: MetadataResponseTopic) -> dict[int, Eligible]:
-        return {p.partition_index: self.reported.get(p.partition_index, Eligible([], [])) for p in topic.partitions}
+    async def eligible(self, topic: str, partitions: Iterable[int]) -> dict[int, Eligible]:
+        return {each: self.reported.get(each, Eligible([], [])) for each in partitions}
 
     async def delete_topic(self, name: str) -> None:
         await self.topic(name)
         del self.topics[name]
 
-    async def create_partitions(self, name: str, count: int, *, validate_only: bool = False) -> None:
+    async def create_partitions(
+        self,
+        name: str,
+        count: int,
+        *,
+        assignments: Sequence[Sequence[int]] | None = None,
+        validate_only: bool = False,
+    ) -> None:
         if count < len((await self.topic(name)).partitions):
             raise KafkaError(ErrorCode.INVALID_PARTITIONS, "fewer")
         if not validate_only:

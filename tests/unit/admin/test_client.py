@@ -158,7 +158,7 @@ def page(first: int, count: int, following: int | None = None, name: str = "t") 
 def eligible(answer: Answer, partitions: int) -> tuple[dict[int, Eligible], list[tuple[str, int]]]:
     """Return what is found, and what was asked for it."""
     client = AnsweringClient(answer)
-    return asyncio.run(client.eligible(topic(partitions))), client.requested
+    return asyncio.run(client.eligible("t", range(partitions))), client.requested
 
 
 def test_eligible_replicas_of_many_partitions_come_in_pages() -> None:

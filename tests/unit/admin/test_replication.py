@@ -39,7 +39,7 @@ def test_replicas_that_are_being_added_do_not_count(
     replicas: list[int], isr: list[int], moving: Reassignment | None, factor: int, under: bool
 ) -> None:
     row = MetadataResponsePartition(partition_index=0, replica_nodes=replicas, isr_nodes=isr)
-    assert (replication_factor(row, moving), is_under_replicated(row, moving)) == (factor, under)
+    assert (replication_factor(row.replica_nodes, moving), is_under_replicated(row, moving)) == (factor, under)
 
 
 def begin_move(cluster: OperatedCluster) -> None:

@@ -16,6 +16,7 @@ from kvorum.protocol.messages import (
     alter_client_quotas,
     api_versions,
     consumer_group_describe,
+    create_partitions,
     create_topics,
     delete_groups,
     delete_records,
@@ -464,6 +465,23 @@ def on_create_topics(cluster: FakeCluster, request: create_topics.CreateTopicsRe
     )
 
 
+def on_create_partitions(cluster: FakeCluster, request: create_partitions.CreatePartitionsRequest) -> Any:
+    """Reject fewer partitions than a topic has."""
+    results = []
+    for topic in request.topics:
+        fewer = topic.count <= len(cluster.topics()[topic.name])
+        for index in range(topic.count):
+            cluster.logs.setdefault((topic.name, index), (0, 0, {}))
+        results.append(
+            create_partitions.CreatePartitionsTopicResult(
+                name=topic.name,
+                error_code=ErrorCode.INVALID_PARTITIONS if fewer else ErrorCode.NONE,
+                error_message=f"{topic.name} has as many" if fewer else None,
+            )
+        )
+    return create_partitions.CreatePartitionsResponse(results=results)
+
+
 def on_delete_topics(cluster: FakeCluster, request: delete_topics.DeleteTopicsRequest) -> Any:
     name = request.topics[0].name or ""
     if name not in cluster.topics():
@@ -551,6 +569,7 @@ HANDLERS: dict[type[Any], Handler] = {
     list_partition_reassignments.ListPartitionReassignmentsRequest: on_list_reassignments,
     list_config_resources.ListConfigResourcesRequest: on_list_resources,
     init_producer_id.InitProducerIdRequest: lambda *_: init_producer_id.InitProducerIdResponse(),
+    create_partitions.CreatePartitionsRequest: on_create_partitions,
     create_topics.CreateTopicsRequest: on_create_topics,
     delete_topics.DeleteTopicsRequest: on_delete_topics,
     describe_topic_partitions.DescribeTopicPartitionsRequest: on_describe_topic_partitions,

@@ -1,15 +1,14 @@
 """kafka-reassign-partitions against a cluster that is not there: Kafka's options, and the lines that scripts parse."""
 
-import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from kvorum.cli.kafka import reassign_partitions as script
+from kvorum.cli.kafka.reassign_execute import VERIFY_PERIODICALLY
+from kvorum.cli.kafka.reassign_partitions import TIMEOUT_MS
 from kvorum.cli.main import main
 from kvorum.cli.output import Exit
 from kvorum.client.partitions.log_dir_moves import MoveStart, MoveState
@@ -37,13 +36,7 @@ class WithDirectories(Cluster):
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     made = WithDirectories()
 
-    def ask(connection: object, work: Callable[[Any], Awaitable[Any]]) -> Any:
-        async def run() -> Any:
-            return await work(made)
-
-        return asyncio.run(run())
-
-    monkeypatch.setattr(script, "ask", ask)
+    monkeypatch.setattr("kvorum.client.namespaces.reassignments.Reassignments", lambda _: made)
     return made
 
 
@@ -96,7 +89,7 @@ def test_execute_throttles_first_and_prints_the_rollback(cluster: Cluster, plan:
         NOW.replace('"any"]', '"/data"]'),
         "",
         "Save this to use as the --reassignment-json-file option during rollback",
-        script.VERIFY_PERIODICALLY,
+        VERIFY_PERIODICALLY,
         "The inter-broker throttle limit was set to 1000 B/s",
         "Successfully started partition reassignment for a-0",
     ]
@@ -140,7 +133,7 @@ def test_cancel_ends_pending_reassignments_of_the_file(cluster: Cluster, plan: t
     cluster.ongoing = {A0: reassignment(A0, [3, 1, 2], [3], [2]), A1: reassignment(A1, [4, 2, 1], [4], [1])}
     lines = run("--cancel", *plan, "--preserve-throttles")
     assert lines == ["Successfully cancelled partition reassignment for: a-0", moves]
-    assert cluster.requested == ["remove_throttles", ({A0: None}, script.TIMEOUT_MS, True)]
+    assert cluster.requested == ["remove_throttles", ({A0: None}, TIMEOUT_MS, True)]
 
 
 def test_list_prints_a_partition_a_line(cluster: Cluster) -> None:

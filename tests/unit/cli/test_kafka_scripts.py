@@ -12,6 +12,7 @@ from kvorum.cli.kafka.scripts import SCRIPTS, WITHOUT_VERSION, kafka
 from kvorum.cli.main import main
 from kvorum.cli.output import Exit
 from kvorum.protocol.errors import ErrorCode
+from kvorum.protocol.messages.create_partitions import CreatePartitionsRequest
 from tests.unit.cli.fake_cluster import TOPIC_ID, FakeCluster, Printed, run
 
 HERE = ("--bootstrap-server", "broker:9092")
@@ -464,3 +465,22 @@ def test_transactions_are_tables_with_tabs(cluster: FakeCluster) -> None:
     assert len(script(cluster, "kafka-transactions", *hanging).lines) == 1
     for words in (("find-hanging",), ("abort", "--topic", "orders", "--partition", "0")):
         assert script(cluster, "kafka-transactions", *words).code == Exit.FAILED
+
+
+def test_partitions_are_added_with_their_replicas(cluster: FakeCluster) -> None:
+    words = ["--alter", "--topic", "orders", "--partitions", "3", "--replica-assignment", "1:2,1:2,2:1"]
+    assert script(cluster, "kafka-topics", *words).code == Exit.DONE
+    (request,) = [each for each in cluster.requested if isinstance(each, CreatePartitionsRequest)]
+    (topic,) = request.topics
+    assert (topic.name, topic.count) == ("orders", 3)
+    assert [each.broker_ids for each in topic.assignments or ()] == [[2, 1]], "of the new partition only"
+
+
+def test_an_error_of_one_topic_does_not_stop_the_partitions_of_others(cluster: FakeCluster) -> None:
+    cluster.logs["payments", 0] = (0, 0, {})
+    altered = script(cluster, "kafka-topics", "--alter", "--topic", "orders|payments", "--partitions", "2")
+    assert (altered.code, altered.out) == (
+        Exit.FAILED,
+        "Error while executing topic command : orders has as many\n",
+    )
+    assert cluster.topics()["payments"] == [0, 1]

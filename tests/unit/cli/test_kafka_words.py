@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from kvorum.cli import completion
 from kvorum.cli.groups.reset_texts import parse_duration
-from kvorum.cli.kafka.entities import EntityError, parse_additions
+from kvorum.cli.kafka.entity_options import EntityError, parse_additions
 from kvorum.cli.main import main
 from kvorum.cli.output import Exit, cell, say
 from kvorum.cli.records.control_records import control_text
@@ -282,3 +282,20 @@ def test_a_reset_to_a_time_without_records_explains_the_end_offset(cluster: Fake
     ]
     ours = run(cluster, "groups", "reset-offsets", "g", "--topic", "orders:1", "--to-datetime", "2030-01-01T00:00:00")
     assert "warning: orders-1: no record with such a timestamp: the latest offset is used" in ours.err
+
+
+@pytest.mark.parametrize(
+    ("number", "option", "source"),
+    [(32, "--group", "DYNAMIC_GROUP_CONFIG"), (16, "--client-metrics", "DYNAMIC_CLIENT_METRICS_CONFIG")],
+)
+def test_sources_of_configs_have_the_names_of_kafkas_admin_client(
+    cluster: FakeCluster, number: int, option: str, source: str
+) -> None:
+    cluster.configs[number, "pay"] = {"some.key": "5"}
+    printed = script(cluster, "kafka-configs", "--describe", option, "pay")
+    assert printed.lines[-1] == f"  some.key=5 sensitive=false synonyms={{{source}:some.key=5}}"
+
+
+def test_client_metrics_are_altered_without_a_change(cluster: FakeCluster) -> None:
+    printed = script(cluster, "kafka-client-metrics", "--alter", "--name", "all")
+    assert (printed.code, printed.out) == (Exit.DONE, "Altered client metrics config for all.\n")

@@ -10,10 +10,10 @@ import click
 import pytest
 from confluent_kafka import KafkaError
 
-from kvorum.cli.kafka import perf_run
-from kvorum.cli.kafka.perf import read_payloads
-from kvorum.cli.kafka.perf_run import Load, chosen_payloads, counted_payloads, random_payloads
-from kvorum.cli.kafka.perf_stats import DATE_FORMAT, DateFormatError, Read, Sent, date_text, header_line
+from kvorum.cli.kafka.perf_consumer_stats import DATE_FORMAT, DateFormatError, Read, date_text, header_line
+from kvorum.cli.kafka.perf_payloads import chosen_payloads, counted_payloads, random_payloads, read_payloads
+from kvorum.cli.kafka.perf_producer_run import Load, run_producer
+from kvorum.cli.kafka.perf_producer_stats import Sent
 from kvorum.cli.output import Exit
 from tests.unit.cli.fake_cluster import FakeCluster, run
 
@@ -140,7 +140,7 @@ class FakeProducer:
 def test_records_that_are_refused_are_reported_and_not_counted(capsys: pytest.CaptureFixture[str]) -> None:
     client: Any = FakeProducer()
     load = Load(topic="t", count=30, throughput=10_000.0, warmup=10, transaction_ms=60_000)
-    sender = perf_run.run_producer(client, load, counted_payloads())
+    sender = run_producer(client, load, counted_payloads())
     printed = capsys.readouterr()
     failed = sum(sender.failed.values())
     assert failed and sender.all.total.count == 30 - failed
@@ -154,7 +154,7 @@ def test_records_that_are_refused_are_reported_and_not_counted(capsys: pytest.Ca
 def test_unacknowledged_records_fail_the_test(capsys: pytest.CaptureFixture[str]) -> None:
     client: Any = FakeProducer()
     client.flush = lambda seconds: 7
-    sender = perf_run.run_producer(client, Load(topic="t", count=2), counted_payloads())
+    sender = run_producer(client, Load(topic="t", count=2), counted_payloads())
     assert (
         sum(sender.failed.values()) >= 7
         and "7 records were not acknowledged: not within 60 s" in capsys.readouterr().err
@@ -180,7 +180,9 @@ def test_topics_to_read_are_matched_by_their_whole_names(monkeypatch: pytest.Mon
     made: list[dict[str, Any]] = []
     topics: list[Any] = []
     monkeypatch.setattr("confluent_kafka.Consumer", lambda options: made.append(options))
-    monkeypatch.setattr("kvorum.cli.kafka.perf.run_consumer", lambda _, reading, header: topics.append(reading.topics))
+    monkeypatch.setattr(
+        "kvorum.cli.kafka.perf_consumer.run_consumer", lambda _, reading, header: topics.append(reading.topics)
+    )
     words = ["--include", "fa.t", "--num-records", "1", "--command-property", "group.id=x"]
     printed = run(FakeCluster(), "kafka-consumer-perf-test", "--bootstrap-server", "b:1", *words, "--group", "mine")
     assert printed.code == Exit.DONE and topics == [["^(fa.t)$"]]

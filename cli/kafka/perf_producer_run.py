@@ -1,34 +1,21 @@
-"""Performance tests over librdkafka: the loops of Kafka's two scripts.
+"""Loop of `kafka-producer-perf-test` over librdkafka. Source: Kafka's ProducerPerformance, ThroughputThrottler."""
 
-Source: Kafka's ProducerPerformance, ConsumerPerformance, ThroughputThrottler.
-"""
-
-import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from kvorum.cli.kafka.perf_stats import Read, Sent, header_line
+from kvorum.cli.kafka.perf_options import POLL_SECONDS, wall_ms
+from kvorum.cli.kafka.perf_producer_stats import Sent
 from kvorum.cli.output import fail, warn
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, KafkaError, Message, Producer
+    from confluent_kafka import KafkaError, Message, Producer
 
 FLUSH_SECONDS: Final = 60.0
 NOT_IN_TIME: Final = f"not within {FLUSH_SECONDS:g} s of the last one"
-POLL_SECONDS: Final = 0.1
-BATCH_MAX: Final = 500
-"""Maximum number of records per poll: Kafka's max.poll.records."""
-POOL_BYTES: Final = 1 << 20
-"""Random letters are drawn once, and payloads cut out of them: to draw each would measure the drawing."""
-
-
-def wall_ms() -> float:
-    """Return the wall clock's time."""
-    return time.time_ns() / 1e6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,30 +29,6 @@ class Load:
     transaction_ms: int | None = None
     """Duration of a transaction; None: no transactions."""
     reporting_ms: int = 5_000
-
-
-def random_payloads(size: int) -> Iterator[bytes]:
-    """Yield payloads of capital letters, the same in every run."""
-    chance = random.Random(0)
-    pool = bytes(chance.choices(range(65, 91), k=max(POOL_BYTES, 2 * size)))
-    while True:
-        place = chance.randrange(len(pool) - size)
-        yield pool[place : place + size]
-
-
-def chosen_payloads(payloads: Sequence[bytes]) -> Iterator[bytes]:
-    """Yield one of these, by chance, the same in every run."""
-    chance = random.Random(0)
-    while True:
-        yield chance.choice(payloads)
-
-
-def counted_payloads() -> Iterator[bytes]:
-    """Yield 0, 1, 2, ..."""
-    number = 0
-    while True:
-        yield b"%d" % number
-        number += 1
 
 
 class Sender:
@@ -159,77 +122,3 @@ def run_producer(client: "Producer", load: Load, payloads: Iterator[bytes]) -> S
     for reason, count in sender.failed.items():
         warn(f"{count} records were not acknowledged: {reason}")
     return sender
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """Records to read: their number, and the timeout for the next one."""
-
-    topics: Sequence[str]
-    count: int
-    timeout_ms: int
-    reporting_ms: int
-    detailed: bool
-    date_format: str
-
-
-def run_consumer(consumer: "Consumer", reading: Reading, *, header: bool = True) -> Read:
-    """Read, and print what Kafka's tool prints. Leaves the consumer closed."""
-    if header:
-        click.echo(header_line(detailed=reading.detailed))
-    read = Read(wall_ms())
-    joining_ms, has = read.start_ms, False
-
-    def assigned(*_: object) -> None:
-        nonlocal has
-        if not has:
-            read.joined(int(wall_ms() - joining_ms))
-            has = True
-
-    def revoked(*_: object) -> None:
-        nonlocal has, joining_ms
-        joining_ms, has = wall_ms(), False
-
-    consumer.subscribe(list(reading.topics), on_assign=assigned, on_revoke=revoked)
-    try:
-        last_ms, said = wall_ms(), set[str]()
-        while read.count < reading.count and wall_ms() - last_ms <= reading.timeout_ms:
-            found = consumer.consume(BATCH_MAX, POLL_SECONDS)
-            now_ms = wall_ms()
-            for message in found:
-                error = message.error()
-                if error is not None:
-                    if error.str() not in said:
-                        warn(error.str())
-                    said.add(error.str())
-                    continue
-                last_ms = now_ms
-                read.count += 1
-                read.size += len(message.key() or b"") + len(message.value() or b"")
-            if found and read.is_due(now_ms, reading.reporting_ms):
-                line = read.progress_line(now_ms, reading.date_format)
-                if reading.detailed:
-                    click.echo(line)
-        end_ms = wall_ms()
-    finally:
-        consumer.close()
-    if read.count < reading.count:
-        click.echo(
-            "WARNING: Exiting before consuming the expected number of records: timeout "
-            f"({reading.timeout_ms} ms) exceeded. You can use the --timeout option to increase the timeout."
-        )
-    if not reading.detailed:
-        click.echo(read.total_line(end_ms, reading.date_format))
-    return read
-
-
-def metric_lines(statistics: Mapping[str, Any]) -> list[str]:
-    """Return librdkafka's figures, one per line, in the layout of Kafka's ToolsUtils.printMetrics."""
-    rows = [
-        (f"librdkafka-{statistics.get('type', 'client')}:{name}:{{client-id={statistics.get('client_id')}}}", value)
-        for name, value in sorted(statistics.items())
-        if isinstance(value, int | float)
-    ]
-    width = max([len(name) for name, _ in rows] + [len("Metric Name")])
-    head = f"\n{'Metric Name':<{width}}   Value"
-    return [head, *(f"{name:<{width}} : {value:.3f}" for name, value in rows)]
