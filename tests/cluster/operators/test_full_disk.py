@@ -76,7 +76,7 @@ def test_a_role_that_ended_for_a_full_disk_waits_for_room(tmp_path: Path, monkey
     room, started = Room(), []
     monkeypatch.setattr(Child, "start", lambda child: started.append(child.role))
     supervisor, child = supervisor_of(tmp_path, room)
-    supervisor._ended(child, Exit.DATA_REFUSED)
+    supervisor._handle_exit(child, Exit.DATA_REFUSED)
     assert child.restart_at is not None and not supervisor._stopping
     supervisor._restart(child)
     assert not started and child.restart_at is not None
@@ -89,7 +89,7 @@ def test_a_role_that_refuses_its_data_with_room_on_the_disk_ends_the_node(tmp_pa
     room = Room()
     room.free = ROOM_BYTES_MIN
     supervisor, child = supervisor_of(tmp_path, room)
-    supervisor._ended(child, Exit.DATA_REFUSED)
+    supervisor._handle_exit(child, Exit.DATA_REFUSED)
     assert child.restart_at is None and supervisor._stopping and supervisor._refusal == Exit.DATA_REFUSED
 
 
@@ -115,7 +115,7 @@ def test_a_role_that_noted_a_full_disk_is_started_again_though_there_is_room_by_
         os.wait()
     finally:
         FullNote.own = None
-    supervisor._ended(child, Exit.DATA_REFUSED)
+    supervisor._handle_exit(child, Exit.DATA_REFUSED)
     assert child.waits_for_room and not supervisor._stopping
 
 
