@@ -82,19 +82,19 @@ chaos: $(VENV)/.tests
 
 # The same tests with full counts (records, rounds, minutes), and thousands of seeds.
 acceptance: $(VENV)/.tests
-	$(BIN)/python -m kvorum.cli.main sim --kind quorum --seeds 1000-4000 --time 600
+	$(BIN)/python -m sim --kind quorum --seeds 1000-4000 --time 600
 	KVORUM_RECORDS=20000 KVORUM_ROUNDS=5 KVORUM_EXACTLY_ONCE_RECORDS=100000 KVORUM_EXACTLY_ONCE_DEATHS=100 \
 		KVORUM_LONG=all $(BIN)/python -m pytest -q tests/cluster --deselect tests/cluster/test_quorum.py
 	KVORUM_LONG=all $(BIN)/python -m pytest -q -n $(WORKERS) tests/simulation tests/mutants
 	KVORUM_ROUNDS=20 $(BIN)/python -m pytest -q tests/cluster/test_quorum.py
 	KVORUM_LONG=all KVORUM_ROUNDS=10 KVORUM_RECORDS=1000000 $(BIN)/python -m pytest -q -rs \
 		tests/spark/bridge/test_kills.py tests/spark/bridge/test_executor_kills.py tests/spark/mirror/test_mirror.py
-	$(BIN)/python -m kvorum.cli.main sim --seeds 1-5000
+	$(BIN)/python -m sim --seeds 1-5000
 
 # As many seeds as SOAK seconds hold, of the quorum alone and of whole clusters; failing ones stay in build/failing.
 SOAK ?= 1800
 soak: $(VENV)/.tests
-	$(BIN)/python -m kvorum.cli.main sim --kind all --time $(SOAK) --keep-going --save build/failing
+	$(BIN)/python -m sim --kind all --time $(SOAK) --keep-going --save build/failing
 
 # Kvorum and Apache Kafka 4.3.0 side by side (java and mvn on the PATH).
 # ONLY=produce,consume: some measures; `python -m bench --list` names them. Figures go to build/bench/results.json, or to

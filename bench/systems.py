@@ -14,10 +14,10 @@ from typing import Protocol
 
 from bench.apache_kafka import KafkaCluster
 from bench.peer import Peer
-from kvorum.cluster import readiness
-from kvorum.cluster.formatting import new_cluster_id
-from kvorum.cluster.local import LocalCluster
-from kvorum.cluster.plan import plan_of
+from kvorum.cluster.local.formatting import new_cluster_id
+from kvorum.cluster.local.local import LocalCluster
+from kvorum.cluster.local.plan import plan_of
+from kvorum.cluster.process import readiness
 from kvorum.runtime.cluster_file import dev_cluster
 
 READY_SECONDS = 120.0
@@ -33,8 +33,8 @@ def with_bytecode() -> Mapping[str, str]:
     folder = tempfile.mkdtemp(prefix="bench-bytecode-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     environment = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": folder}
-    modules = ["kvorum.cluster.child", "kvorum.cluster.supervisor"]
-    modules += [f"kvorum.cluster.{role}_process" for role in ("controller", "broker", "admin")]
+    modules = ["kvorum.cluster.process.child", "kvorum.cluster.process.supervisor"]
+    modules += [f"kvorum.cluster.process.{role}_process" for role in ("controller", "broker", "admin")]
     subprocess.run([sys.executable, "-c", f"import {', '.join(modules)}"], env=os.environ | environment, check=True)
     return environment
 

@@ -26,12 +26,12 @@ from kvorum.network.context import RequestContext
 from kvorum.protocol.api import ApiKey
 from kvorum.protocol.messages.api_versions import ApiVersion
 from kvorum.protocol.schema import Message
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.quorum.forwarder import Forwarder
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import Disk
 from kvorum.storage.log_manager import LogManager
-from kvorum.storage.names import TopicPartition
 
 Result: TypeAlias = Message | Awaitable[Message | None] | None
 """A response, an awaitable of it, or None without a response (acks=0)."""

@@ -1,1 +1,1 @@
-"""Breaking it and proving what held: simulator, and later faults, workloads, checker, reports."""
+"""The chaos lab: faults on real clusters, workloads, histories, a checker, reports."""

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kvorum.cli.client import default_bootstrap, with_cluster
+from kvorum.cli.connection.client import default_bootstrap, with_cluster
 
 if TYPE_CHECKING:
-    from kvorum.admin.client import ClusterClient
+    from kvorum.client.wire.cluster_client import ClusterClient
 
 TIMEOUT_MS = 1_500
 """A user waits for the completion."""
@@ -43,7 +43,7 @@ def group_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> 
     """Complete a group."""
 
     async def ask(cluster: "ClusterClient") -> list[str]:
-        from kvorum.admin.groups import Groups
+        from kvorum.client.groups.groups import Groups
 
         return [listed.group_id for listed in await Groups(cluster).listed()]
 
@@ -63,7 +63,7 @@ def topic_config_keys(ctx: click.Context, param: click.Parameter, incomplete: st
     """Complete a topic config with the following sign; nothing for an unknown value."""
 
     async def ask(cluster: "ClusterClient") -> list[str]:
-        from kvorum.admin.client import ResourceType
+        from kvorum.client.wire.cluster_client import ResourceType
 
         topics = [topic.name or "" for topic in (await cluster.metadata()).topics]
         found = await cluster.describe_configs(ResourceType.TOPIC, topics[0]) if topics else []
@@ -74,7 +74,7 @@ def topic_config_keys(ctx: click.Context, param: click.Parameter, incomplete: st
 
 def node_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Complete a node of the cluster in --dir."""
-    from kvorum.cluster.local import ClusterError, LocalCluster
+    from kvorum.cluster.local.local import ClusterError, LocalCluster
 
     folder = ctx.params.get("folder") or os.environ.get("KVORUM_DIR", "kvorum-data")
     with contextlib.suppress(ClusterError, OSError):

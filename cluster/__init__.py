@@ -1,1 +1,1 @@
-"""The composition root: builds a node from its config; starts, supervises and stops nodes on this machine."""
+"""Composition root: builds a node from its config; starts, supervises and stops nodes on this machine."""

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from kvorum.protocol.parts import FileSlice, Part
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import METADATA_TOPIC_ID
 from kvorum.quorum.batches import METADATA_FOLDER, METADATA_PARTITION, METADATA_TOPIC
 from kvorum.quorum.raft.log import COMMAND_BYTES_MAX
@@ -13,7 +14,6 @@ from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import Disk
 from kvorum.storage.log import Log
 from kvorum.storage.log_config import LogConfig
-from kvorum.storage.names import TopicPartition
 from kvorum.storage.recovery import OpenOptions, open_log
 
 NO_LIMIT: Final = -1

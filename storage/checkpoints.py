@@ -11,11 +11,12 @@ import json
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import Uuid
 from kvorum.runtime import failpoints
 from kvorum.runtime.disk import Disk
 from kvorum.runtime.properties import PropertiesError, parse_properties
-from kvorum.storage.names import PARTITION_METADATA, TopicPartition, join, parse_number
+from kvorum.storage.names import PARTITION_METADATA, join, parse_number
 
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"

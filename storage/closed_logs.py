@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime.disk import Disk
 from kvorum.storage.names import (
     INDEX_SUFFIX,
@@ -24,7 +25,6 @@ from kvorum.storage.names import (
     SNAPSHOT_SUFFIX,
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
-    TopicPartition,
     join,
     offset_of,
     parse_number,

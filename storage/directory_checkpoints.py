@@ -6,6 +6,7 @@ Recovery points, log start offsets and high watermarks, one file each a director
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime import blocking, failpoints
 from kvorum.runtime.disk import Disk
 from kvorum.storage.checkpoints import (
@@ -23,7 +24,7 @@ from kvorum.storage.damage import Lack
 from kvorum.storage.log import Log
 from kvorum.storage.log_dir import CHECKPOINTS, LogDir
 from kvorum.storage.log_table import LogTable
-from kvorum.storage.names import TopicPartition, join
+from kvorum.storage.names import join
 
 
 class DirectoryCheckpoints:

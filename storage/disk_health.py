@@ -10,10 +10,10 @@ from types import TracebackType
 from typing import Final
 
 from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.disk import is_process_error
 from kvorum.runtime.logs import get_logger
-from kvorum.storage.names import TopicPartition
 from kvorum.storage.segment import CorruptSegment
 
 LACK_LOG_INTERVAL_MS: Final = 10_000

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import Uuid
 from kvorum.runtime import blocking, failpoints
 from kvorum.runtime.clock import Clock
@@ -32,7 +33,7 @@ from kvorum.storage.log_opening import LogOpening
 from kvorum.storage.log_removal import LogRemoval
 from kvorum.storage.log_syncs import LogSyncs
 from kvorum.storage.log_table import LogTable
-from kvorum.storage.names import FOLDER_NAME_MAX, STRAY_FOLDER_SUFFIX, TopicPartition, future_folder, join
+from kvorum.storage.names import FOLDER_NAME_MAX, STRAY_FOLDER_SUFFIX, future_folder, join
 from kvorum.storage.recovery import LogDirectoryError
 
 log = get_logger("storage")

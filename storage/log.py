@@ -21,6 +21,7 @@ from kvorum.protocol.batch_header import NO_SEQUENCE, NO_TIMESTAMP
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.parts import Part
 from kvorum.protocol.records import patch_place
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.disk import Disk
@@ -38,7 +39,6 @@ from kvorum.storage.log_producers import LogProducers
 from kvorum.storage.log_read import NOTHING, ReadInfo, TimestampOffset
 from kvorum.storage.log_retention import LogRetention
 from kvorum.storage.log_types import PRODUCER_ID_EXPIRATION_MS, AppendInfo, LogParts
-from kvorum.storage.names import TopicPartition
 from kvorum.storage.producer_state import Origin
 from kvorum.storage.tail import TailBudget
 from kvorum.storage.txn_index import AbortedTransaction

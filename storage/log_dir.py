@@ -3,6 +3,7 @@
 from contextlib import AbstractContextManager
 from typing import Final, NamedTuple
 
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
 from kvorum.runtime.disk import Disk
 from kvorum.runtime.logs import get_logger
@@ -25,7 +26,6 @@ from kvorum.storage.names import (
     LOG_SUFFIX,
     PARTITION_METADATA,
     STRAY_FOLDER_SUFFIX,
-    TopicPartition,
     join,
     offset_of,
     parse_folder,

@@ -24,6 +24,7 @@ from random import Random
 from typing import Final, NoReturn
 
 from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
 from kvorum.runtime import blocking
 from kvorum.runtime.clock import Clock
@@ -50,7 +51,7 @@ from kvorum.storage.log_opening import LogOpening
 from kvorum.storage.log_removal import IsAssigned, IsStray, LogRemoval
 from kvorum.storage.log_syncs import LogSyncs
 from kvorum.storage.log_table import LogTable
-from kvorum.storage.names import DELETE_FOLDER_SUFFIX, STRAY_FOLDER_SUFFIX, TopicPartition
+from kvorum.storage.names import DELETE_FOLDER_SUFFIX, STRAY_FOLDER_SUFFIX
 from kvorum.storage.recovery import LogDirectoryError
 from kvorum.storage.tail import TailBudget
 

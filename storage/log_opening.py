@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Hashable
 
 from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
 from kvorum.runtime import blocking
 from kvorum.runtime.clock import Clock
@@ -25,7 +26,7 @@ from kvorum.storage.log import Log
 from kvorum.storage.log_config import LogConfig
 from kvorum.storage.log_dir import FOLDERS_NAMED_MAX, LogDir
 from kvorum.storage.log_table import LogTable
-from kvorum.storage.names import TopicPartition, join
+from kvorum.storage.names import join
 from kvorum.storage.recovery import LogDirectoryError, OpenOptions, open_log
 from kvorum.storage.tail import TailBudget
 

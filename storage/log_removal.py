@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeAlias
 
 from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime import blocking, failpoints
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.disk import Disk
@@ -17,7 +18,7 @@ from kvorum.storage.directory_checkpoints import DirectoryCheckpoints
 from kvorum.storage.log import Log
 from kvorum.storage.log_dir import LogDir
 from kvorum.storage.log_table import LogTable
-from kvorum.storage.names import DELETE_FOLDER_SUFFIX, STRAY_FOLDER_SUFFIX, TopicPartition, join, marked_folder
+from kvorum.storage.names import DELETE_FOLDER_SUFFIX, STRAY_FOLDER_SUFFIX, join, marked_folder
 from kvorum.storage.recovery import LogDirectoryError
 
 IsStray: TypeAlias = Callable[[Log], bool]

@@ -8,12 +8,12 @@ import asyncio
 from collections.abc import Callable, Collection
 
 from kvorum.protocol.errors import KafkaError
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime import blocking
 from kvorum.runtime.logs import get_logger
 from kvorum.storage.log import Log
 from kvorum.storage.log_flush import FlushPlan
 from kvorum.storage.log_table import LogTable
-from kvorum.storage.names import TopicPartition
 
 log = get_logger("storage")
 

@@ -8,13 +8,13 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
 from kvorum.runtime.disk import is_process_error
 from kvorum.runtime.logs import get_logger
 from kvorum.storage.damage import Lack
 from kvorum.storage.log import Log
 from kvorum.storage.log_dir import LogDir
-from kvorum.storage.names import TopicPartition
 
 log = get_logger("storage")
 

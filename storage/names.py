@@ -5,7 +5,9 @@ Files with other names are not opened, renamed or removed. Digits are ASCII digi
 """
 
 import re
-from typing import Final, NamedTuple
+from typing import Final
+
+from kvorum.protocol.topic_partition import TopicPartition
 
 LOG_SUFFIX: Final = ".log"
 INDEX_SUFFIX: Final = ".index"
@@ -34,17 +36,6 @@ PARTITION_MAX: Final = 2**31 - 1
 _FOLDER: Final = re.compile(r"([a-zA-Z0-9._-]+)-(0|[1-9][0-9]*)")
 _SUFFIXED_FOLDER: Final = re.compile(r"(.+)\.[0-9a-f]{32}(-delete|-stray|-future)")
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]*")
-
-
-class TopicPartition(NamedTuple):
-    """A partition by name; the folder of its log has the same text."""
-
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        """Return `topic-N`."""
-        return f"{self.topic}-{self.partition}"
 
 
 def join(folder: str, name: str) -> str:

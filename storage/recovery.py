@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kvorum.protocol.errors import KafkaError
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
 from kvorum.runtime import failpoints
 from kvorum.runtime.clock import Clock
@@ -46,7 +47,6 @@ from kvorum.storage.names import (
     SNAPSHOT_SUFFIX,
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
-    TopicPartition,
 )
 from kvorum.storage.producer_replay import index_aborted, note_batch, rebuild_txn_index, restore_producers
 from kvorum.storage.producer_state import ProducerState

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kvorum.cluster.local import unexpected_lines
-from kvorum.cluster.paths import OWN_FOLDER, PROCESSES
+from kvorum.cluster.local.local import unexpected_lines
+from kvorum.cluster.local.paths import OWN_FOLDER, PROCESSES
 from kvorum.runtime import logs
 
 MARKER = "unexpected"

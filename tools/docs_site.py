@@ -14,8 +14,8 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from kvorum.admin.app import operations
-from kvorum.admin.operations import Operation
+from kvorum.admin.http.app import operations
+from kvorum.admin.http.operations import Operation
 from kvorum.cli.main import COMMANDS
 from kvorum.cli.main import main as main_command
 

@@ -32,11 +32,13 @@ MODULE = ("names", "metric_names")
 """Names under which metric_names is imported."""
 EXPOSED_BY = (
     ("broker", "broker"),
-    ("cluster/broker_", "broker"),
+    ("cluster/metrics/broker_", "broker"),
+    ("cluster/process/broker_", "broker"),
     ("quorum", "controller"),
-    ("cluster/controller_", "controller"),
+    ("cluster/metrics/controller_", "controller"),
+    ("cluster/process/controller_", "controller"),
     ("network", "both"),
-    ("cluster/process_", "both"),
+    ("cluster/metrics/process_", "both"),
     ("runtime", "both"),
     ("storage", "broker"),
 )

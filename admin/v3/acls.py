@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kvorum.admin.operations import Call, NoBody, Operation
+from kvorum.admin.http.operations import Call, NoBody, Operation
 from kvorum.admin.v3.links import CLUSTER, cluster_of
 from kvorum.admin.v3.requests import CreateAclRequestData, CreateAclRequestDataList
 from kvorum.protocol.errors import ErrorCode, KafkaError

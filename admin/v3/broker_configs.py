@@ -3,9 +3,8 @@
 import asyncio
 from typing import Any
 
-from kvorum.admin.client import ResourceType
-from kvorum.admin.models import INT32_MAX
-from kvorum.admin.operations import Call, NoBody, Operation, number_of
+from kvorum.admin.http.operations import Call, NoBody, Operation, number_of
+from kvorum.admin.v1.models import INT32_MAX
 from kvorum.admin.v3.config_kit import (
     Rows,
     alter,
@@ -27,6 +26,7 @@ from kvorum.admin.v3.requests import (
     AlterConfigBatchRequestData,
     UpdateConfigRequestData,
 )
+from kvorum.client.wire.cluster_client import ResourceType
 
 ALL_BROKERS = ""
 

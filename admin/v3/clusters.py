@@ -1,7 +1,7 @@
 """The cluster and its brokers."""
 
-from kvorum.admin.models import INT32_MAX
-from kvorum.admin.operations import Call, NoBody, Operation, number_of
+from kvorum.admin.http.operations import Call, NoBody, Operation, number_of
+from kvorum.admin.v1.models import INT32_MAX
 from kvorum.admin.v3.links import BROKER, CLUSTER, Links, cluster_of, not_found
 from kvorum.admin.v3.models import (
     BrokerData,

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-from kvorum.admin.client import ConfigChange, ConfigOperation, ResourceType
-from kvorum.admin.operations import Call, NoBody, Operation
-from kvorum.admin.topic_configs import Source, source_name
+from kvorum.admin.http.operations import Call, NoBody, Operation
 from kvorum.admin.v3.links import Links, not_found
 from kvorum.admin.v3.models import ConfigSynonymData
 from kvorum.admin.v3.requests import AlterConfigBatchRequestData, AlterEntry, UpdateConfigRequestData
+from kvorum.client.config_sources import Source, source_name
+from kvorum.client.wire.cluster_client import ConfigChange, ConfigOperation, ResourceType
 from kvorum.protocol.messages.describe_configs import DescribeConfigsResourceResult
 
 Rows = Sequence[DescribeConfigsResourceResult]

@@ -5,12 +5,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from kvorum.admin.group_members import CLASSIC, CONSUMER, Described, Member
-from kvorum.admin.groups import Groups
-from kvorum.admin.models import INT32_MAX
-from kvorum.admin.operations import Call, NoBody, Operation, number_of
-from kvorum.admin.partition_offsets import Spec, list_offsets
-from kvorum.admin.places import Place
+from kvorum.admin.http.operations import Call, NoBody, Operation, number_of
+from kvorum.admin.v1.models import INT32_MAX
 from kvorum.admin.v3.links import CLUSTER, Links, links_of, not_found
 from kvorum.admin.v3.models import (
     ConsumerAssignmentData,
@@ -23,7 +19,11 @@ from kvorum.admin.v3.models import (
     ConsumerLagData,
     ConsumerLagDataList,
 )
+from kvorum.client.groups.groups import Groups
+from kvorum.client.groups.members import CLASSIC, CONSUMER, Described, Member
+from kvorum.client.partitions.offsets import Spec, list_offsets
 from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.topic_partition import TopicPartition
 
 GROUPS = f"{CLUSTER}/consumer-groups"
 GROUP = f"{GROUPS}/{{consumer_group_id}}"
@@ -134,7 +134,7 @@ async def get_kafka_consumer(call: Call[NoBody]) -> ConsumerData:
     return consumer_data(links, group.group_id, member_of(call, group))
 
 
-def assignment_data(links: Links, group_id: str, member: Member, place: Place) -> ConsumerAssignmentData:
+def assignment_data(links: Links, group_id: str, member: Member, place: TopicPartition) -> ConsumerAssignmentData:
     """Return one partition of a member."""
     parts = (place.topic, "partitions", place.partition)
     names = (
@@ -168,9 +168,9 @@ async def list_kafka_consumer_assignment(call: Call[NoBody]) -> ConsumerAssignme
     )
 
 
-def place_of(call: Call[NoBody]) -> Place:
+def place_of(call: Call[NoBody]) -> TopicPartition:
     """Return the partition that the path names. Raises BadInput."""
-    return Place(call.path["topic_name"], number_of("partition_id", call.path["partition_id"], 0, INT32_MAX))
+    return TopicPartition(call.path["topic_name"], number_of("partition_id", call.path["partition_id"], 0, INT32_MAX))
 
 
 async def get_kafka_consumer_assignment(call: Call[NoBody]) -> ConsumerAssignmentData:
@@ -188,7 +188,7 @@ async def get_kafka_consumer_assignment(call: Call[NoBody]) -> ConsumerAssignmen
 class Lag(NamedTuple):
     """The position of a group in a partition, the log end, and the present owner."""
 
-    place: Place
+    place: TopicPartition
     current: int
     end: int
     member: Member | None
@@ -199,7 +199,9 @@ class Lag(NamedTuple):
         return max(0, self.end - self.current)
 
 
-async def lags_of(call: Call[NoBody], group: Described, needed: Callable[[Place], bool] | None = None) -> list[Lag]:
+async def lags_of(
+    call: Call[NoBody], group: Described, needed: Callable[[TopicPartition], bool] | None = None
+) -> list[Lag]:
     """Return a group's lags, sorted; without deleted partitions and those without a known log end.
 
     Raises Refused; KafkaError if the leader of a needed partition returns no end, or none at all.

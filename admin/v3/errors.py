@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from aiohttp import web
 
-from kvorum.admin.operations import JSON
-from kvorum.admin.problems import FORBIDDEN, RETRY_AFTER, Refusal
+from kvorum.admin.http.operations import JSON
+from kvorum.admin.http.problems import FORBIDDEN, RETRY_AFTER, Refusal
 from kvorum.admin.v3.models import ErrorResponse
 from kvorum.protocol.errors import RETRIABLE, ErrorCode
 

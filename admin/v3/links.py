@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from kvorum.admin.access import Refused
-from kvorum.admin.operations import Call
+from kvorum.admin.http.access import Refused
+from kvorum.admin.http.operations import Call
 from kvorum.admin.v3.models import CollectionMetadata, Relationship, ResourceMetadata
 from kvorum.protocol.messages.describe_cluster import DescribeClusterResponse
 

@@ -1,10 +1,7 @@
 """Partitions, their offsets, replicas and reassignments."""
 
-from kvorum.admin.models import INT32_MAX
-from kvorum.admin.operations import BadInput, Call, NoBody, Operation, number_of
-from kvorum.admin.partition_offsets import Spec, known_offsets
-from kvorum.admin.places import Place
-from kvorum.admin.reassignments import Reassignments, UnderWay
+from kvorum.admin.http.operations import BadInput, Call, NoBody, Operation, number_of
+from kvorum.admin.v1.models import INT32_MAX
 from kvorum.admin.v3.links import CLUSTER, PARTITION, TOPIC, Links, links_of, not_found
 from kvorum.admin.v3.models import (
     PartitionData,
@@ -15,7 +12,10 @@ from kvorum.admin.v3.models import (
     ReplicaData,
     ReplicaDataList,
 )
+from kvorum.client.partitions.offsets import Spec, known_offsets
+from kvorum.client.reassignments.reassignments import Reassignments, UnderWay
 from kvorum.protocol.messages.metadata import MetadataResponsePartition
+from kvorum.protocol.topic_partition import TopicPartition
 
 BOTH = "earliest_and_latest"
 
@@ -83,7 +83,7 @@ async def list_kafka_partition_offsets(call: Call[NoBody]) -> PartitionWithOffse
     if wanted != BOTH:
         raise BadInput("offset_type", f"{wanted} is invalid")
     topic, row = await partition_of(call)
-    place = Place(topic, row.partition_index)
+    place = TopicPartition(topic, row.partition_index)
     earliest = await known_offsets(call.cluster, [place], Spec.EARLIEST)
     latest = await known_offsets(call.cluster, [place], Spec.LATEST)
     names = ("topic", topic), ("partition", row.partition_index), ("offset_type", BOTH)

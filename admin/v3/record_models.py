@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, Field
 
-from kvorum.admin.models import INT32_MAX, Strict
+from kvorum.admin.v1.models import INT32_MAX, Strict
 
 HEADERS_MAX = 100
 ENTRIES_MAX = 10

@@ -15,11 +15,10 @@ from typing import Any, Final
 from aiohttp.http_exceptions import PayloadEncodingError
 from pydantic import ValidationError
 
-from kvorum.admin.access import Refused
-from kvorum.admin.client import ClusterClient, Unreachable
-from kvorum.admin.message_models import Written
-from kvorum.admin.operations import JSON, BadInput, Call, Content, Operation, Reply, Role, Stream, Text
-from kvorum.admin.producing import as_json, partition_of, produce
+from kvorum.admin.http.access import Refused
+from kvorum.admin.http.operations import JSON, BadInput, Call, Content, Operation, Reply, Role, Stream, Text
+from kvorum.admin.v1.records.message_models import Written
+from kvorum.admin.v1.records.producing import as_json, produce
 from kvorum.admin.v3.errors import BATCH, CODES, PARTITION, PAYLOAD, code_of
 from kvorum.admin.v3.json_stream import Broken, Splitter
 from kvorum.admin.v3.links import TOPIC, cluster_of
@@ -35,6 +34,8 @@ from kvorum.admin.v3.record_models import (
     ProduceResponse,
     ProduceResponseData,
 )
+from kvorum.client.records.partitioner import partition_of
+from kvorum.client.wire.cluster_client import ClusterClient, Unreachable
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.metadata import MetadataResponseTopic
 from kvorum.protocol.records import Record

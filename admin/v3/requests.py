@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from kvorum.admin.models import INT32_MAX, REPLICAS_MAX, BrokerId, PartitionId, Strict
+from kvorum.admin.v1.models import INT32_MAX, REPLICAS_MAX, BrokerId, PartitionId, Strict
 
 CHANGES_MAX = 1_000
 """Configs in one body; Kafka has a few hundred."""

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from kvorum.admin.operations import Operation
+from kvorum.admin.http.operations import Operation
 from kvorum.admin.v3 import acls, broker_configs, clusters, consumer_groups, partitions, records, topic_configs, topics
 
 OPERATIONS: Final[list[Operation]] = [

@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 
-from kvorum.admin.access import Refused
-from kvorum.admin.client import ClusterClient, ResourceType, refuse
-from kvorum.admin.operations import Call, NoBody, Operation, Reply
+from kvorum.admin.http.access import Refused
+from kvorum.admin.http.operations import Call, NoBody, Operation, Reply
 from kvorum.admin.v3.config_kit import (
     Rows,
     alter,
@@ -29,6 +28,7 @@ from kvorum.admin.v3.requests import (
     FailureEntry,
     UpdateConfigRequestData,
 )
+from kvorum.client.wire.cluster_client import ClusterClient, ResourceType, refuse
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.create_topics import CreatableTopic
 from kvorum.protocol.messages.describe_configs import (

@@ -2,13 +2,13 @@
 
 import re
 
-from kvorum.admin.access import Refused
-from kvorum.admin.client import ClusterClient, refuse
-from kvorum.admin.operations import Call, NoBody, Operation, Reply
+from kvorum.admin.http.access import Refused
+from kvorum.admin.http.operations import Call, NoBody, Operation, Reply
 from kvorum.admin.v3.errors import PAYLOAD
 from kvorum.admin.v3.links import CLUSTER, TOPIC, Links, cluster_of, links_of
 from kvorum.admin.v3.models import TopicData, TopicDataList
 from kvorum.admin.v3.requests import CreateTopicRequestData, UpdatePartitionCountRequestData
+from kvorum.client.wire.cluster_client import ClusterClient, refuse
 from kvorum.network.authorizer import Operation as AclOperation
 from kvorum.protocol.messages.create_topics import (
     CreatableReplicaAssignment,

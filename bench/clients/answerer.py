@@ -35,9 +35,9 @@ from kvorum.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import Uuid
 from kvorum.storage.append_run import RunInfo
-from kvorum.storage.names import TopicPartition
 
 TOPIC, TOPIC_ID = "taken", Uuid(b"taken" + b"\0" * 11)
 BROKER_ID = 1

@@ -23,7 +23,7 @@ import uvloop
 
 from bench.child import follow_parent
 from bench.processes import memory_mib
-from kvorum.cluster.hosting import look_for_cycles_less
+from kvorum.cluster.process.hosting import look_for_cycles_less
 from kvorum.network.context import ANONYMOUS, RequestContext
 from kvorum.protocol.api import ApiKey
 from kvorum.protocol.errors import ErrorCode

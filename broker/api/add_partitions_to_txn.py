@@ -31,7 +31,7 @@ from kvorum.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from kvorum.protocol.topic_names import INTERNAL_TOPICS
-from kvorum.storage.names import TopicPartition
+from kvorum.protocol.topic_partition import TopicPartition
 
 Codes = Mapping[TopicPartition, ErrorCode]
 

@@ -16,8 +16,8 @@ from kvorum.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime.logs import first_names, get_logger
-from kvorum.storage.names import TopicPartition
 
 log = get_logger("broker")
 

@@ -18,7 +18,7 @@ from kvorum.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from kvorum.storage.names import TopicPartition
+from kvorum.protocol.topic_partition import TopicPartition
 
 Rows = dict[TopicPartition, DeleteRecordsPartitionResult]
 

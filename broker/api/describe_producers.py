@@ -17,7 +17,7 @@ from kvorum.protocol.messages.describe_producers import (
     TopicResponse,
 )
 from kvorum.protocol.topic_names import check_topic_name
-from kvorum.storage.names import TopicPartition
+from kvorum.protocol.topic_partition import TopicPartition
 
 
 def handle(ctx: RequestContext, request: DescribeProducersRequest, broker: Broker) -> DescribeProducersResponse:

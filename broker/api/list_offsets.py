@@ -36,8 +36,8 @@ from kvorum.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.storage.log_read import TimestampOffset
-from kvorum.storage.names import TopicPartition
 
 UNKNOWN: Final = -1
 OFFSET_NOT_AVAILABLE_VERSION_MIN: Final = 5

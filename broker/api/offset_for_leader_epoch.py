@@ -22,8 +22,8 @@ from kvorum.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.storage import epoch_cache
-from kvorum.storage.names import TopicPartition
 
 UNDEFINED: Final = -1
 

@@ -41,7 +41,7 @@ from kvorum.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from kvorum.protocol.records import next_batch_size
-from kvorum.storage.names import TopicPartition
+from kvorum.protocol.topic_partition import TopicPartition
 
 NO_ACKS = 0
 LENGTH_POSITION = 8

@@ -13,8 +13,8 @@ from kvorum.network.context import RequestContext
 from kvorum.network.lane import LaneCaller
 from kvorum.protocol.batch_header import HEADER_SIZE
 from kvorum.protocol.messages.produce import ProduceRequest, TopicProduceData
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.quorum.image import MetadataImage
-from kvorum.storage.names import TopicPartition
 
 HEADS_MAX: Final = 256
 """Limit per connection; one more, and all are removed."""

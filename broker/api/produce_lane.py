@@ -53,8 +53,8 @@ from kvorum.protocol.messages.produce import (
     TopicProduceData,
 )
 from kvorum.protocol.schema import Message
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime.logs import get_logger
-from kvorum.storage.names import TopicPartition
 
 VERSION_MIN: Final = 7
 """From here on every codec is allowed."""

@@ -25,7 +25,7 @@ from kvorum.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from kvorum.protocol.topic_names import OFFSETS_TOPIC
-from kvorum.storage.names import TopicPartition
+from kvorum.protocol.topic_partition import TopicPartition
 
 NOT_READY = frozenset(
     {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR}

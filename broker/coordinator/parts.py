@@ -38,13 +38,13 @@ from kvorum.network.channel import Channel
 from kvorum.protocol.compression import Codec
 from kvorum.protocol.errors import KafkaError
 from kvorum.protocol.topic_names import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.quorum.image import MetadataImage
 from kvorum.quorum.image.partition import PartitionRegistration
 from kvorum.quorum.publisher import MetadataPublisher
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
 from kvorum.runtime.metrics import Metrics
-from kvorum.storage.names import TopicPartition
 
 S = TypeVar("S")
 H = TypeVar("H", bound=Shard[Any])

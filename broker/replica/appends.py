@@ -26,8 +26,8 @@ from kvorum.broker.replica.types import CLIENT_TERMS, UNKNOWN_OFFSET, AppendTerm
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.delete_records import DeleteRecordsPartitionResult
 from kvorum.protocol.messages.produce import BatchIndexAndErrorMessage, PartitionProduceResponse
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.storage.log_config import INT64_MAX
-from kvorum.storage.names import TopicPartition
 from kvorum.storage.producer_state import Origin
 from kvorum.storage.validator import RecordValidationError
 from kvorum.storage.verification import VerificationGuard

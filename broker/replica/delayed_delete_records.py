@@ -10,7 +10,7 @@ from kvorum.broker.replica.low_watermark import low_watermark
 from kvorum.broker.replica.types import NO_EPOCH
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.delete_records import DeleteRecordsPartitionResult
-from kvorum.storage.names import TopicPartition
+from kvorum.protocol.topic_partition import TopicPartition
 
 INVALID_LOW_WATERMARK = -1
 DeleteRecordsResults = dict[TopicPartition, DeleteRecordsPartitionResult]

@@ -13,7 +13,7 @@ from kvorum.broker.replica.partition import Partition
 from kvorum.broker.replica.partition_reads import diverging_epoch, end_of_readable
 from kvorum.broker.replica.types import FetchParams, FetchTarget
 from kvorum.protocol.errors import KafkaError
-from kvorum.storage.names import TopicPartition
+from kvorum.protocol.topic_partition import TopicPartition
 
 
 class DelayedFetch:

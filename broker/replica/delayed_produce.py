@@ -10,7 +10,7 @@ from collections.abc import Callable
 from kvorum.broker.replica.hosted import HostedPartitions
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.produce import PartitionProduceResponse
-from kvorum.storage.names import TopicPartition
+from kvorum.protocol.topic_partition import TopicPartition
 
 ProduceResults = dict[TopicPartition, PartitionProduceResponse]
 ProduceDone = Callable[[ProduceResults], None]

@@ -19,6 +19,7 @@ from kvorum.broker.replica.missing_logs import MissingLogAction, missing_log_act
 from kvorum.broker.replica.partition import Partition
 from kvorum.broker.replica.types import ClusterView, Role
 from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
 from kvorum.quorum.image import MetadataDelta, MetadataImage
 from kvorum.quorum.image.partition import LOST_DIRECTORY, PartitionRegistration
@@ -31,7 +32,6 @@ from kvorum.storage.damage import Lack
 from kvorum.storage.log import Log
 from kvorum.storage.log_dir import LogDir
 from kvorum.storage.log_manager import LogManager
-from kvorum.storage.names import TopicPartition
 
 log = get_logger("broker")
 

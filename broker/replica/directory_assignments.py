@@ -21,9 +21,9 @@ from kvorum.protocol.messages.assign_replicas_to_dirs import (
     RequestPartitionData,
     RequestTopicData,
 )
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import Uuid
 from kvorum.runtime.logs import get_logger
-from kvorum.storage.names import TopicPartition
 
 ASSIGNMENTS_MAX: Final = 2_250
 """Replicas in one request (AssignReplicasToDirsRequest.MAX_ASSIGNMENTS_PER_REQUEST)."""

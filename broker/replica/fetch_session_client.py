@@ -20,8 +20,8 @@ from kvorum.protocol.messages.fetch import (
     PartitionData,
     ReplicaState,
 )
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import Uuid
-from kvorum.storage.names import TopicPartition
 
 NO_SESSION = 0
 INITIAL_EPOCH = 0

@@ -32,9 +32,9 @@ from kvorum.protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from kvorum.protocol.schema import Message
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime.config import Settings
 from kvorum.runtime.logs import first_names, get_logger
-from kvorum.storage.names import TopicPartition
 
 log = get_logger("broker")
 M = TypeVar("M", bound=Message)

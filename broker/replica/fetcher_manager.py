@@ -13,9 +13,9 @@ from kvorum.broker.replica.replication_quota import ReplicationQuota
 from kvorum.broker.replica.tasks import spawn
 from kvorum.broker.replica.types import NO_LEADER
 from kvorum.network.channel import Channel
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
-from kvorum.storage.names import TopicPartition
 
 
 class FetcherManager:

@@ -25,8 +25,8 @@ from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.fetch import EpochEndOffset, PartitionData
 from kvorum.protocol.parts import part_size
 from kvorum.protocol.source import default_of
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import ZERO_UUID
-from kvorum.storage.names import TopicPartition
 
 FetchRows: TypeAlias = list[tuple[FetchTarget, PartitionData]]
 FetchDone: TypeAlias = Callable[[FetchRows], None]

@@ -14,8 +14,8 @@ from kvorum.broker.replica.partition import Partition
 from kvorum.broker.replica.purgatory import Purgatory
 from kvorum.broker.replica.types import ClusterView, Role
 from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime.timers import Timers
-from kvorum.storage.names import TopicPartition
 
 
 class HostedPartitions:

@@ -37,9 +37,9 @@ from kvorum.protocol.messages.alter_partition import (
     RequestTopicData,
     ResponsePartitionData,
 )
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import Uuid
 from kvorum.runtime.logs import first_names, get_logger
-from kvorum.storage.names import TopicPartition
 
 log = get_logger("broker")
 

@@ -29,6 +29,7 @@ from kvorum.broker.replica.replication_quota import WindowedRate
 from kvorum.broker.replica.tasks import spawn
 from kvorum.broker.replica.types import ClusterView, Role
 from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
 from kvorum.runtime import blocking
 from kvorum.runtime.clock import Clock
@@ -38,7 +39,6 @@ from kvorum.storage.future_logs import is_name_too_long
 from kvorum.storage.log import Log
 from kvorum.storage.log_dir import LogDir
 from kvorum.storage.log_manager import LogManager
-from kvorum.storage.names import TopicPartition
 
 RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
 CHUNK_BYTES: Final = 256 * 1024

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Protocol
 
 from kvorum.protocol.parts import Part
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.storage.epoch_cache import EpochCache, EpochEndOffset
 from kvorum.storage.log_read import TimestampOffset
-from kvorum.storage.names import TopicPartition
 from kvorum.storage.producer_state import Origin, ProducerState
 from kvorum.storage.txn_index import AbortedTransaction
 from kvorum.storage.verification import VerificationGuard

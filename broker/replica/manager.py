@@ -42,6 +42,7 @@ from kvorum.broker.replica.types import (
     Role,
 )
 from kvorum.network.channel import Channel
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.quorum.image import MetadataDelta, MetadataImage
 from kvorum.quorum.image.partition import PartitionRegistration
 from kvorum.runtime.clock import Clock
@@ -50,7 +51,6 @@ from kvorum.runtime.metrics import Metrics
 from kvorum.runtime.timers import Timers
 from kvorum.storage.log_config import LogConfig
 from kvorum.storage.log_manager import LogManager
-from kvorum.storage.names import TopicPartition
 from kvorum.storage.verification import VerificationGuard
 
 

@@ -27,9 +27,9 @@ from kvorum.broker.replica.types import (
     IsolationLevel,
 )
 from kvorum.protocol.batch_header import NO_TIMESTAMP
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.storage.epoch_cache import EpochEndOffset
 from kvorum.storage.log_read import TimestampOffset
-from kvorum.storage.names import TopicPartition
 
 NOT_FOUND = TimestampOffset(NO_TIMESTAMP, UNKNOWN_OFFSET, NO_EPOCH)
 

@@ -36,9 +36,9 @@ from kvorum.broker.replica.types import (
 )
 from kvorum.broker.replica.watchers import Watchers
 from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.image.partition import PartitionRegistration
-from kvorum.storage.names import TopicPartition
 
 ACKS_ALL = -1
 OFFSET_SIZE = 8

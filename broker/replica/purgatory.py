@@ -20,8 +20,8 @@ as nearly all do, leaves no timer. Source: Kafka's DelayedOperationPurgatory.
 from collections.abc import Iterable
 from typing import Protocol
 
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime.timers import Timers
-from kvorum.storage.names import TopicPartition
 
 OPERATIONS_MAX = 100_000
 """Limit. Each is a request of a connection, and those are bounded before (max.connections, queued requests)."""

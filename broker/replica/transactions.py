@@ -23,8 +23,8 @@ from kvorum.broker.replica.partition import ACKS_ALL
 from kvorum.broker.replica.turns import Done, Turns
 from kvorum.broker.replica.types import NO_EPOCH, AppendTerms
 from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime.config import Settings
-from kvorum.storage.names import TopicPartition
 from kvorum.storage.producer_state import Origin
 from kvorum.storage.verification import UNCHECKED, VerificationGuard
 

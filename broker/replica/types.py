@@ -7,10 +7,10 @@ from typing import NamedTuple, Protocol
 
 from kvorum.protocol.messages.fetch import AbortedTransaction
 from kvorum.protocol.parts import Part
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.image.partition import PartitionRegistration
 from kvorum.storage.epoch_cache import EpochEndOffset
-from kvorum.storage.names import TopicPartition
 from kvorum.storage.producer_state import Origin
 from kvorum.storage.verification import VerificationGuard
 

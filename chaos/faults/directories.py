@@ -14,7 +14,7 @@ from typing import Final
 from kvorum.chaos.faults.disks import DiskFaults
 from kvorum.chaos.faults.events import FaultRegister, Injected
 from kvorum.chaos.faults.processes import ProcessFaults
-from kvorum.cluster.local import LocalCluster
+from kvorum.cluster.local.local import LocalCluster
 from kvorum.storage.names import FUTURE_FOLDER_SUFFIX, parse_folder, parse_suffixed_folder
 
 GONE: Final = ".gone"

@@ -20,8 +20,8 @@ from kvorum.chaos.faults.events import FaultRegister, Injected
 from kvorum.chaos.faults.processes import ProcessFaults
 from kvorum.chaos.faults.small_disk import SmallDisk
 from kvorum.chaos.faults.topology import BROKER, CONTROLLER
-from kvorum.cluster.formatting import controller_directory, log_directories, raft_directory
-from kvorum.cluster.local import LocalCluster
+from kvorum.cluster.local.formatting import controller_directory, log_directories, raft_directory
+from kvorum.cluster.local.local import LocalCluster
 from kvorum.protocol.uuids import Uuid
 from kvorum.runtime.config import Settings
 from kvorum.runtime.config_files import load_node

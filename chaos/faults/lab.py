@@ -34,7 +34,7 @@ from kvorum.chaos.faults.parts import CHILD_MODULE, Network, make_parts
 from kvorum.chaos.faults.processes import DOWN_KINDS, START_SECONDS, ProcessFaults
 from kvorum.chaos.faults.shape import LabPlan, LabShape
 from kvorum.chaos.faults.topology import BROKER
-from kvorum.cluster.local import LocalCluster
+from kvorum.cluster.local.local import LocalCluster
 from kvorum.runtime.chance import new_random
 
 HEALTHY_SECONDS: Final = 60.0
@@ -85,7 +85,7 @@ class Lab:
         """Create the cluster in an empty folder and start it (by default).
 
         `seconds`: the run's clock for events. `small_disks`: {node: size in bytes of its first log directory}.
-        `environment`: for all nodes. `child_module`: replaces kvorum.cluster.child (mutants).
+        `environment`: for all nodes. `child_module`: replaces kvorum.cluster.process.child (mutants).
         Raises LabError, ValueError and ConfigError (the shape), NoToxiproxy, keeper.NotPermitted (namespaces, disks).
         """
         began = time.monotonic()

@@ -24,12 +24,12 @@ from kvorum.chaos.faults.small_disk import SmallDisk
 from kvorum.chaos.faults.topology import BROKER, CONTROLLER
 from kvorum.chaos.faults.toxiproxy import ToxiproxyServer
 from kvorum.chaos.faults.toxiproxy_binary import find_or_build
-from kvorum.cluster.formatting import new_cluster_id
-from kvorum.cluster.local import LocalCluster
+from kvorum.cluster.local.formatting import new_cluster_id
+from kvorum.cluster.local.local import LocalCluster
 from kvorum.network.addresses import Address
 
 Network: TypeAlias = Literal["proxies", "plain", "namespaces"]
-CHILD_MODULE: Final = "kvorum.cluster.child"
+CHILD_MODULE: Final = "kvorum.cluster.process.child"
 LAB_MEMBER: Final = "lab"
 """The namespace in which the lab itself runs its clients."""
 

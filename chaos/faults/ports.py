@@ -12,7 +12,7 @@ import tempfile
 from dataclasses import dataclass, field
 from typing import Final
 
-from kvorum.cluster.ports import FIRST_PORT as FIRST_CHOSEN_PORT
+from kvorum.cluster.local.ports import FIRST_PORT as FIRST_CHOSEN_PORT
 
 FIRST_PORT: Final = 10_000
 BLOCK_PORTS: Final = 512

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kvorum.chaos.faults.events import FaultRegister, Injected, nothing
-from kvorum.cluster.local import LocalCluster
+from kvorum.cluster.local.local import LocalCluster
 from kvorum.runtime.process import send
 
 START_SECONDS: Final = 60.0

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kvorum.chaos.faults.topology import BROKER, CLIENTS, CONTROLLER, Parties, Proxied, Topology, Way, node_of
-from kvorum.cluster.paths import ClusterPaths
-from kvorum.cluster.plan import ClusterPlan, plan_of
+from kvorum.cluster.local.paths import ClusterPaths
+from kvorum.cluster.local.plan import ClusterPlan, plan_of
 from kvorum.runtime.cluster_file import assemble
 from kvorum.runtime.config import Entry
 from kvorum.runtime.config_files import known, override_entries, static

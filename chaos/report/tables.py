@@ -1,4 +1,4 @@
-"""Result tables of `make chaos` and `kvorum chaos mutants`, as text and as JSON."""
+"""Result tables of `make chaos` and `python -m sim.mutants`, as text and as JSON."""
 
 import json
 from collections.abc import Sequence

@@ -132,7 +132,7 @@ def command(start: Start) -> str:
     if start.command:
         return start.command
     if start.scenario == "simulation" and start.seed is not None:
-        return f"kvorum sim --seed {start.seed}"
+        return f"python -m sim --seed {start.seed}"
     seed = f" --seed {start.seed}" if start.seed is not None else ""
     return f"kvorum chaos run {shlex.quote(start.scenario or 'SCENARIO')}{seed}"
 

@@ -9,15 +9,15 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
-from kvorum.admin.client import ClusterClient, Unreachable
-from kvorum.admin.features import UpgradeType, describe_features, update_features
-from kvorum.admin.places import Place
-from kvorum.admin.reassignments import Reassignments
-from kvorum.admin.voters import add_voter, remove_voter
 from kvorum.chaos.faults.observer import in_a_thread
 from kvorum.chaos.workload.recorder import split_partition
+from kvorum.client.features import UpgradeType, describe_features, update_features
+from kvorum.client.reassignments.reassignments import Reassignments
+from kvorum.client.voters import add_voter, remove_voter
+from kvorum.client.wire.cluster_client import ClusterClient, Unreachable
 from kvorum.network.addresses import parse_bootstrap
 from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.raft.voters import Endpoint
 
@@ -45,7 +45,7 @@ class Refused(Exception):
 
 def reassign(bootstrap: str, partition: str, replicas: Sequence[int] | None) -> None:
     """Start a partition's reassignment to these brokers, or (None) cancel it. Raises Refused."""
-    place = Place(*split_partition(partition))
+    place = TopicPartition(*split_partition(partition))
 
     async def ask(cluster: ClusterClient) -> None:
         wanted = {place: None if replicas is None else list(replicas)}

@@ -23,6 +23,7 @@ from kvorum.chaos.checker import check
 from kvorum.chaos.faults.cuts import NotThisNetwork
 from kvorum.chaos.faults.disk_damage import NothingToDamage
 from kvorum.chaos.faults.events import OnFault
+from kvorum.chaos.faults.inside import InsideError
 from kvorum.chaos.faults.keeper import NotPermitted
 from kvorum.chaos.faults.lab import LabError
 from kvorum.chaos.faults.links import LinkFaultError
@@ -30,7 +31,6 @@ from kvorum.chaos.faults.processes import NotStarted
 from kvorum.chaos.faults.toxiproxy import ToxiproxyError
 from kvorum.chaos.faults.toxiproxy_binary import NoToxiproxy
 from kvorum.chaos.history import read_history
-from kvorum.chaos.inside import InsideError
 from kvorum.chaos.report import files as report
 from kvorum.chaos.scenario.event_rules import needs_events, unmet_in_events
 from kvorum.chaos.scenario.models import Scenario
@@ -49,7 +49,7 @@ from kvorum.chaos.workload.libraries import software
 from kvorum.chaos.workload.load import Load
 from kvorum.chaos.workload.plan import groups_of, transactions_end_within
 from kvorum.chaos.workload.recorder import Recorder, named, split_partition
-from kvorum.cluster.local import ClusterError
+from kvorum.cluster.local.local import ClusterError
 from kvorum.runtime.config import ConfigError
 
 TOPIC_SECONDS: Final = 30.0

@@ -8,11 +8,11 @@ from typing import Final, Protocol
 
 from kvorum.chaos import history
 from kvorum.chaos.faults.events import FaultRegister, OnFault
+from kvorum.chaos.faults.inside import inside_configs
 from kvorum.chaos.faults.lab import Lab, LabError
 from kvorum.chaos.faults.parts import CHILD_MODULE, LAB_MEMBER
 from kvorum.chaos.faults.shape import LabShape
 from kvorum.chaos.faults.topology import BROKER, CONTROLLER
-from kvorum.chaos.inside import inside_configs
 from kvorum.chaos.scenario.external import ExternalCluster
 from kvorum.chaos.scenario.models import Scenario
 from kvorum.chaos.scenario.verbs import Breakable

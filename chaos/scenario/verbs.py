@@ -19,11 +19,11 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it means to
 
 from kvorum.chaos.faults.cuts import LINK_KINDS
 from kvorum.chaos.faults.events import Injected
+from kvorum.chaos.faults.inside import Inside
 from kvorum.chaos.faults.lab import Lab
 from kvorum.chaos.faults.shape import INTERNAL
 from kvorum.chaos.faults.topology import BROKER
 from kvorum.chaos.history import Info, Ok, OperationValue
-from kvorum.chaos.inside import Inside
 from kvorum.chaos.scenario.models import Condition, Step
 from kvorum.chaos.scenario.operating import Refused
 from kvorum.chaos.scenario.operator_steps import OPERATIONS, OperatorSteps

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final
 
-from kvorum.admin.client import ClusterClient, Unreachable
-from kvorum.admin.quotas import alter_quotas
 from kvorum.chaos.faults.observer import in_a_thread
+from kvorum.client.quotas import alter_quotas
+from kvorum.client.wire.cluster_client import ClusterClient, Unreachable
 from kvorum.network.addresses import parse_bootstrap
 from kvorum.protocol.errors import KafkaError
 

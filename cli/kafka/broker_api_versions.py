@@ -8,7 +8,7 @@ from kvorum.cli.kafka.common import Connection, connected
 from kvorum.cli.output import say
 
 if TYPE_CHECKING:
-    from kvorum.admin.client import ClusterClient
+    from kvorum.client.wire.cluster_client import ClusterClient
     from kvorum.protocol.api import ApiKey
     from kvorum.protocol.messages.api_versions import ApiVersion
 
@@ -24,7 +24,7 @@ def broker_api_versions(connection: Connection) -> None:
     from kvorum.protocol.errors import KafkaError
 
     async def work(cluster: "ClusterClient") -> list[str]:
-        from kvorum.admin.client import Unreachable, refuse
+        from kvorum.client.wire.cluster_client import Unreachable, refuse
         from kvorum.protocol.api import BROKER_APIS, ApiKey
         from kvorum.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 

@@ -8,7 +8,7 @@ from kvorum.cli.kafka.common import Connection, connected, invalid_beside, one_a
 from kvorum.cli.output import say
 
 if TYPE_CHECKING:
-    from kvorum.admin.client import ClusterClient
+    from kvorum.client.wire.cluster_client import ClusterClient
 
 KIND = "client-metrics"
 KEYS = {"interval": "interval.ms", "match": "match", "metrics": "metrics"}
@@ -71,7 +71,7 @@ def client_metrics(
 
 def change(connection: Connection, name: str, given: dict[str, str | None]) -> None:
     """Set the given configs; empty values delete a config."""
-    from kvorum.cli.config_entities import Changes, alter_resource
+    from kvorum.cli.configs.entities import Changes, alter_resource
 
     changes = Changes(
         values={KEYS[key]: value for key, value in given.items() if value},
@@ -83,7 +83,7 @@ def change(connection: Connection, name: str, given: dict[str, str | None]) -> N
 
 def remove(connection: Connection, name: str) -> None:
     """Delete all configs of a subscription, and with them itself."""
-    from kvorum.cli.config_entities import Changes, alter_resource, resource_configs
+    from kvorum.cli.configs.entities import Changes, alter_resource, resource_configs
 
     async def work(cluster: "ClusterClient") -> None:
         there = [row.name for row in await resource_configs(cluster, KIND, name, everything=False)]
@@ -96,14 +96,14 @@ def remove(connection: Connection, name: str) -> None:
 
 def list_all(connection: Connection) -> None:
     """Print the names; an empty line without any."""
-    from kvorum.cli.config_entities import entity_names
+    from kvorum.cli.configs.entities import entity_names
 
     say("\n".join(connection.run(lambda cluster: entity_names(cluster, KIND))))
 
 
 def describe_all(connection: Connection, name: str | None) -> None:
     """Print the configs of one, or of all."""
-    from kvorum.cli.config_entities import entity_names, resource_configs
+    from kvorum.cli.configs.entities import entity_names, resource_configs
 
     async def work(cluster: "ClusterClient") -> dict[str, list[str]]:
         there = await entity_names(cluster, KIND)

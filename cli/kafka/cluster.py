@@ -8,7 +8,7 @@ from kvorum.cli.kafka.common import Connection, connected
 from kvorum.cli.output import say
 
 if TYPE_CHECKING:
-    from kvorum.admin.client import ClusterClient
+    from kvorum.client.wire.cluster_client import ClusterClient
     from kvorum.protocol.messages.describe_cluster import DescribeClusterResponse
 
 
@@ -52,7 +52,7 @@ def unregister(connection: Connection, broker_id: int) -> None:
     """
 
     async def work(client: "ClusterClient") -> None:
-        from kvorum.admin.client import refuse
+        from kvorum.client.wire.cluster_client import refuse
         from kvorum.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
         answer = await client.ask(UnregisterBrokerRequest(broker_id=broker_id), UnregisterBrokerResponse)
@@ -71,7 +71,7 @@ def list_endpoints(connection: Connection, include_fenced_brokers: bool) -> None
     \b
     kvorum kafka-cluster list-endpoints --bootstrap-server localhost:9092 --include-fenced-brokers
     """
-    from kvorum.admin.client import CONTROLLERS
+    from kvorum.client.wire.cluster_client import CONTROLLERS
 
     answer = described(connection, fenced=include_fenced_brokers)
     kind = "controller" if answer.endpoint_type == CONTROLLERS else "broker"

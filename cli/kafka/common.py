@@ -11,13 +11,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from kvorum.cli.client import NOTHING, check_security, for_librdkafka, profile_in_use, profile_properties, with_cluster
+from kvorum.cli.connection.client import (
+    NOTHING,
+    check_security,
+    for_librdkafka,
+    profile_in_use,
+    profile_properties,
+    with_cluster,
+)
+from kvorum.cli.connection.profiles import profile_option
 from kvorum.cli.output import say, warn
-from kvorum.cli.profiles import profile_option
 from kvorum.cli.text_values import UNSET_HINT, environment_value
 
 if TYPE_CHECKING:
-    from kvorum.admin.client import ClusterClient
+    from kvorum.client.wire.cluster_client import ClusterClient
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., object])

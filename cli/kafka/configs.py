@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kvorum.cli.java_numbers import java_double
 from kvorum.cli.kafka.common import (
     ARGUMENTS_KEY,
     Connection,
@@ -17,12 +16,13 @@ from kvorum.cli.kafka.common import (
     read_properties,
 )
 from kvorum.cli.output import say, warn
+from kvorum.cli.perf.java_numbers import java_double
 from kvorum.cli.text_values import UNSET_HINT
 
 if TYPE_CHECKING:
-    from kvorum.admin.client import ClusterClient
-    from kvorum.admin.quotas import Quotas
-    from kvorum.cli.config_entities import Changes, ConfigRow
+    from kvorum.cli.configs.entities import Changes, ConfigRow
+    from kvorum.client.quotas import Quotas
+    from kvorum.client.wire.cluster_client import ClusterClient
 
 TYPES = ("topics", "brokers", "broker-loggers", "groups", "client-metrics", "users", "clients", "ips")
 QUOTA_TYPES = ("users", "clients", "ips")
@@ -87,7 +87,7 @@ def configs(
     kvorum kafka-configs --bootstrap-server localhost:9092 --describe --entity-type topics --entity-name orders
     kvorum kafka-configs --bootstrap-server localhost:9092 --alter --topic orders --add-config retention.ms=3600000
     """
-    from kvorum.cli.config_entities import Changes, EntityError, check_entity, check_keys, parse_additions
+    from kvorum.cli.configs.entities import Changes, EntityError, check_entity, check_keys, parse_additions
 
     action = one_action({"describe": describe, "alter": alter})
     entity = entity_of(types, names, defaults, named)
@@ -166,8 +166,8 @@ def ordered_as_given(
 
 def describe_entity(connection: Connection, entity: dict[str, str | None], everything: bool) -> None:
     """Print the configs of an entity, or of each of a type."""
-    from kvorum.admin.quotas import describe_quotas
-    from kvorum.cli.config_entities import QUOTA_ENTITIES, entity_names, resource_configs
+    from kvorum.cli.configs.entities import QUOTA_ENTITIES, entity_names, resource_configs
+    from kvorum.client.quotas import describe_quotas
 
     ((kind, name),) = list(entity.items())[:1]
     if kind in QUOTA_TYPES:
@@ -203,7 +203,7 @@ def describe_entity(connection: Connection, entity: dict[str, str | None], every
 
 async def is_listed(cluster: "ClusterClient", kind: str, name: str) -> bool:
     """Return whether an entity of this name exists, if listed: controllers list none of these."""
-    from kvorum.cli.config_entities import entity_names
+    from kvorum.cli.configs.entities import entity_names
     from kvorum.protocol.errors import ErrorCode, KafkaError
 
     if kind == "brokers" and not name:
@@ -228,7 +228,7 @@ def quota_line(quotas: "Quotas") -> str:
 
 def alter_entity(connection: Connection, entity: dict[str, str], changes: "Changes") -> None:
     """Change the configs of an entity."""
-    from kvorum.cli.config_entities import alter_entity_quotas, alter_resource
+    from kvorum.cli.configs.entities import alter_entity_quotas, alter_resource
 
     kind, name = next(iter(entity.items()))
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from kvorum.cli.client import client_of, given_of
-from kvorum.cli.client_properties import BLACKLIST, INTERNAL_TOPICS
 from kvorum.cli.completion import group_names, topic_names
-from kvorum.cli.consume import exit_of
+from kvorum.cli.connection.client import client_of, given_of
+from kvorum.cli.connection.client_properties import BLACKLIST, INTERNAL_TOPICS
 from kvorum.cli.kafka.common import Connection, Files, connected, key_values, one_of_two, read_properties
 from kvorum.cli.kafka.formatters import FormatError, Formatter, formatter_of
 from kvorum.cli.output import fail, say
+from kvorum.cli.records.consume import exit_of
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer

@@ -8,12 +8,12 @@ from typing import Any, BinaryIO
 
 import click
 
-from kvorum.cli.client import client_of, given_of
 from kvorum.cli.completion import topic_names
+from kvorum.cli.connection.client import client_of, given_of
 from kvorum.cli.kafka.common import Connection, Files, connected, key_values, one_of_two, read_properties
 from kvorum.cli.kafka.line_reader import Line, LineError, LineReader
 from kvorum.cli.output import fail, say, warn
-from kvorum.cli.sending import Outgoing, Sending, StopSignals
+from kvorum.cli.records.sending import Outgoing, Sending, StopSignals
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 LINE_READER = "org.apache.kafka.tools.LineMessageReader"

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kvorum.cli.completion import group_names, topic_names
-from kvorum.cli.group_reset import scenarios_of, warn_of_moves
+from kvorum.cli.groups.reset import scenarios_of, warn_of_moves
 from kvorum.cli.kafka.common import Connection, Files, connected, invalid_beside, one_action, without
 from kvorum.cli.output import say
 
 if TYPE_CHECKING:
-    from kvorum.admin.client import ClusterClient
-    from kvorum.admin.places import Place
-    from kvorum.cli.group_actions import Reset
-    from kvorum.cli.group_rows import GroupRows
+    from kvorum.cli.groups.actions import Reset
+    from kvorum.cli.groups.rows import GroupRows
+    from kvorum.client.wire.cluster_client import ClusterClient
     from kvorum.protocol.errors import ErrorCode
+    from kvorum.protocol.topic_partition import TopicPartition
 
 WAYS = ("to_earliest", "to_latest", "to_current", "to_offset", "shift_by", "to_datetime", "by_duration", "from_file")
 WITHOUT_EXECUTE = (
@@ -119,8 +119,8 @@ def check(action: str, options: dict[str, Any]) -> None:
 
 def list_groups(connection: Connection, options: dict[str, Any]) -> None:
     """Print the ids, or a table with types and states."""
-    from kvorum.admin.groups import Groups, Listed
-    from kvorum.cli.group_rows import STATES, TYPES_OF_CONSUMERS, checked_words, list_row
+    from kvorum.cli.groups.rows import STATES, TYPES_OF_CONSUMERS, checked_words, list_row
+    from kvorum.client.groups.groups import Groups, Listed
 
     try:
         states = checked_words(options["state"], STATES, "state")
@@ -162,15 +162,15 @@ def describe_groups(connection: Connection, options: dict[str, Any]) -> None:
     """Print each group for itself, an empty line above."""
 
     async def work(cluster: "ClusterClient") -> list["GroupRows"]:
-        from kvorum.admin.groups import Groups
-        from kvorum.cli.group_rows import group_ids, group_rows
+        from kvorum.cli.groups.rows import group_ids, group_rows
+        from kvorum.client.groups.groups import Groups
 
         wanted = await group_ids(Groups(cluster), options["group"], options["all_groups"])
         return [await group_rows(cluster, group_id) for group_id in sorted(wanted)]
 
     verbose = options["verbose"]
     for each in connection.run(work, timeout_ms=options["timeout_ms"]):
-        from kvorum.cli.group_rows import state_notice
+        from kvorum.cli.groups.rows import state_notice
 
         notice = state_notice(each.group)
         if notice is not None:
@@ -200,7 +200,7 @@ def offset_lines(found: "GroupRows", verbose: bool) -> list[str]:
 
 def member_lines(found: "GroupRows", verbose: bool) -> list[str]:
     """Return the table of members; of a group without any its heading, as Kafka does."""
-    from kvorum.cli.group_rows import member_rows
+    from kvorum.cli.groups.rows import member_rows
 
     members = member_rows(found.group)
     columns: list[tuple[str, int, list[str]]] = [
@@ -231,7 +231,7 @@ def member_lines(found: "GroupRows", verbose: bool) -> list[str]:
 
 def state_lines(found: "GroupRows", verbose: bool) -> list[str]:
     """Return the table of the group itself."""
-    from kvorum.cli.group_rows import state_row
+    from kvorum.cli.groups.rows import state_row
 
     row = state_row(found.group)
     head = ["GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "GROUP-EPOCH", "TARGET-ASSIGNMENT-EPOCH"]
@@ -247,9 +247,9 @@ def delete_groups(connection: Connection, options: dict[str, Any]) -> None:
     """Delete groups."""
 
     async def work(cluster: "ClusterClient") -> dict[str, Any]:
-        from kvorum.admin.groups import Groups
-        from kvorum.cli import group_actions
-        from kvorum.cli.group_rows import group_ids
+        from kvorum.cli.groups import actions as group_actions
+        from kvorum.cli.groups.rows import group_ids
+        from kvorum.client.groups.groups import Groups
 
         wanted = await group_ids(Groups(cluster), options["group"], options["all_groups"])
         return await group_actions.delete(cluster, wanted)
@@ -270,10 +270,10 @@ def delete_groups(connection: Connection, options: dict[str, Any]) -> None:
 
 def delete_group_offsets(connection: Connection, options: dict[str, Any]) -> None:
     """Forget a group's offsets of topics; a topic that is not there is a row with the error."""
-    from kvorum.admin.group_offsets import places_there
-    from kvorum.admin.groups import Groups
-    from kvorum.admin.offset_reset import ResetError
-    from kvorum.cli.reset_texts import parse_places
+    from kvorum.cli.groups.reset_texts import parse_places
+    from kvorum.client.groups.groups import Groups
+    from kvorum.client.groups.offset_reset import ResetError
+    from kvorum.client.groups.offsets import places_there
 
     (group_id,) = options["group"][-1:]
     try:
@@ -281,7 +281,7 @@ def delete_group_offsets(connection: Connection, options: dict[str, Any]) -> Non
     except ResetError as error:
         raise click.UsageError(str(error)) from None
 
-    async def work(cluster: "ClusterClient") -> tuple[dict["Place", "ErrorCode"], dict[str, "ErrorCode"]]:
+    async def work(cluster: "ClusterClient") -> tuple[dict["TopicPartition", "ErrorCode"], dict[str, "ErrorCode"]]:
         places, absent = await places_there(cluster, named)
         return await Groups(cluster).delete_offsets(group_id, places), absent
 
@@ -305,9 +305,9 @@ def delete_group_offsets(connection: Connection, options: dict[str, Any]) -> Non
 
 def reset_group_offsets(connection: Connection, options: dict[str, Any]) -> None:
     """Print the new offsets of groups, and commit them with --execute."""
-    from kvorum.admin.offset_csv import format_plan
-    from kvorum.admin.offset_reset import ResetError
-    from kvorum.cli.group_actions import Scope, reset
+    from kvorum.cli.groups.actions import Scope, reset
+    from kvorum.client.groups.offset_csv import format_plan
+    from kvorum.client.groups.offset_reset import ResetError
 
     if not options["dry_run"] and not options["execute"]:
         click.echo(WITHOUT_EXECUTE, err=True)
@@ -317,8 +317,8 @@ def reset_group_offsets(connection: Connection, options: dict[str, Any]) -> None
     only = options["group"][0] if len(options["group"]) == 1 else None
 
     async def work(cluster: "ClusterClient") -> list["Reset"]:
-        from kvorum.admin.groups import Groups
-        from kvorum.cli.group_rows import group_ids
+        from kvorum.cli.groups.rows import group_ids
+        from kvorum.client.groups.groups import Groups
 
         wanted = await group_ids(Groups(cluster), options["group"], options["all_groups"])
         return await reset(cluster, wanted, scope, scenarios, execute=options["execute"])

@@ -16,8 +16,8 @@ def delete_records(connection: Connection, offset_json_file: str) -> None:
     echo '{"partitions": [{"topic": "orders", "partition": 0, "offset": 100}], "version": 1}' > offsets.json
     kvorum kafka-delete-records --bootstrap-server localhost:9092 --offset-json-file offsets.json
     """
-    from kvorum.admin import deleted_records
-    from kvorum.cli.partition_files import PartitionFileError, offsets_of
+    from kvorum.cli.topics.partition_files import PartitionFileError, offsets_of
+    from kvorum.client.partitions import delete_records as deleted_records
 
     try:
         wanted = offsets_of(offset_json_file)

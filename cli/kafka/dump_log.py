@@ -2,9 +2,9 @@
 
 import click
 
-from kvorum.cli.client import given_of
-from kvorum.cli.dump_log import decoder_of, dump
-from kvorum.cli.profiles import profile_option
+from kvorum.cli.connection.client import given_of
+from kvorum.cli.connection.profiles import profile_option
+from kvorum.cli.dump.dump_log import decoder_of, dump
 
 DECODERS = {
     "StringDecoder": "string",
@@ -59,7 +59,7 @@ def dump_log(
     \b
     kvorum kafka-dump-log --print-data-log --files data/orders-0/00000000000000000000.log
     """
-    from kvorum.cli.log_dump import Options
+    from kvorum.cli.dump.log_dump import Options
 
     key = text_of(key_decoder_class, "--key-decoder-class")
     value = text_of(value_decoder_class, "--value-decoder-class")

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from kvorum.cli.client import client_of
 from kvorum.cli.completion import topic_names
-from kvorum.cli.java_numbers import java_double
+from kvorum.cli.connection.client import client_of
+from kvorum.cli.connection.librdkafka import Watch, reached
 from kvorum.cli.kafka.common import Connection, Remembering, connected
-from kvorum.cli.librdkafka import Watch, reached
 from kvorum.cli.output import fail, say
+from kvorum.cli.perf.java_numbers import java_double
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -146,7 +146,7 @@ def partitions_of(consumer: Any, topic: str, watch: Watch) -> list[int]:
 
 def create(connection: Connection, topic: str) -> None:
     """Make the topic."""
-    from kvorum.admin.client import ClusterClient
+    from kvorum.client.wire.cluster_client import ClusterClient
     from kvorum.protocol.messages.create_topics import CreatableTopic
 
     async def work(cluster: ClusterClient) -> None:

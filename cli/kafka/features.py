@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kvorum.cli.features import outcome_lines
+from kvorum.cli.configs.features import outcome_lines
 from kvorum.cli.kafka.common import Connection, connected
 from kvorum.cli.output import fail, say
 
 if TYPE_CHECKING:
-    from kvorum.admin.client import ClusterClient
-    from kvorum.admin.features import FeatureRow, UpgradeType
+    from kvorum.client.features import FeatureRow, UpgradeType
+    from kvorum.client.wire.cluster_client import ClusterClient
     from kvorum.protocol.errors import KafkaError
 
 
@@ -36,10 +36,10 @@ def describe(connection: Connection, node_id: int | None) -> None:
     \b
     kvorum kafka-features --bootstrap-server localhost:9092 describe
     """
-    from kvorum.cli.feature_levels import level_name
+    from kvorum.cli.configs.feature_levels import level_name
 
     async def work(cluster: "ClusterClient") -> "list[FeatureRow]":
-        from kvorum.admin.features import describe_features
+        from kvorum.client.features import describe_features
 
         address = None if node_id is None else await cluster.broker_address(node_id)
         return await describe_features(cluster, address)
@@ -72,7 +72,7 @@ def upgrade(
     \b
     kvorum kafka-features --bootstrap-server localhost:9092 upgrade --release-version 4.3
     """
-    from kvorum.admin.features import UpgradeType
+    from kvorum.client.features import UpgradeType
 
     wanted = levels_of("upgrade", levels, release_version, metadata)
     if release_version is not None:  # features that the release does not have are unchanged
@@ -97,7 +97,7 @@ def downgrade(
     \b
     kvorum kafka-features --bootstrap-server localhost:9092 downgrade --feature transaction.version=1
     """
-    from kvorum.admin.features import UpgradeType
+    from kvorum.client.features import UpgradeType
 
     kind = UpgradeType.UNSAFE_DOWNGRADE if unsafe else UpgradeType.SAFE_DOWNGRADE
     change(connection, "downgrade", levels_of("downgrade", levels, release_version, metadata), kind, dry_run)
@@ -114,7 +114,7 @@ def disable(connection: Connection, names: tuple[str, ...], unsafe: bool, dry_ru
     \b
     kvorum kafka-features --bootstrap-server localhost:9092 disable --feature group.version
     """
-    from kvorum.admin.features import UpgradeType
+    from kvorum.client.features import UpgradeType
 
     if not names:
         raise click.UsageError("You must specify at least one feature to disable")
@@ -130,7 +130,7 @@ def version_mapping(release_version: str | None) -> None:
     \b
     kvorum kafka-features --bootstrap-server localhost:9092 version-mapping --release-version 4.0-IV3
     """
-    from kvorum.cli.feature_levels import mapping_lines
+    from kvorum.cli.configs.feature_levels import mapping_lines
 
     print_levels(lambda: mapping_lines(release_version))
 
@@ -143,14 +143,14 @@ def feature_dependencies(levels: tuple[str, ...]) -> None:
     \b
     kvorum kafka-features --bootstrap-server localhost:9092 feature-dependencies --feature share.version=1
     """
-    from kvorum.cli.feature_levels import dependency_lines
+    from kvorum.cli.configs.feature_levels import dependency_lines
 
     print_levels(lambda: dependency_lines(levels))
 
 
 def print_levels(lines_of: Callable[[], list[str]]) -> None:
     """Print lines about levels; a level that there is not ends the command."""
-    from kvorum.cli.feature_levels import LevelError
+    from kvorum.cli.configs.feature_levels import LevelError
 
     try:
         lines = lines_of()
@@ -162,7 +162,13 @@ def print_levels(lines_of: Callable[[], list[str]]) -> None:
 
 def levels_of(verb: str, levels: tuple[str, ...], release: str | None, metadata: str | None) -> dict[str, int]:
     """Return the requested levels."""
-    from kvorum.cli.feature_levels import METADATA_VERSION, LevelError, metadata_level, parse_levels, release_levels
+    from kvorum.cli.configs.feature_levels import (
+        METADATA_VERSION,
+        LevelError,
+        metadata_level,
+        parse_levels,
+        release_levels,
+    )
 
     if release is not None and (levels or metadata is not None):
         raise click.UsageError("Can not specify `release-version` with other feature flags.")
@@ -184,7 +190,7 @@ def change(connection: Connection, verb: str, levels: dict[str, int], kind: "Upg
     """Request other levels, and print the result of each."""
 
     async def work(cluster: "ClusterClient") -> "dict[str, KafkaError | None]":
-        from kvorum.admin.features import update_features
+        from kvorum.client.features import update_features
 
         return await update_features(cluster, levels, kind, validate_only=dry_run)
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import click
 
-from kvorum.cli.java_numbers import java_double, java_float
 from kvorum.cli.output import warn
+from kvorum.cli.perf.java_numbers import java_double, java_float
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
-    from kvorum.cli.record_decoders import Decoder
+    from kvorum.cli.records.record_decoders import Decoder
 
 Deserializer = Callable[[bytes], bytes]
 NO_TIMESTAMP = 0
@@ -206,7 +206,7 @@ class DecodingFormatter:
 
     def write(self, message: "Message", out: BinaryIO) -> None:
         """Write one record."""
-        from kvorum.cli.record_decoders import DELETED, compact
+        from kvorum.cli.records.record_decoders import DELETED, compact
         from kvorum.protocol.records import Record
 
         key, payload = self.decoder(Record(key=as_bytes(message.key()), value=as_bytes(message.value())))
@@ -258,12 +258,12 @@ def formatter_of(name: str, properties: Mapping[str, str]) -> Formatter:
         case "NoOpMessageFormatter":
             return NoOpFormatter()
         case "OffsetsMessageFormatter" | "GroupMetadataMessageFormatter" as kind:
-            from kvorum.cli.record_decoders import offsets_decoder
+            from kvorum.cli.records.record_decoders import offsets_decoder
 
             types = OFFSET_TYPES if kind == "OffsetsMessageFormatter" else GROUP_TYPES
             return DecodingFormatter(decoder=offsets_decoder, types=types)
         case "TransactionLogMessageFormatter":
-            from kvorum.cli.record_decoders import transaction_log_decoder
+            from kvorum.cli.records.record_decoders import transaction_log_decoder
 
             return DecodingFormatter(decoder=transaction_log_decoder, types=frozenset({0}))
         case other:

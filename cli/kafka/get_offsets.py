@@ -8,9 +8,9 @@ from kvorum.cli.kafka.common import Connection, connected
 from kvorum.cli.output import fail, say
 
 if TYPE_CHECKING:
-    from kvorum.admin.client import ClusterClient
-    from kvorum.admin.partition_offsets import Found
-    from kvorum.admin.places import Place
+    from kvorum.client.partitions.offsets import Found
+    from kvorum.client.wire.cluster_client import ClusterClient
+    from kvorum.protocol.topic_partition import TopicPartition
 
 
 @click.command("kafka-get-offsets")
@@ -33,8 +33,8 @@ def get_offsets(
     \b
     kvorum kafka-get-offsets --bootstrap-server localhost:9092 --topic orders --time -2
     """
-    from kvorum.cli.offset_filter import FilterError, by_rules, by_topic_and_partitions, parse_time
-    from kvorum.cli.offsets import found_offsets
+    from kvorum.cli.topics.offset_filter import FilterError, by_rules, by_topic_and_partitions, parse_time
+    from kvorum.cli.topics.offsets import found_offsets
 
     if topic_partitions is not None and (topic is not None or partitions is not None):
         raise click.UsageError("--topic-partitions cannot be used with --topic or --partitions")
@@ -45,7 +45,7 @@ def get_offsets(
     except FilterError as error:
         raise click.UsageError(str(error)) from None
 
-    async def work(cluster: "ClusterClient") -> "list[tuple[Place, Found]]":
+    async def work(cluster: "ClusterClient") -> "list[tuple[TopicPartition, Found]]":
         return await found_offsets(cluster, wanted, time, internal=not exclude_internal_topics)
 
     found = connection.run(work)

@@ -8,8 +8,8 @@ from kvorum.cli.kafka.common import Connection, connected, one_action
 from kvorum.cli.output import say
 
 if TYPE_CHECKING:
-    from kvorum.admin.client import ClusterClient
-    from kvorum.admin.groups import Listed
+    from kvorum.client.groups.groups import Listed
+    from kvorum.client.wire.cluster_client import ClusterClient
 
 WIDTH_MIN = 20
 GROUP_TYPES = ("classic", "consumer", "share", "streams")
@@ -37,7 +37,7 @@ def groups(
     \b
     kvorum kafka-groups --bootstrap-server localhost:9092 --list
     """
-    from kvorum.cli.group_rows import list_row
+    from kvorum.cli.groups.rows import list_row
 
     one_action({"list": listing})
     if sum((consumer, share, streams, group_type is not None or protocol is not None)) > 1:
@@ -45,7 +45,7 @@ def groups(
     wanted = "share" if share else "streams" if streams else group_type
 
     async def work(cluster: "ClusterClient") -> list["Listed"]:
-        from kvorum.admin.groups import Groups
+        from kvorum.client.groups.groups import Groups
 
         return await Groups(cluster).listed()
 

@@ -7,11 +7,11 @@ import click
 
 from kvorum.cli.completion import topic_names
 from kvorum.cli.kafka.common import Connection, Files, connected, one_of_two, read_properties
-from kvorum.cli.leader_election import results
 from kvorum.cli.output import fail, say
+from kvorum.cli.topics.leader_election import results
 
 if TYPE_CHECKING:
-    from kvorum.admin.client import ClusterClient
+    from kvorum.client.wire.cluster_client import ClusterClient
     from kvorum.protocol.messages.elect_leaders import ElectLeadersResponse
 
 
@@ -37,8 +37,8 @@ def leader_election(
     \b
     kvorum kafka-leader-election --bootstrap-server localhost:9092 --election-type preferred --all-topic-partitions
     """
-    from kvorum.admin.places import by_topic
-    from kvorum.cli.partition_files import PartitionFileError, partition_rows
+    from kvorum.cli.topics.partition_files import PartitionFileError, partition_rows
+    from kvorum.protocol.topic_partition import by_topic
 
     if (topic is not None) + (path_to_json_file is not None) + all_topic_partitions != 1:
         raise click.UsageError(
@@ -72,7 +72,7 @@ def leader_election(
 
 def show(answer: "ElectLeadersResponse", kind: str) -> None:
     """Print the results of the partitions, in Kafka's words."""
-    from kvorum.admin.client import code_of
+    from kvorum.client.wire.cluster_client import code_of
     from kvorum.protocol.errors import ErrorCode
 
     elected, needless, failed = [], [], []

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 import click
 
 from kvorum.cli.kafka.common import Connection, connected
-from kvorum.cli.log_dirs import numbers
 from kvorum.cli.output import say
+from kvorum.cli.topics.log_dirs import numbers
 
 if TYPE_CHECKING:
-    from kvorum.admin.client import ClusterClient
+    from kvorum.client.wire.cluster_client import ClusterClient
     from kvorum.protocol.messages.describe_log_dirs import DescribeLogDirsResult
 
 
@@ -24,13 +24,13 @@ def log_dirs(connection: Connection, describe: bool, topic_list: str, broker_lis
     \b
     kvorum kafka-log-dirs --bootstrap-server localhost:9092 --describe --topic-list orders
     """
-    from kvorum.cli.record_decoders import compact
+    from kvorum.cli.records.record_decoders import compact
 
     brokers = numbers(broker_list, "--broker-list")
     topics = {name for name in topic_list.split(",") if name}
 
     async def work(cluster: "ClusterClient") -> "dict[int, list[DescribeLogDirsResult]]":
-        from kvorum.admin.log_dirs import describe_log_dirs
+        from kvorum.client.partitions.log_dirs import describe_log_dirs
 
         return await describe_log_dirs(cluster, brokers)
 
@@ -42,7 +42,7 @@ def log_dirs(connection: Connection, describe: bool, topic_list: str, broker_lis
 
 def shown(broker: int, directories: "list[DescribeLogDirsResult]", topics: set[str]) -> dict[str, object]:
     """Return a broker's part of the JSON."""
-    from kvorum.admin.client import code_of
+    from kvorum.client.wire.cluster_client import code_of
 
     return {
         "broker": broker,

@@ -11,7 +11,7 @@ from kvorum.cli.kafka.common import SUPPORTED, Connection, connected, pretty_tab
 from kvorum.cli.output import fail, say
 
 if TYPE_CHECKING:
-    from kvorum.admin.client import ClusterClient
+    from kvorum.client.wire.cluster_client import ClusterClient
     from kvorum.protocol.messages.describe_quorum import DescribeQuorumResponse, ReplicaState
 
 HEADERS = ("NodeId", "DirectoryId", "LogEndOffset", "Lag", "LastFetchTimestamp", "LastCaughtUpTimestamp", "Status")
@@ -76,7 +76,7 @@ def add_controller(connection: Connection, dry_run: bool) -> None:
     \b
     kvorum kafka-metadata-quorum --bootstrap-server localhost:9092 --command-config new.properties add-controller
     """
-    from kvorum.cli.quorum_voters import NoCandidate, candidate
+    from kvorum.cli.metadata.quorum_voters import NoCandidate, candidate
     from kvorum.runtime.config import ConfigError, Settings
 
     properties = connection.properties
@@ -89,7 +89,7 @@ def add_controller(connection: Connection, dry_run: bool) -> None:
         fail(str(error))
 
     async def work(cluster: "ClusterClient") -> None:
-        from kvorum.admin.voters import add_voter
+        from kvorum.client.voters import add_voter
 
         await add_voter(cluster, found.node_id, found.directory_id, found.endpoints)
 
@@ -138,7 +138,7 @@ def remove_controller(connection: Connection, controller_id: int, directory: str
         fail(f"Failed to parse --controller-directory-id: {error}")
 
     async def work(cluster: "ClusterClient") -> None:
-        from kvorum.admin.voters import remove_voter
+        from kvorum.client.voters import remove_voter
 
         await remove_voter(cluster, controller_id, directory_id)
 

@@ -4,8 +4,8 @@ import os
 
 import click
 
+from kvorum.cli.connection.profiles import profile_option
 from kvorum.cli.output import say
-from kvorum.cli.profiles import profile_option
 
 
 @click.command("kafka-metadata-shell")
@@ -25,12 +25,12 @@ def metadata_shell(snapshot: str, command: tuple[str, ...]) -> None:
     kvorum kafka-metadata-shell -s 00000000000000000100-0000000003.checkpoint
     kvorum kafka-metadata-shell -s 00000000000000000100-0000000003.checkpoint ls /image/topics/byName
     """
-    from kvorum.admin.metadata_image import MetadataProblem, image_at
-    from kvorum.admin.metadata_tree import tree_of
-    from kvorum.cli.log_files import FileProblem
-    from kvorum.cli.metadata_files import file_source, folder_source
-    from kvorum.cli.metadata_session import hold
-    from kvorum.cli.metadata_shell import Ended, Shell
+    from kvorum.cli.dump.log_files import FileProblem
+    from kvorum.cli.metadata.files import file_source, folder_source
+    from kvorum.cli.metadata.session import hold
+    from kvorum.cli.metadata.shell import Ended, Shell
+    from kvorum.client.metadata_log.metadata_image import MetadataProblem, image_at
+    from kvorum.client.metadata_log.metadata_tree import tree_of
 
     try:
         source = folder_source(snapshot) if os.path.isdir(snapshot) else file_source(snapshot)

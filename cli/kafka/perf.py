@@ -13,12 +13,12 @@ from typing import Any
 
 import click
 
-from kvorum.cli.client import client_of
-from kvorum.cli.client_properties import BLACKLIST, INTERNAL_TOPICS
 from kvorum.cli.completion import topic_names
+from kvorum.cli.connection.client import client_of
+from kvorum.cli.connection.client_properties import BLACKLIST, INTERNAL_TOPICS
 from kvorum.cli.kafka.common import Connection, Files, Remembering, connected, one_of_two, read_properties
 from kvorum.cli.output import Exit, fail, pairs, say
-from kvorum.cli.perf_run import (
+from kvorum.cli.perf.perf_run import (
     Load,
     Reading,
     chosen_payloads,
@@ -28,7 +28,7 @@ from kvorum.cli.perf_run import (
     run_consumer,
     run_producer,
 )
-from kvorum.cli.perf_stats import DATE_FORMAT, REPORTING_MS, DateFormatError, date_text
+from kvorum.cli.perf.perf_stats import DATE_FORMAT, REPORTING_MS, DateFormatError, date_text
 
 TRANSACTION_MS = 3_000
 MANY = ("--producer-props", "--command-property")

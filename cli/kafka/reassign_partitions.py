@@ -9,14 +9,14 @@ import click
 
 from kvorum.cli.kafka.common import Connection, connected, one_action
 from kvorum.cli.output import Exit, raw, say
-from kvorum.cli.reassign import placed
-from kvorum.cli.reassign_parts import joined, moves_in, plural
+from kvorum.cli.reassign.commands import placed
+from kvorum.cli.reassign.plans import joined, moves_in, plural
 
 if TYPE_CHECKING:
-    from kvorum.admin.client import ClusterClient
-    from kvorum.admin.log_dir_moves import MoveState, Replica, Started
-    from kvorum.admin.places import Place
-    from kvorum.admin.reassignments import Assignment, Reassignments
+    from kvorum.client.partitions.log_dir_moves import MoveState, Replica, Started
+    from kvorum.client.reassignments.reassignments import Assignment, Reassignments
+    from kvorum.client.wire.cluster_client import ClusterClient
+    from kvorum.protocol.topic_partition import TopicPartition
 
 T = TypeVar("T")
 Json = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -110,7 +110,7 @@ def ask(connection: Connection, work: Callable[["Reassignments"], Awaitable[T]])
     """Run `work` on the cluster's reassignments."""
 
     async def run(cluster: "ClusterClient") -> T:
-        from kvorum.admin.reassignments import Reassignments
+        from kvorum.client.reassignments.reassignments import Reassignments
 
         return await work(Reassignments(cluster))
 
@@ -123,16 +123,16 @@ def stop(text: str) -> NoReturn:
     raise SystemExit(Exit.FAILED)
 
 
-def as_json(assignment: "Assignment", log_dirs: "Mapping[tuple[Place, int], str] | None" = None) -> str:
+def as_json(assignment: "Assignment", log_dirs: "Mapping[tuple[TopicPartition, int], str] | None" = None) -> str:
     """Return an assignment as Kafka writes it, without blanks."""
-    from kvorum.admin.reassignments import as_file
+    from kvorum.client.reassignments.reassignments import as_file
 
     return json.dumps(as_file(assignment, log_dirs or {}), separators=(",", ":"))
 
 
 def assignment_in(path: Path) -> "Assignment":
     """Read a file of partitions."""
-    from kvorum.admin.reassignments import read_assignment
+    from kvorum.client.reassignments.reassignments import read_assignment
 
     try:
         return read_assignment(path.read_text())
@@ -142,7 +142,7 @@ def assignment_in(path: Path) -> "Assignment":
 
 def generate(connection: Connection, options: dict[str, Any]) -> None:
     """Print the current and the proposed assignment."""
-    from kvorum.admin.reassignments import read_topics
+    from kvorum.client.reassignments.reassignments import read_topics
 
     try:
         brokers = [int(each) for each in options["broker_list"].split(",")]
@@ -153,7 +153,9 @@ def generate(connection: Connection, options: dict[str, Any]) -> None:
     if twice:
         stop(f"Error: Broker list contains duplicate entries: {twice}")
 
-    async def work(found: "Reassignments") -> "tuple[Assignment, dict[int, str | None], dict[tuple[Place, int], str]]":
+    async def work(
+        found: "Reassignments",
+    ) -> "tuple[Assignment, dict[int, str | None], dict[tuple[TopicPartition, int], str]]":
         current = await found.current(topics)
         return current, await found.brokers(), await found.log_dirs(current)
 
@@ -174,7 +176,7 @@ def generate(connection: Connection, options: dict[str, Any]) -> None:
 
 def execute(connection: Connection, options: dict[str, Any]) -> None:
     """Start the plan of the file, with a throttle first if requested."""
-    from kvorum.admin.reassignments import moves_of
+    from kvorum.client.reassignments.reassignments import moves_of
 
     path, timeout_ms = options["reassignment_json_file"], options["timeout"]
     wanted, moves = assignment_in(path), moves_in(path)

@@ -46,7 +46,7 @@ def start(config: str, override: tuple[str, ...], daemon: bool) -> None:
     kvorum kafka-server-start node.properties
     kvorum kafka-server-start -daemon node.properties --override num.partitions=3
     """
-    from kvorum.cli.node import node
+    from kvorum.cli.local.node import node
 
     if not daemon:
         context = click.get_current_context()

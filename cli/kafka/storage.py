@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kvorum.cli.kafka.features import print_levels
-from kvorum.cli.node import FirstVoters, format_folders, settings_of
+from kvorum.cli.local.node import FirstVoters, format_folders, settings_of
 from kvorum.cli.output import Exit, fail, say
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def random_uuid() -> None:
     \b
     kvorum kafka-storage random-uuid
     """
-    from kvorum.cluster.formatting import new_cluster_id
+    from kvorum.cluster.local.formatting import new_cluster_id
 
     say(new_cluster_id())
 
@@ -52,7 +52,7 @@ def version_mapping(release_version: str | None) -> None:
     \b
     kvorum kafka-storage version-mapping --release-version 4.0-IV3
     """
-    from kvorum.cli.feature_levels import mapping_lines
+    from kvorum.cli.configs.feature_levels import mapping_lines
 
     print_levels(lambda: mapping_lines(release_version))
 
@@ -65,7 +65,7 @@ def feature_dependencies(levels: tuple[str, ...]) -> None:
     \b
     kvorum kafka-storage feature-dependencies --feature share.version=1
     """
-    from kvorum.cli.feature_levels import dependency_lines
+    from kvorum.cli.configs.feature_levels import dependency_lines
 
     print_levels(lambda: dependency_lines(levels))
 
@@ -138,7 +138,7 @@ def check_cluster_id(text: str) -> None:
 
 def checked_release(release: str | None, levels: tuple[str, ...]) -> str:
     """Return the release by name; another than this one's, or another level of a feature, ends the command."""
-    from kvorum.cli.feature_levels import METADATA_LEVELS, LevelError, parse_levels, release_levels
+    from kvorum.cli.configs.feature_levels import METADATA_LEVELS, LevelError, parse_levels, release_levels
 
     newest = list(METADATA_LEVELS)[-1]
     try:
@@ -159,7 +159,7 @@ def checked_release(release: str | None, levels: tuple[str, ...]) -> str:
 
 def described(settings: "Settings", folder: str, first: FirstVoters) -> str:
     """Return what kind of a directory it is."""
-    from kvorum.cluster.formatting import controller_directory
+    from kvorum.cluster.local.formatting import controller_directory
 
     if folder not in (settings.str("metadata.log.dir"), controller_directory(settings)):
         return "data directory"
@@ -176,7 +176,7 @@ def info(config: str) -> None:
     \b
     kvorum kafka-storage info -c server.properties
     """
-    from kvorum.cluster.formatting import log_directories
+    from kvorum.cluster.local.formatting import log_directories
 
     folders = sorted(log_directories(settings_of(config)))
     there, metadata, problems = looked_at(folders)

@@ -13,7 +13,7 @@ from kvorum.cli.kafka.topics_described import Shown, described
 from kvorum.cli.output import say, warn
 
 if TYPE_CHECKING:
-    from kvorum.admin.client import ClusterClient
+    from kvorum.client.wire.cluster_client import ClusterClient
     from kvorum.protocol.messages.metadata import MetadataResponseTopic
 
 COLLIDING = "._"
@@ -202,7 +202,7 @@ def parse_configs(texts: Sequence[str]) -> dict[str, str]:
 
 def matching(topic: str | None, exclude_internal: bool) -> Callable[["MetadataResponseTopic"], bool]:
     """Return the filter of --topic, which is a pattern, and --exclude-internal."""
-    from kvorum.cli.offset_filter import FilterError, topic_pattern
+    from kvorum.cli.topics.offset_filter import FilterError, topic_pattern
 
     try:
         pattern = topic_pattern(topic)
@@ -288,7 +288,7 @@ def alter_topics(
     connection: Connection, topic: str, partitions: int, assignment: list[list[int]], if_exists: bool
 ) -> None:
     """Raise the number of partitions of topics."""
-    from kvorum.admin.client import first_code, refuse
+    from kvorum.client.wire.cluster_client import first_code, refuse
     from kvorum.protocol.messages.create_partitions import (
         CreatePartitionsAssignment,
         CreatePartitionsRequest,

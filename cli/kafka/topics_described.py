@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from kvorum.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from kvorum.admin.client import ClusterClient, Eligible
-    from kvorum.admin.places import Place
-    from kvorum.admin.reassignments import UnderWay
+    from kvorum.client.reassignments.reassignments import UnderWay
+    from kvorum.client.wire.cluster_client import ClusterClient, Eligible
     from kvorum.protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
+    from kvorum.protocol.topic_partition import TopicPartition
 
 DEFAULT_CONFIG = 5
 
@@ -40,8 +40,8 @@ async def described(
     cluster: "ClusterClient", topics: "Sequence[MetadataResponseTopic]", live: set[int], shown: Shown
 ) -> list[str]:
     """Return the lines of these topics. Raises KafkaError, Unreachable."""
-    from kvorum.admin.client import ResourceType
-    from kvorum.admin.places import Place
+    from kvorum.client.wire.cluster_client import ResourceType
+    from kvorum.protocol.topic_partition import TopicPartition
 
     lines: list[str] = []
     under_way = await reassignments(cluster) if topics else {}
@@ -51,7 +51,7 @@ async def described(
         configs = {entry.name: entry.value or "" for entry in entries}
         own = {entry.name: entry.value for entry in entries if entry.config_source != DEFAULT_CONFIG}
         rows = sorted(each.partitions, key=lambda row: row.partition_index)
-        moving = {row.partition_index: under_way.get(Place(name, row.partition_index)) for row in rows}
+        moving = {row.partition_index: under_way.get(TopicPartition(name, row.partition_index)) for row in rows}
         lines += topic_lines(each, rows, moving, own, shown)
         if shown.topics_with_overrides:
             continue
@@ -65,9 +65,9 @@ async def described(
     return lines
 
 
-async def reassignments(cluster: "ClusterClient") -> "Mapping[Place, UnderWay]":
+async def reassignments(cluster: "ClusterClient") -> "Mapping[TopicPartition, UnderWay]":
     """Return the present reassignments; none if the cluster is too old, or does not return them."""
-    from kvorum.admin.reassignments import Reassignments
+    from kvorum.client.reassignments.reassignments import Reassignments
 
     try:
         return await Reassignments(cluster).under_way()
@@ -87,7 +87,7 @@ def topic_lines(
     """Return a topic's line, if it is to be shown."""
     if not shown.everything or (shown.topics_with_overrides and not own):
         return []
-    from kvorum.admin.replication import replication_factor
+    from kvorum.client.partitions.replication import replication_factor
 
     factor = replication_factor(rows[0], moving[rows[0].partition_index]) if rows else 0
     topic_id = f"\tTopicId: {topic.topic_id}" if any(topic.topic_id) else ""  # older clusters have none
@@ -101,7 +101,7 @@ def is_shown(
     row: "MetadataResponsePartition", moving: "UnderWay | None", shown: Shown, live: set[int], min_isr: int
 ) -> bool:
     """Return whether a partition matches the requested filter."""
-    from kvorum.admin.replication import is_under_replicated
+    from kvorum.client.partitions.replication import is_under_replicated
 
     leaderless = row.leader_id < 0
     return (

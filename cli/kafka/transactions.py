@@ -7,11 +7,11 @@ import click
 
 from kvorum.cli.kafka.common import Connection, connected, pretty_table
 from kvorum.cli.kafka.scripts import KAFKA_VERSION
-from kvorum.cli.transactions import MINUTE_MS, partition_options, wall_ms
+from kvorum.cli.transactions.commands import MINUTE_MS, partition_options, wall_ms
 
 if TYPE_CHECKING:
-    from kvorum.admin.client import ClusterClient
-    from kvorum.admin.transactions import Listed, OpenTransaction, Transactions
+    from kvorum.client.transactions import Listed, OpenTransaction, Transactions
+    from kvorum.client.wire.cluster_client import ClusterClient
     from kvorum.protocol.messages.describe_producers import ProducerState
     from kvorum.protocol.messages.describe_transactions import TransactionState
 
@@ -36,7 +36,7 @@ def run(connection: Connection, work: Callable[["Transactions"], Awaitable[T]]) 
     """Run `work` on a cluster's transactions."""
 
     async def with_client(cluster: "ClusterClient") -> T:
-        from kvorum.admin.transactions import Transactions
+        from kvorum.client.transactions import Transactions
 
         return await work(Transactions(cluster))
 
@@ -75,7 +75,7 @@ def list_(connection: Connection, duration_filter: int, transactional_id_pattern
     """
 
     async def work(found: "Transactions") -> "list[Listed]":
-        from kvorum.admin.transactions import Filters
+        from kvorum.client.transactions import Filters
 
         return await found.listed(Filters(duration_ms=duration_filter, pattern=transactional_id_pattern))
 
@@ -118,9 +118,9 @@ def describe_producers(connection: Connection, broker_id: int | None, topic: str
     """
 
     async def work(found: "Transactions") -> "list[ProducerState]":
-        from kvorum.admin.places import Place
+        from kvorum.protocol.topic_partition import TopicPartition
 
-        return await found.producers(Place(topic, partition), broker_id)
+        return await found.producers(TopicPartition(topic, partition), broker_id)
 
     rows: list[list[object]] = []
     for each in run(connection, work):
@@ -195,9 +195,9 @@ def abort(
         )
 
     async def work(found: "Transactions") -> None:
-        from kvorum.admin.places import Place
+        from kvorum.protocol.topic_partition import TopicPartition
 
-        place = Place(topic, partition)
+        place = TopicPartition(topic, partition)
         epochs = (producer_id, producer_epoch, coordinator_epoch)
         if start_offset is not None:
             state = await found.open_at(place, start_offset)

@@ -4,10 +4,10 @@ from typing import Any
 
 import click
 
-from kvorum.cli.client import client_of
+from kvorum.cli.connection.client import client_of
 from kvorum.cli.kafka.common import Connection, Files, connected, read_properties
-from kvorum.cli.verifiable_consumer import Reading, consumer_properties, run_consumer
-from kvorum.cli.verifiable_producer import Load, producer_properties, run_producer
+from kvorum.cli.records.verifiable_consumer import Reading, consumer_properties, run_consumer
+from kvorum.cli.records.verifiable_producer import Load, producer_properties, run_producer
 
 ASSIGNORS = {
     "org.apache.kafka.clients.consumer.RangeAssignor": "range",

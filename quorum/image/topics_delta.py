@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import msgspec
 
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.image.index import ReplicaIndexBuilder
 from kvorum.quorum.image.partition import PartitionRegistration, SharedDirectories
 from kvorum.quorum.image.topics import TopicImage, TopicsImage, collision_key
 from kvorum.quorum.records import Partition, PartitionChange, RemoveTopic, Topic
 from kvorum.quorum.steps import Steps, finish, pieces
-
-
-class TopicPartition(NamedTuple):
-    """A partition by its topic's name."""
-
-    topic: str
-    partition: int
 
 
 class PartitionInfo(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -15,6 +15,7 @@ import asyncio
 from random import Random
 
 from kvorum.protocol.errors import KafkaError
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import Disk
@@ -30,7 +31,6 @@ from kvorum.storage.cleaner.settings import CleanerConfig
 from kvorum.storage.directory_checkpoints import DirectoryCheckpoints
 from kvorum.storage.log import Log
 from kvorum.storage.log_table import LogTable
-from kvorum.storage.names import TopicPartition
 from kvorum.storage.segment import CorruptSegment
 
 log = get_logger("storage")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kvorum.cluster.formatting import new_cluster_id
-from kvorum.cluster.local import LocalCluster
-from kvorum.cluster.plan import plan_of
+from kvorum.cluster.local.formatting import new_cluster_id
+from kvorum.cluster.local.local import LocalCluster
+from kvorum.cluster.local.plan import plan_of
 from kvorum.runtime.cluster_file import load_cluster
 
 ROOT = Path(__file__).parent.parent.parent

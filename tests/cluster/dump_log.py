@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kvorum.cluster.local import LocalCluster
+from kvorum.cluster.local.local import LocalCluster
 
 JARS = os.environ.get("KVORUM_KAFKA_JARS", "")
 

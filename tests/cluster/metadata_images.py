@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from kvorum.chaos.workload.metadata_copies import StoredMetadata, stored_metadata
-from kvorum.cluster.local import LocalCluster
+from kvorum.cluster.local.local import LocalCluster
 from kvorum.quorum.image import MetadataImage
 
 

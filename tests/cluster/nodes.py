@@ -5,8 +5,8 @@ import random
 import signal
 from pathlib import Path
 
-from kvorum.admin.client import ClusterClient, Unreachable
-from kvorum.cluster.local import LocalCluster, wait_for_exit
+from kvorum.client.wire.cluster_client import ClusterClient, Unreachable
+from kvorum.cluster.local.local import LocalCluster, wait_for_exit
 from kvorum.network.addresses import parse_bootstrap
 from kvorum.protocol.errors import KafkaError
 from kvorum.protocol.messages.describe_quorum import ResponsePartitionData

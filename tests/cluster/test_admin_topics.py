@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource
 from kafka import KafkaProducer
 
-from kvorum.cluster.local import LocalCluster
+from kvorum.cluster.local.local import LocalCluster
 from kvorum.protocol.batch_header import HEADER_SIZE
 from tests.cluster.clients import create_topic, eventually, isr_of, leader_of, told_of
 from tests.cluster.conftest import clusters_in

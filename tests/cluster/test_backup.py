@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from kvorum.cluster.local import LocalCluster
+from kvorum.cluster.local.local import LocalCluster
 from tests.cluster.clients import Sender, create_topic, eventually, isr_of, read_all
 from tests.cluster.conftest import Start
 

@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from kvorum.cluster.local import LocalCluster
+from kvorum.cluster.local.local import LocalCluster
 from tests.cluster.clients import Sender, assert_all_there_once_in_order, create_topic, eventually, read_all
 from tests.cluster.conftest import clusters_in
 from tests.cluster.nodes import active_controller, addresses, id_of, name_of, restart

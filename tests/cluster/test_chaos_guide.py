@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kvorum.cluster.ports import free_ports
+from kvorum.cluster.local.ports import free_ports
 from tests.cluster.test_quickstart import typing_environment
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "chaos.md"

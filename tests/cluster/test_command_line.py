@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from kvorum.cli.output import Exit
-from kvorum.cluster import exits
-from kvorum.cluster.local import LocalCluster
-from kvorum.cluster.ports import free_ports
+from kvorum.cluster.local.local import LocalCluster
+from kvorum.cluster.local.ports import free_ports
+from kvorum.cluster.process import exits
 from kvorum.runtime.process import identify, read_pid_file
 from tests.cluster.clients import eventually
 

@@ -11,8 +11,8 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from kvorum.chaos.faults.events import FaultRegister
-from kvorum.chaos.inside import EndedUnanswered, Inside, inside_configs
-from kvorum.cluster.local import LocalCluster, wait_for_exit
+from kvorum.chaos.faults.inside import EndedUnanswered, Inside, inside_configs
+from kvorum.cluster.local.local import LocalCluster, wait_for_exit
 from kvorum.protocol.compression import Codec
 from kvorum.runtime.process import identify, send
 from tests.cluster.clients import TRANSIENT, create_topic, eventually

@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from kvorum.cluster.local import LocalCluster
+from kvorum.cluster.local.local import LocalCluster
 from tests.cluster.clients import DEADLINE_SECONDS, create_topic, eventually
 from tests.cluster.conftest import KEPT, clusters_in
 from tests.cluster.nodes import name_of, restart

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kvorum.cluster.local import LocalCluster
+from kvorum.cluster.local.local import LocalCluster
 from tests.cluster.clients import DEADLINE_SECONDS, Sender, create_topic, eventually, read_all
 from tests.cluster.conftest import ROOT, clusters_in
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from kvorum.cluster.local import LocalCluster
+from kvorum.cluster.local.local import LocalCluster
 from tests.cluster.clients import DEADLINE_SECONDS, Sender, create_topic, eventually, read_all
 from tests.cluster.conftest import ROOT, Start
 from tests.cluster.copier import GROUP, INPUT, OUTPUT, PARTITIONS

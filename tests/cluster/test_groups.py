@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import ConsumerGroupState
 from confluent_kafka.admin import AdminClient
 
-from kvorum.cluster.local import LocalCluster
+from kvorum.cluster.local.local import LocalCluster
 from tests.cluster.clients import Sender, create_topic, eventually
 from tests.cluster.conftest import clusters_in
 from tests.cluster.members import Members, members_of

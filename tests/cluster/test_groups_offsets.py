@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from kvorum.cluster.local import LocalCluster
+from kvorum.cluster.local.local import LocalCluster
 from kvorum.runtime import metric_names as names
 from tests.cluster.clients import create_topic, eventually
 from tests.cluster.conftest import KEPT, clusters_in

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin.client import ClusterClient
-from kvorum.cli.feature_levels import FEATURE_LEVELS
+from kvorum.cli.configs.feature_levels import FEATURE_LEVELS
 from kvorum.cli.output import Exit
+from kvorum.client.wire.cluster_client import ClusterClient
 from kvorum.network.addresses import parse_bootstrap
 from kvorum.protocol.api import ApiKey
 from kvorum.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse

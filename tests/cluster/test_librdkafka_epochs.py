@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import Producer
 
 from kvorum.chaos.faults.events import FaultRegister
-from kvorum.chaos.inside import Inside, inside_configs
+from kvorum.chaos.faults.inside import Inside, inside_configs
 from kvorum.protocol.records import batches
 from tests.cluster.clients import create_topic, eventually, read_all
 from tests.cluster.conftest import Start

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from kafka import KafkaAdminClient
 from kafka.errors import InvalidReplicationAssignmentError, NoError
 
-from kvorum.cluster.local import LocalCluster
+from kvorum.cluster.local.local import LocalCluster
 from tests.cluster.clients import Sender, all_led, assert_all_there_once_in_order, eventually, isr_of, read_all
 from tests.cluster.conftest import ROOT, Start
 from tests.cluster.nodes import kill_all, name_of, restart

@@ -11,9 +11,9 @@ from typing import Any
 from confluent_kafka.admin import AdminClient
 from prometheus_client.parser import text_string_to_metric_families
 
-from kvorum.cluster.exits import Exit
-from kvorum.cluster.formatting import raft_directory
-from kvorum.cluster.local import LocalCluster, wait_for_exit
+from kvorum.cluster.local.formatting import raft_directory
+from kvorum.cluster.local.local import LocalCluster, wait_for_exit
+from kvorum.cluster.process.exits import Exit
 from kvorum.quorum.raft.snapshot import open_snapshot
 from kvorum.runtime import metric_names as names
 from kvorum.runtime.config_files import load_node

@@ -5,7 +5,7 @@ import json
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kvorum.cluster.local import LocalCluster
+from kvorum.cluster.local.local import LocalCluster
 from tests.cluster.clients import eventually, isr_of, leader_of, read_all
 from tests.cluster.conftest import Start
 from tests.cluster.load import Load

@@ -6,8 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kvorum.cluster.exits import Exit
-from kvorum.cluster.local import wait_for_exit
+from kvorum.cluster.local.local import wait_for_exit
+from kvorum.cluster.process.exits import Exit
 from kvorum.runtime.process import is_alive
 from tests.cluster.clients import eventually
 from tests.cluster.conftest import Start
@@ -27,7 +27,7 @@ def test_a_second_process_on_the_same_directory_is_refused(start_cluster: Start)
     cluster = start_cluster("single.yaml")
     paths = cluster.node(cluster.plan.nodes[0].name)
     for role in ("broker", "controller"):
-        command = [sys.executable, "-m", "kvorum.cluster.child", role, "--config", paths.config]
+        command = [sys.executable, "-m", "kvorum.cluster.process.child", role, "--config", paths.config]
         for key in ("metrics.listener", "kvorum.controller.metrics.listener"):
             command += ["--override", f"{key}=http://127.0.0.1:0"]
         second = subprocess.run(

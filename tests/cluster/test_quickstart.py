@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from kvorum.cluster.local import LocalCluster
-from kvorum.cluster.ports import free_ports
+from kvorum.cluster.local.local import LocalCluster
+from kvorum.cluster.local.ports import free_ports
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "quickstart.md"
 BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)

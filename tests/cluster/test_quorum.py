@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaException
 
-from kvorum.cluster.exits import Exit
-from kvorum.cluster.local import LAST_STEPS_SECONDS, LocalCluster, wait_for_exit
+from kvorum.cluster.local.local import LAST_STEPS_SECONDS, LocalCluster, wait_for_exit
+from kvorum.cluster.process.exits import Exit
 from kvorum.quorum.raft.journal_format import (
     BLOCK_HEADER_SIZE,
     RecordKind,
@@ -154,7 +154,7 @@ def test_a_flipped_bit_in_the_middle_of_a_journal_stops_the_controller_with_its_
     path.write_bytes(data)
 
     paths = cluster.node(victim)
-    command = [sys.executable, "-m", "kvorum.cluster.child", "controller", "--config", paths.config]
+    command = [sys.executable, "-m", "kvorum.cluster.process.child", "controller", "--config", paths.config]
     refused = subprocess.run([*command, "--dir", paths.folder], capture_output=True, timeout=60, check=False)
     assert refused.returncode == Exit.DATA_REFUSED, refused.stderr.decode()
     assert f"{path}: damaged at byte {damaged}" in refused.stderr.decode()

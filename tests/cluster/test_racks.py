@@ -5,7 +5,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kvorum.cluster.local import LocalCluster
+from kvorum.cluster.local.local import LocalCluster
 from kvorum.runtime import metric_names as names
 from tests.cluster.clients import Sender, all_led, eventually, leader_of
 from tests.cluster.conftest import ROOT, Start

@@ -22,7 +22,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from kvorum.cluster.local import LocalCluster
+from kvorum.cluster.local.local import LocalCluster
 from tests.cluster.conftest import Start
 from tests.cluster.nodes import addresses
 from tests.cluster.topics import topics_at

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bench.tools import command as kafka_command
 from bench.tools import missing
-from kvorum.cluster.local import LocalCluster
+from kvorum.cluster.local.local import LocalCluster
 from kvorum.runtime.metric_names import LEADER_REPLICATION_RATE
 from tests.cluster.clients import Sender, assert_all_there_once_in_order, create_topic, eventually, read_all
 from tests.cluster.conftest import Start

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
-from kvorum.cluster.formatting import format_node
+from kvorum.cluster.local.formatting import format_node
 from kvorum.runtime.config_files import load_node
 from kvorum.runtime.disk import OsDisk
 from tests.cluster.clients import (

@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from kvorum.cluster.local import LocalCluster
+from kvorum.cluster.local.local import LocalCluster
 from tests.cluster.clients import create_topic, eventually
 from tests.cluster.conftest import clusters_in
 from tests.cluster.test_admin_api import http as ask

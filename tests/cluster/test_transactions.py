@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from kvorum.admin.client import ConfigChange, ResourceType
-from kvorum.cluster.local import LocalCluster
+from kvorum.client.wire.cluster_client import ConfigChange, ResourceType
+from kvorum.cluster.local.local import LocalCluster
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kvorum.protocol.messages.update_features import (

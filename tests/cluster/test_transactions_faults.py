@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kvorum.cluster.local import LocalCluster
+from kvorum.cluster.local.local import LocalCluster
 from kvorum.protocol.errors import ErrorCode
 from tests.cluster.clients import DEADLINE_SECONDS, create_topic, eventually, leader_of
 from tests.cluster.conftest import clusters_in

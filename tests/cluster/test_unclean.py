@@ -19,9 +19,9 @@ from click.testing import CliRunner
 from confluent_kafka import ElectionType, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
-from kvorum.admin.client import ClusterClient
 from kvorum.cli.main import main
-from kvorum.cluster.local import LocalCluster
+from kvorum.client.wire.cluster_client import ClusterClient
+from kvorum.cluster.local.local import LocalCluster
 from kvorum.network.addresses import parse_bootstrap
 from kvorum.protocol.errors import ErrorCode
 from kvorum.runtime.metric_definitions import OF_A_NODE

@@ -13,11 +13,11 @@ import pytest
 from click.testing import CliRunner
 
 from kvorum.cli.main import main
-from kvorum.cluster.formatting import new_cluster_id
-from kvorum.cluster.local import LocalCluster
-from kvorum.cluster.paths import ClusterPaths
-from kvorum.cluster.plan import ClusterPlan, NodePlan, plan_of, write_node_configs, write_plan
-from kvorum.cluster.ports import free_ports
+from kvorum.cluster.local.formatting import new_cluster_id
+from kvorum.cluster.local.local import LocalCluster
+from kvorum.cluster.local.paths import ClusterPaths
+from kvorum.cluster.local.plan import ClusterPlan, NodePlan, plan_of, write_node_configs, write_plan
+from kvorum.cluster.local.ports import free_ports
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
 from kvorum.runtime.cluster_file import load_cluster
 from kvorum.runtime.disk import OsDisk

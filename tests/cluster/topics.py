@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from kvorum.cluster.local import LocalCluster
+from kvorum.cluster.local.local import LocalCluster
 from kvorum.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kvorum.protocol.messages.metadata import MetadataResponseTopic as Topic
 from kvorum.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData

@@ -8,15 +8,15 @@ from typing import Any, Protocol, TypeVar
 
 from aiokafka.errors import KafkaError
 
-from kvorum.admin.client import ClusterClient, Unreachable
-from kvorum.admin.places import Place
-from kvorum.admin.transactions import Transactions
+from kvorum.client.transactions import Transactions
+from kvorum.client.wire.cluster_client import ClusterClient, Unreachable
 from kvorum.network.addresses import parse_bootstrap
 from kvorum.network.channel import Channel
 from kvorum.network.dial import ChannelError
 from kvorum.protocol.messages.describe_producers import ProducerState
 from kvorum.protocol.messages.describe_transactions import TransactionState
 from kvorum.protocol.schema import Message
+from kvorum.protocol.topic_partition import TopicPartition
 from tests.cluster.clients import DEADLINE_SECONDS, eventually, read_all
 
 T = TypeVar("T")
@@ -226,7 +226,7 @@ class Asker:
 
     def producers(self, topic: str, partition: int) -> list[ProducerState]:
         """Return the producers of a partition."""
-        return self.requested(lambda: self.tools.producers(Place(topic, partition)))
+        return self.requested(lambda: self.tools.producers(TopicPartition(topic, partition)))
 
     def wait_for_state(self, transactional_id: str, *states: str) -> None:
         """Wait until an id is in one of these states."""

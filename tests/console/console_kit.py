@@ -13,7 +13,7 @@ from axe_playwright_python.sync_playwright import Axe
 from confluent_kafka import Consumer, Producer
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from kvorum.cluster.local import LocalCluster
+from kvorum.cluster.local.local import LocalCluster
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 WITH_BROWSER = pytest.mark.skipif(CHROMIUM is None, reason="missing tool: chromium (apt-get install chromium)")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
-from kvorum.cluster.local import LocalCluster
+from kvorum.cluster.local.local import LocalCluster
 from tests.cluster.clients import create_topic
 from tests.console.console_kit import CHROMIUM, WAIT_MS, WITH_BROWSER, Console, assert_accessible
 

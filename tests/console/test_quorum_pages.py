@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import Producer
 from playwright.sync_api import expect
 
-from kvorum.cluster.local import LocalCluster
+from kvorum.cluster.local.local import LocalCluster
 from tests.cluster.clients import create_topic
 from tests.console.console_kit import WITH_BROWSER, Console, assert_accessible, fill
 

@@ -6,15 +6,15 @@ import pytest
 from click.testing import CliRunner
 
 from kvorum.broker.replica.partition import Partition
-from kvorum.chaos.mutants import hunt as hunting
-from kvorum.chaos.mutants.catalogue import ALL, CLUSTER, DIRECTED, MUTANTS, QUORUM, SIMULATED, Mutant, mutated
-from kvorum.chaos.mutants.child import VARIABLE, main
-from kvorum.chaos.mutants.controller import WITHHELD_WRITES, Withheld
-from kvorum.chaos.mutants.hunt import hunt, hunt_named, passes
-from kvorum.chaos.mutants.patches import Patches, TargetGone
-from kvorum.cli.chaos_mutants import mutants
 from kvorum.quorum.raft.journal import DurableJournal
 from kvorum.runtime.disk import OsDisk
+from sim.mutants import hunt as hunting
+from sim.mutants.__main__ import mutants
+from sim.mutants.catalogue import ALL, CLUSTER, DIRECTED, MUTANTS, QUORUM, SIMULATED, Mutant, mutated
+from sim.mutants.child import VARIABLE, main
+from sim.mutants.controller import WITHHELD_WRITES, Withheld
+from sim.mutants.hunt import hunt, hunt_named, passes
+from sim.mutants.patches import Patches, TargetGone
 
 TRIES = 4
 """Seeds from the first known one on: whatever changes the load moves what a seed finds."""

@@ -6,10 +6,10 @@ import pytest
 from click.testing import CliRunner
 
 from kvorum.chaos.faults.toxiproxy_binary import NoToxiproxy, find_or_build
-from kvorum.chaos.mutants.catalogue import MUTANTS
-from kvorum.chaos.mutants.real import run_real
-from kvorum.chaos.mutants.scenarios import CELLS, SHIPPED, scenario_of, scenarios_of
-from kvorum.cli.chaos_mutants import mutants
+from sim.mutants.__main__ import mutants
+from sim.mutants.catalogue import MUTANTS
+from sim.mutants.real import run_real
+from sim.mutants.scenarios import CELLS, SHIPPED, scenario_of, scenarios_of
 
 
 def anomalies_of(name: str, folder: Path) -> set[str]:

@@ -10,18 +10,19 @@ import msgspec
 from kvorum.broker.replica.isr import CommittedIsr
 from kvorum.broker.replica.types import Role
 from kvorum.chaos.history import HistoryWriter
-from kvorum.chaos.sim.disk import SimDisk
-from kvorum.chaos.sim.draw import drawn
-from kvorum.chaos.sim.invariants import Invariants
-from kvorum.chaos.sim.ledger import Ledger
-from kvorum.chaos.sim.metadata_watch import MetadataWatch
 from kvorum.protocol.records import Record, build_batch, patch_place
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.image import MetadataDelta, MetadataImage
 from kvorum.quorum.image.features import ELIGIBLE_LEADER_REPLICAS_VERSION
 from kvorum.quorum.records import Config, Feature, MetadataRecord, Partition, RegisterBroker, Topic
 from kvorum.runtime.config import Settings
-from kvorum.storage.names import LOG_SUFFIX, TopicPartition, segment_file
+from kvorum.storage.names import LOG_SUFFIX, segment_file
+from sim.disk import SimDisk
+from sim.draw import drawn
+from sim.invariants import Invariants
+from sim.ledger import Ledger
+from sim.metadata_watch import MetadataWatch
 
 ORDERS = Uuid(b"o" * 16)
 NAME = TopicPartition("orders", 0)

@@ -10,22 +10,22 @@ import msgspec
 import pytest
 
 from kvorum.broker.replica import partition_reads
-from kvorum.chaos.sim.changes import DRAWN, KINDS, changing
-from kvorum.chaos.sim.disk import SimDisk
-from kvorum.chaos.sim.draw import drawn
-from kvorum.chaos.sim.ledger import Entry, Ledger, Shadow
-from kvorum.chaos.sim.log_starts import UNTIL_HIGH_WATERMARK, LogStarts
-from kvorum.chaos.sim.plan import Fault, Options, Plan, draw_options, from_json, to_json
-from kvorum.chaos.sim.run import Outcome, run_plan
 from kvorum.protocol.records import Record, build_batch, patch_place
 from kvorum.storage import log_retention
 from kvorum.storage.names import LOG_SUFFIX, segment_file
+from sim.changes import DRAWN, KINDS, changing
+from sim.disk import SimDisk
+from sim.draw import drawn
+from sim.ledger import Entry, Ledger, Shadow
+from sim.log_starts import UNTIL_HIGH_WATERMARK, LogStarts
+from sim.plan import Fault, Options, Plan, draw_options, from_json, to_json
+from sim.run import Outcome, run_plan
 
 TRACE = """
 from random import Random
-from kvorum.chaos.sim.changes import DRAWN
-from kvorum.chaos.sim.plan import Plan, draw_options
-from kvorum.chaos.sim.run import run_plan
+from sim.changes import DRAWN
+from sim.plan import Plan, draw_options
+from sim.run import run_plan
 rng = Random(11)
 options = draw_options(rng)
 faults = [fault for place, kind in enumerate(sorted(DRAWN)) for fault in DRAWN[kind](rng, options, 2.0 + place)]

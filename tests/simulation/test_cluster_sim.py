@@ -1,6 +1,6 @@
 """Whole clusters under simulation: production's brokers and controllers, virtual time, faults; and known mistakes.
 
-A failing seed is named in the failure; `kvorum sim --seed SEED` tells its story. Put its shrunk schedule (`--save`)
+A failing seed is named in the failure; `python -m sim --seed SEED` tells its story. Put its shrunk schedule (`--save`)
 into tests/simulation/seeds, where it is replayed for ever.
 """
 
@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from kvorum.chaos.sim.campaign import plan_result, read_plan
-from kvorum.chaos.sim.draw import drawn
-from kvorum.chaos.sim.run import run_plan
+from sim.campaign import plan_result, read_plan
+from sim.draw import drawn
+from sim.run import run_plan
 
 SEEDS = 8
 CHUNK = 4
@@ -21,8 +21,8 @@ SECONDS = 40.0
 FIRST = int(os.environ.get("KVORUM_SIM_FIRST_SEED", "0"))
 KEPT = sorted(Path(__file__).with_name("seeds").glob("*.json"))
 TRACE = """
-from kvorum.chaos.sim.draw import drawn
-from kvorum.chaos.sim.run import run_plan
+from sim.draw import drawn
+from sim.run import run_plan
 for seed in (7, 53):
     print(run_plan(drawn(seed, 15.0)).trace)
 """
@@ -34,7 +34,7 @@ def test_seeds_hold_every_invariant_and_converge(first: int) -> None:
     acked = faults = 0
     for seed in range(first, first + CHUNK):
         outcome = run_plan(drawn(seed, SECONDS))
-        assert outcome.kind is None, f"kvorum sim --seed {seed} --seconds {SECONDS:g}: {outcome.message}"
+        assert outcome.kind is None, f"python -m sim --seed {seed} --seconds {SECONDS:g}: {outcome.message}"
         acked += outcome.counts.get("send ok", 0)
         faults += sum(outcome.faults.values())
     assert acked > 50 * CHUNK
@@ -45,7 +45,7 @@ def test_seeds_hold_every_invariant_and_converge(first: int) -> None:
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
 def test_schedules_that_failed_once_are_kept(path: Path) -> None:
     result = plan_result(read_plan(path.read_bytes()))
-    assert result.failure is None, f"kvorum sim --schedule {path}: {result.failure}"
+    assert result.failure is None, f"python -m sim --schedule {path}: {result.failure}"
 
 
 def test_the_same_seed_does_the_same_in_any_process() -> None:

@@ -10,20 +10,20 @@ import pytest
 from kvorum.chaos.checker.facts import Heard
 from kvorum.chaos.checker.timeline import Timeline
 from kvorum.chaos.history import Note
-from kvorum.chaos.mutants.plans import COORDINATED, coordination, directed
-from kvorum.chaos.sim import group_worker
-from kvorum.chaos.sim.campaign import read_plan
-from kvorum.chaos.sim.cluster import SimCluster
-from kvorum.chaos.sim.cluster_faults import Faults
-from kvorum.chaos.sim.committed_reads import visible
-from kvorum.chaos.sim.coordinated import AIMED, PLACES, coordinated, draw_coordination
-from kvorum.chaos.sim.draw import drawn
-from kvorum.chaos.sim.plan import Fault, Plan, draw_options
-from kvorum.chaos.sim.run import quiet, run_plan, violation_of
 from kvorum.protocol.control import marker
 from kvorum.protocol.messages.fetch import AbortedTransaction
 from kvorum.protocol.records import Record, build_batch
 from kvorum.runtime import failpoints
+from sim import group_worker
+from sim.campaign import read_plan
+from sim.cluster import SimCluster
+from sim.cluster_faults import Faults
+from sim.committed_reads import visible
+from sim.coordinated import AIMED, PLACES, coordinated, draw_coordination
+from sim.draw import drawn
+from sim.mutants.plans import COORDINATED, coordination, directed
+from sim.plan import Fault, Plan, draw_options
+from sim.run import quiet, run_plan, violation_of
 
 SEEDS = Path(__file__).parent / "seeds"
 SECONDS = 6.0

@@ -17,15 +17,15 @@ from pathlib import PurePosixPath
 import msgspec
 import pytest
 
-from kvorum.chaos.sim.cluster import TOPIC, SimCluster
-from kvorum.chaos.sim.cluster_faults import Faults
-from kvorum.chaos.sim.convergence import settle
-from kvorum.chaos.sim.draw import drawn
-from kvorum.chaos.sim.machine import SimProcess, State
-from kvorum.chaos.sim.plan import Plan
-from kvorum.chaos.sim.run import quiet
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.storage.checkpoints import read_meta_properties
-from kvorum.storage.names import TopicPartition
+from sim.cluster import TOPIC, SimCluster
+from sim.cluster_faults import Faults
+from sim.convergence import settle
+from sim.draw import drawn
+from sim.machine import SimProcess, State
+from sim.plan import Plan
+from sim.run import quiet
 
 NAME = TopicPartition(TOPIC, 0)
 DAMAGED = 2

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from kvorum.chaos.sim.disk import PowerLost, SimDisk
 from kvorum.runtime.disk import Disk, OsDisk
+from sim.disk import PowerLost, SimDisk
 
 
 def disk(seed: int = 1) -> SimDisk:

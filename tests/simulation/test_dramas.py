@@ -9,19 +9,19 @@ from random import Random
 
 import pytest
 
-from kvorum.chaos.sim.dramas import DRAMAS, dramatised
-from kvorum.chaos.sim.draw import drawn
-from kvorum.chaos.sim.loop import Host, SimLoop
-from kvorum.chaos.sim.plan import KINDS, Fault, Options, draw_faults, draw_options
-from kvorum.chaos.sim.run import run_plan
-from kvorum.chaos.sim.streams import StreamNetwork
+from sim.dramas import DRAMAS, dramatised
+from sim.draw import drawn
+from sim.loop import Host, SimLoop
+from sim.plan import KINDS, Fault, Options, draw_faults, draw_options
+from sim.run import run_plan
+from sim.streams import StreamNetwork
 
 SEEDS = range(300)
 TRACE = """
 from random import Random
-from kvorum.chaos.sim.dramas import DRAMAS, dramatised
-from kvorum.chaos.sim.plan import Plan, draw_options
-from kvorum.chaos.sim.run import run_plan
+from sim.dramas import DRAMAS, dramatised
+from sim.plan import Plan, draw_options
+from sim.run import run_plan
 for name in sorted(DRAMAS):
     rng = Random(5)
     options, faults = dramatised(rng, draw_options(rng), [], 6.0, only=name)

@@ -5,16 +5,16 @@ from random import Random
 import msgspec
 import pytest
 
-from kvorum.chaos.sim.draw import drawn
-from kvorum.chaos.sim.duties import KIND, NOTHING, check_duties, undone
-from kvorum.chaos.sim.ledger import Violation
-from kvorum.chaos.sim.plan import Fault, Options, Plan, draw_options, from_json, to_json
-from kvorum.chaos.sim.run import Outcome, run_plan
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.controller.broker_admin_state import STATE_KEY, BrokerAdminState
 from kvorum.quorum.image import MetadataDelta, MetadataImage
 from kvorum.quorum.image.partition import PartitionRegistration
 from kvorum.quorum.records import Config, Partition, RegisterBroker, Topic
+from sim.draw import drawn
+from sim.duties import KIND, NOTHING, check_duties, undone
+from sim.ledger import Violation
+from sim.plan import Fault, Options, Plan, draw_options, from_json, to_json
+from sim.run import Outcome, run_plan
 
 ORDERS = Uuid(b"o" * 16)
 
@@ -52,7 +52,7 @@ def test_some_seeds_have_them_and_the_others_are_unchanged() -> None:
 
 
 def test_a_request_is_executed_although_the_controller_dies() -> None:
-    """Convergence demands it: see kvorum.chaos.sim.convergence."""
+    """Convergence demands it: see sim.convergence."""
     outcome = run(
         requested(1.0, 1, BrokerAdminState.MAINTENANCE),
         requested(1.5, 2, BrokerAdminState.DECOMMISSIONED),

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from kvorum.chaos.sim.loop import Host, SimLoop
-from kvorum.chaos.sim.network import FrameNetwork, NetworkOptions
+from sim.loop import Host, SimLoop
+from sim.network import FrameNetwork, NetworkOptions
 
 FRAMES = [bytes([number]) for number in range(50)]
 

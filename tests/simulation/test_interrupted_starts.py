@@ -8,17 +8,17 @@ from random import Random
 import msgspec
 import pytest
 
-from kvorum.chaos.sim.cluster import SimCluster
-from kvorum.chaos.sim.cluster_faults import Faults
-from kvorum.chaos.sim.convergence import settle
-from kvorum.chaos.sim.draw import drawn
-from kvorum.chaos.sim.interrupted_starts import INTERRUPTIONS, START_CUT, interrupting
-from kvorum.chaos.sim.ledger import Violation
-from kvorum.chaos.sim.plan import Fault, Options, Plan, draw_options, from_json, to_json
-from kvorum.chaos.sim.run import Outcome, quiet, run_plan
 from kvorum.protocol.records import Record, build_batch
 from kvorum.storage.log_dir import LogDir
 from kvorum.storage.names import parse_folder
+from sim.cluster import SimCluster
+from sim.cluster_faults import Faults
+from sim.convergence import settle
+from sim.draw import drawn
+from sim.interrupted_starts import INTERRUPTIONS, START_CUT, interrupting
+from sim.ledger import Violation
+from sim.plan import Fault, Options, Plan, draw_options, from_json, to_json
+from sim.run import Outcome, quiet, run_plan
 
 TORN = bytes(build_batch([Record(value=b"torn" * 100, timestamp=1)]))[:200]
 

@@ -9,11 +9,11 @@ from collections.abc import Callable
 import pytest
 
 from kvorum.broker.replica.isr import CommittedIsr
-from kvorum.chaos.sim.ledger import Ledger, Violation
-from kvorum.chaos.sim.lives import LostLog
-from kvorum.chaos.sim.tolerance import fallen_since, unexplained
 from kvorum.protocol.uuids import Uuid
 from kvorum.storage.names import LOG_SUFFIX, segment_file
+from sim.ledger import Ledger, Violation
+from sim.lives import LostLog
+from sim.tolerance import fallen_since, unexplained
 from tests.simulation.by_hand import ALL, KEY, NAME, World
 
 Deed = Callable[[World], None]

@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from kvorum.chaos.sim.disk import SimDisk
-from kvorum.chaos.sim.ledger import Ledger, Shadow, Violation
 from kvorum.protocol.records import Record, build_batch, patch_place
 from kvorum.storage.names import LOG_SUFFIX, segment_file
+from sim.disk import SimDisk
+from sim.ledger import Ledger, Shadow, Violation
 
 FOLDER = "/d/orders-0"
 

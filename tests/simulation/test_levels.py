@@ -5,12 +5,12 @@ from random import Random
 import msgspec
 import pytest
 
-from kvorum.chaos.mutants.plans import COORDINATED, coordination
-from kvorum.chaos.sim.draw import drawn
-from kvorum.chaos.sim.levels import KIND, releveled
-from kvorum.chaos.sim.plan import Fault, Plan, draw_options, from_json, to_json
-from kvorum.chaos.sim.run import run_plan
 from kvorum.quorum.image.features import GROUP_VERSION, TRANSACTION_VERSION
+from sim.draw import drawn
+from sim.levels import KIND, releveled
+from sim.mutants.plans import COORDINATED, coordination
+from sim.plan import Fault, Plan, draw_options, from_json, to_json
+from sim.run import run_plan
 
 
 def test_some_seeds_with_coordinators_have_them_and_the_others_are_unchanged() -> None:
@@ -35,7 +35,7 @@ def test_some_seeds_with_coordinators_have_them_and_the_others_are_unchanged() -
 
 @pytest.mark.parametrize("consumer_protocol", [False, True], ids=["classic", "consumer"])
 def test_transactions_and_groups_continue_through_levels_that_go_down_and_up(consumer_protocol: bool) -> None:
-    """With the controller killed right after a level was asked for. The checker judges (chaos.sim.run)."""
+    """With the controller killed right after a level was asked for. The checker judges (sim.run)."""
     options = msgspec.structs.replace(
         draw_options(Random(4)),
         **COORDINATED,

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from kvorum.chaos.sim.ends import WINDOW_BYTES
-from kvorum.chaos.sim.loop import START_S, Host, SimLoop, Stuck
-from kvorum.chaos.sim.streams import StreamNetwork
 from kvorum.network.addresses import AddressBook
 from kvorum.network.router import Router
 from kvorum.network.server import Listener
 from kvorum.quorum.raft.transport import RaftTransport
 from kvorum.runtime import blocking
+from sim.ends import WINDOW_BYTES
+from sim.loop import START_S, Host, SimLoop, Stuck
+from sim.streams import StreamNetwork
 
 
 def made(seed: int = 1) -> tuple[SimLoop, StreamNetwork]:

@@ -6,11 +6,10 @@ import msgspec
 import pytest
 
 from kvorum.chaos.history import Fault as FaultEvent
-from kvorum.chaos.mutants.catalogue import mutated
-from kvorum.chaos.sim.cluster import SimCluster
-from kvorum.chaos.sim.cluster_faults import Faults
-from kvorum.chaos.sim.draw import drawn
-from kvorum.chaos.sim.losing import (
+from sim.cluster import SimCluster
+from sim.cluster_faults import Faults
+from sim.draw import drawn
+from sim.losing import (
     BREAKS,
     BROKEN,
     LOST,
@@ -22,8 +21,9 @@ from kvorum.chaos.sim.losing import (
     last_one,
     loss_request,
 )
-from kvorum.chaos.sim.plan import Fault, Options, Plan, draw_options, from_json, to_json
-from kvorum.chaos.sim.run import Outcome, quiet, run_plan, violation_of
+from sim.mutants.catalogue import mutated
+from sim.plan import Fault, Options, Plan, draw_options, from_json, to_json
+from sim.run import Outcome, quiet, run_plan, violation_of
 
 KINDS = {LOST, BROKEN, RETURN}
 

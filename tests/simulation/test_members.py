@@ -11,14 +11,14 @@ from random import Random
 
 from kvorum.chaos.checker import check
 from kvorum.chaos.history import HistoryWriter, Owned
-from kvorum.chaos.sim.client import NoAnswer, SimClient
-from kvorum.chaos.sim.member import ClassicMember
-from kvorum.chaos.sim.workload import Recorder
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from kvorum.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kvorum.protocol.messages.sync_group import SyncGroupResponse
 from kvorum.protocol.schema import Message
+from sim.client import NoAnswer, SimClient
+from sim.member import ClassicMember
+from sim.workload import Recorder
 
 SESSION_MS = 1_000
 REST_S = 0.05

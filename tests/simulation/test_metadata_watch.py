@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import pytest
 
 from kvorum.chaos.history import HistoryWriter
-from kvorum.chaos.sim.ledger import Violation
-from kvorum.chaos.sim.metadata_watch import MetadataWatch
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.batches import encode_batches
 from kvorum.quorum.image import MetadataDelta, MetadataImage
 from kvorum.quorum.records import Config, MetadataRecord, NoOp, Partition, RegisterBroker, Topic
 from kvorum.runtime.config import Settings
+from sim.ledger import Violation
+from sim.metadata_watch import MetadataWatch
 
 ORDERS = Uuid(b"o" * 16)
 TOPIC = Topic(name="orders", topic_id=ORDERS)

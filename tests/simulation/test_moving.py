@@ -6,14 +6,14 @@ from random import Random
 import msgspec
 import pytest
 
-from kvorum.chaos.mutants.catalogue import mutated
-from kvorum.chaos.sim import invariants
-from kvorum.chaos.sim.draw import drawn
-from kvorum.chaos.sim.machine import SimProcess
-from kvorum.chaos.sim.moving import KIND, RATE_KIND, REMOVED, cut_while_it_waits, moved, throttled
-from kvorum.chaos.sim.plan import Fault, Options, Plan, draw_options, from_json, to_json
-from kvorum.chaos.sim.run import Outcome, run_plan
-from kvorum.chaos.sim.watched import Watched, check_moved
+from sim import invariants
+from sim.draw import drawn
+from sim.machine import SimProcess
+from sim.moving import KIND, RATE_KIND, REMOVED, cut_while_it_waits, moved, throttled
+from sim.mutants.catalogue import mutated
+from sim.plan import Fault, Options, Plan, draw_options, from_json, to_json
+from sim.run import Outcome, run_plan
+from sim.watched import Watched, check_moved
 
 
 def stage() -> Options:

@@ -5,16 +5,16 @@ from random import Random
 import msgspec
 import pytest
 
-from kvorum.chaos.mutants.plans import coordination
-from kvorum.chaos.sim import run as runs
-from kvorum.chaos.sim.cluster import SimCluster
-from kvorum.chaos.sim.draw import drawn
-from kvorum.chaos.sim.ledger import Violation
-from kvorum.chaos.sim.node_settings import settings_of
-from kvorum.chaos.sim.plan import Fault, Options, Plan, draw_options, from_json, to_json
-from kvorum.chaos.sim.racks import PREFERENCE_AGE_S, Places, ReadWatch, rack_of, racked
-from kvorum.chaos.sim.run import Outcome, run_plan
 from kvorum.protocol.messages.fetch import PartitionData
+from sim import run as runs
+from sim.cluster import SimCluster
+from sim.draw import drawn
+from sim.ledger import Violation
+from sim.mutants.plans import coordination
+from sim.node_settings import settings_of
+from sim.plan import Fault, Options, Plan, draw_options, from_json, to_json
+from sim.racks import PREFERENCE_AGE_S, Places, ReadWatch, rack_of, racked
+from sim.run import Outcome, run_plan
 
 ORDERS = ("orders", 0)
 

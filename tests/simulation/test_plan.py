@@ -4,11 +4,11 @@ import msgspec
 
 from kvorum.chaos.history import Fault as FaultEvent
 from kvorum.chaos.history import Metadata
-from kvorum.chaos.sim.changes import KINDS as CHANGES
-from kvorum.chaos.sim.draw import drawn
-from kvorum.chaos.sim.plan import KINDS, Fault, Plan, from_json, machines_of, to_json
-from kvorum.chaos.sim.shrink import Shrinker, shrink, without_pieces
-from kvorum.chaos.sim.story import event_lines, lines_of
+from sim.changes import KINDS as CHANGES
+from sim.draw import drawn
+from sim.plan import KINDS, Fault, Plan, from_json, machines_of, to_json
+from sim.shrink import Shrinker, shrink, without_pieces
+from sim.story import event_lines, lines_of
 
 
 def kinds_of(plan: Plan) -> list[str]:

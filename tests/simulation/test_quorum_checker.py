@@ -6,16 +6,16 @@ from typing import Any, cast
 
 import pytest
 
-from kvorum.chaos.sim.ledger import Violation
-from kvorum.chaos.sim.quorum import QuorumWorld
-from kvorum.chaos.sim.quorum_checker import EMPTY_STATE, Checker, next_state
-from kvorum.chaos.sim.quorum_options import Options
-from kvorum.chaos.sim.quorum_voter import SimVoter
 from kvorum.protocol.records import Record, build_batch, patch_place
 from kvorum.quorum.raft.journal import DurableJournal
 from kvorum.quorum.raft.log import SnapshotView
 from kvorum.quorum.raft.messages import Ack, Vote, VoteAnswer, encode
 from kvorum.quorum.raft.voters import Pending, Voters
+from sim.ledger import Violation
+from sim.quorum import QuorumWorld
+from sim.quorum_checker import EMPTY_STATE, Checker, next_state
+from sim.quorum_options import Options
+from sim.quorum_voter import SimVoter
 
 DIRECTORY = b"d" * 16
 OTHER = b"o" * 16

@@ -1,16 +1,16 @@
 """A quorum whose voters come and go (KIP-853) under simulation: the same checks, and mistakes that must show.
 
 Kills, cuts, pauses, wipes and handing over of leadership come between an operator's changes, two of them at a time as
-often as not; their mutants are the catalogue's (chaos.mutants.voters).
+often as not; their mutants are the catalogue's (sim.mutants.voters).
 """
 
 from collections import Counter
 
 import pytest
 
-from kvorum.chaos.sim.quorum import QuorumWorld
-from kvorum.chaos.sim.quorum_faults import run_seed
-from kvorum.chaos.sim.quorum_options import members
+from sim.quorum import QuorumWorld
+from sim.quorum_faults import run_seed
+from sim.quorum_options import members
 
 SEEDS = 30
 CHUNK = 10

@@ -7,10 +7,10 @@ from collections import Counter
 
 import pytest
 
-from kvorum.chaos.sim.quorum import QuorumWorld
-from kvorum.chaos.sim.quorum_faults import QuorumRun, run_seed
-from kvorum.chaos.sim.quorum_options import moving
-from kvorum.chaos.sim.quorum_presences import unknown_addresses
+from sim.quorum import QuorumWorld
+from sim.quorum_faults import QuorumRun, run_seed
+from sim.quorum_options import moving
+from sim.quorum_presences import unknown_addresses
 
 SEEDS = 20
 CHUNK = 10

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from kvorum.chaos.sim.quorum_faults import run_seed
 from kvorum.quorum.raft import follower, journal, leader, opening, prevote, replicated, snapshot, snapshotting, voters
 from kvorum.quorum.raft.core import RaftCore
 from kvorum.quorum.raft.guard import AppendVerdict, judge_append
 from kvorum.quorum.raft.journal import DurableJournal
 from kvorum.quorum.raft.node import QuorumNode
 from kvorum.quorum.raft.replica import Outbox
+from sim.quorum_faults import run_seed
 
 SEEDS_MAX = 150
 Patch = Callable[[pytest.MonkeyPatch], None]

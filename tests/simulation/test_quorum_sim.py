@@ -7,9 +7,9 @@ import os
 
 import pytest
 
-from kvorum.chaos.sim.quorum_checker import Violation
-from kvorum.chaos.sim.quorum_faults import run_seed
-from kvorum.chaos.sim.unguarded import UnguardedLog
+from sim.quorum_checker import Violation
+from sim.quorum_faults import run_seed
+from sim.unguarded import UnguardedLog
 
 SEEDS = 100
 CHUNK = 20

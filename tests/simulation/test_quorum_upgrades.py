@@ -1,16 +1,16 @@
 """A static quorum that is upgraded to a dynamic one at some time (kraft.version 1), under simulation.
 
 The same faults and checks as everywhere, wiped disks among them; an operator upgrades, adds and removes voters between
-them. Their mutants are the catalogue's (chaos.mutants.voters).
+them. Their mutants are the catalogue's (sim.mutants.voters).
 """
 
 from collections import Counter
 
 import pytest
 
-from kvorum.chaos.sim.quorum import QuorumWorld
-from kvorum.chaos.sim.quorum_faults import run_seed
-from kvorum.chaos.sim.quorum_options import upgraded
+from sim.quorum import QuorumWorld
+from sim.quorum_faults import run_seed
+from sim.quorum_options import upgraded
 
 SEEDS = 30
 CHUNK = 10

@@ -5,15 +5,15 @@ from random import Random
 import msgspec
 import pytest
 
-from kvorum.chaos.mutants.catalogue import mutated
-from kvorum.chaos.sim.candidates import check_kept
-from kvorum.chaos.sim.draw import drawn
-from kvorum.chaos.sim.ledger import Violation
-from kvorum.chaos.sim.metadata_watch import check_reassignment
-from kvorum.chaos.sim.plan import Fault, Options, Plan, draw_options, from_json, to_json
-from kvorum.chaos.sim.reassigning import CANCEL, KIND, reassigned, reduced
-from kvorum.chaos.sim.run import Outcome, run_plan
 from kvorum.quorum.image.partition import UNASSIGNED_DIRECTORY, PartitionRegistration
+from sim.candidates import check_kept
+from sim.draw import drawn
+from sim.ledger import Violation
+from sim.metadata_watch import check_reassignment
+from sim.mutants.catalogue import mutated
+from sim.plan import Fault, Options, Plan, draw_options, from_json, to_json
+from sim.reassigning import CANCEL, KIND, reassigned, reduced
+from sim.run import Outcome, run_plan
 
 
 def stage() -> Options:

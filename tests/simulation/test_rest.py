@@ -12,19 +12,19 @@ import pytest
 from kvorum.broker.metadata.lifecycle import RegistrationRefused
 from kvorum.broker.replica import isr_changes, partition_reads
 from kvorum.chaos.history import Invoke, Ok
-from kvorum.chaos.sim import run
-from kvorum.chaos.sim.client import SimClient
-from kvorum.chaos.sim.cluster import TOPIC, SimCluster
-from kvorum.chaos.sim.cluster_faults import Faults
-from kvorum.chaos.sim.consumer import Consumer, Reads
-from kvorum.chaos.sim.convergence import check_epochs, check_replicas, check_topics, settle
-from kvorum.chaos.sim.ledger import Entry, Ledger, Violation
-from kvorum.chaos.sim.machine import SimProcess
-from kvorum.chaos.sim.operator import Operator
-from kvorum.chaos.sim.plan import Fault, Plan, draw_options
-from kvorum.chaos.sim.run import judge, quiet, violation_of
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.delete_records import DeleteRecordsRequest
+from sim import run
+from sim.client import SimClient
+from sim.cluster import TOPIC, SimCluster
+from sim.cluster_faults import Faults
+from sim.consumer import Consumer, Reads
+from sim.convergence import check_epochs, check_replicas, check_topics, settle
+from sim.ledger import Entry, Ledger, Violation
+from sim.machine import SimProcess
+from sim.operator import Operator
+from sim.plan import Fault, Plan, draw_options
+from sim.run import judge, quiet, violation_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine:RuntimeWarning")
 LOAD_S = 2.0

@@ -1,4 +1,4 @@
-"""`kvorum sim`: seeds in, figures and stories out; a failing schedule is shrunk, saved and replayed."""
+"""`python -m sim`: seeds in, figures and stories out; a failing schedule is shrunk, saved and replayed."""
 
 from functools import partial
 from pathlib import Path
@@ -8,8 +8,11 @@ import pytest
 from click.testing import CliRunner
 
 from kvorum.broker.replica.partition import Partition
-from kvorum.chaos.sim import campaign
-from kvorum.chaos.sim.campaign import (
+from kvorum.protocol.errors import ErrorCode
+from kvorum.quorum.raft.replica import Outbox
+from sim import campaign
+from sim.__main__ import seeds_of, sim
+from sim.campaign import (
     CLUSTER,
     QUORUM,
     Result,
@@ -20,15 +23,12 @@ from kvorum.chaos.sim.campaign import (
     run_campaign,
     run_one,
 )
-from kvorum.chaos.sim.plan import from_json
-from kvorum.chaos.sim.quorum import QuorumWorld
-from kvorum.chaos.sim.quorum_faults import QuorumRun
-from kvorum.chaos.sim.quorum_plan import QuorumPlan
-from kvorum.chaos.sim.shrink import shrink_quorum
-from kvorum.chaos.sim.unguarded import UnguardedLog
-from kvorum.cli.sim import seeds_of, sim
-from kvorum.protocol.errors import ErrorCode
-from kvorum.quorum.raft.replica import Outbox
+from sim.plan import from_json
+from sim.quorum import QuorumWorld
+from sim.quorum_faults import QuorumRun
+from sim.quorum_plan import QuorumPlan
+from sim.shrink import shrink_quorum
+from sim.unguarded import UnguardedLog
 
 
 def acknowledge_at_once(partition: Partition, required_offset: int) -> ErrorCode:

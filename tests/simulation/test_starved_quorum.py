@@ -9,11 +9,11 @@ import random
 
 import pytest
 
-from kvorum.chaos.sim.network import NetworkOptions
-from kvorum.chaos.sim.quorum import QuorumWorld
-from kvorum.chaos.sim.quorum_options import SEGMENT_BYTES, Options
-from kvorum.chaos.sim.quorum_voter import SimVoter
 from kvorum.quorum.raft.settings import RaftSettings
+from sim.network import NetworkOptions
+from sim.quorum import QuorumWorld
+from sim.quorum_options import SEGMENT_BYTES, Options
+from sim.quorum_voter import SimVoter
 
 TURN_S = 0.005
 """A process runs for so long, then others do."""

@@ -9,12 +9,12 @@ import msgspec
 import pytest
 
 from kvorum.broker.replica.fetcher_manager import FetcherManager
-from kvorum.chaos.sim.cluster import SimCluster
-from kvorum.chaos.sim.ledger import Violation
-from kvorum.chaos.sim.plan import Options, Plan, draw_options
-from kvorum.chaos.sim.run import quiet
-from kvorum.chaos.sim.stopping import NO_MAJORITY, RESTART, stop_all
-from kvorum.cluster.controller_node import ControllerNode
+from kvorum.cluster.process.controller_node import ControllerNode
+from sim.cluster import SimCluster
+from sim.ledger import Violation
+from sim.plan import Options, Plan, draw_options
+from sim.run import quiet
+from sim.stopping import NO_MAJORITY, RESTART, stop_all
 
 SESSION_MS = 2_000
 

@@ -11,20 +11,20 @@ from typing import Any
 import msgspec
 import pytest
 
-from kvorum.chaos.mutants.patches import Patches
-from kvorum.chaos.sim import convergence, quota_probe
-from kvorum.chaos.sim.cluster import SimCluster
-from kvorum.chaos.sim.draw import drawn
-from kvorum.chaos.sim.ledger import Violation
-from kvorum.chaos.sim.plan import Fault, Options, Plan, draw_options, from_json, to_json
-from kvorum.chaos.sim.quota_probe import check_in_force, limits_of
-from kvorum.chaos.sim.quotas import KIND, VALUES
-from kvorum.chaos.sim.run import Outcome, run_plan
-from kvorum.chaos.sim.throttles import Costs, ThrottleWatch
 from kvorum.network.context import RequestContext
 from kvorum.network.ip_rates import IpConnectionRates
 from kvorum.network.quotas import BrokerQuotas, Mutations
 from kvorum.protocol.messages.metadata import MetadataResponse
+from sim import convergence, quota_probe
+from sim.cluster import SimCluster
+from sim.draw import drawn
+from sim.ledger import Violation
+from sim.mutants.patches import Patches
+from sim.plan import Fault, Options, Plan, draw_options, from_json, to_json
+from sim.quota_probe import check_in_force, limits_of
+from sim.quotas import KIND, VALUES
+from sim.run import Outcome, run_plan
+from sim.throttles import Costs, ThrottleWatch
 
 COST_MS = 4.0
 
@@ -104,8 +104,8 @@ def test_clients_are_throttled_in_every_way_while_brokers_die_and_each_way_ends(
 
 
 TRACE = """
-from kvorum.chaos.sim.plan import Plan
-from kvorum.chaos.sim.run import run_plan
+from sim.plan import Plan
+from sim.run import run_plan
 from tests.simulation.test_throttles import ALL_KINDS, quota, stage
 keys = ("controller_mutation_rate=50", "consumer_byte_rate=50000", "producer_byte_rate=50000")
 faults = [*ALL_KINDS, *(quota(0.9, "client-id", key) for key in keys)]

@@ -5,14 +5,20 @@ from random import Random
 import msgspec
 import pytest
 
-from kvorum.chaos.mutants.catalogue import mutated
-from kvorum.chaos.sim import duties, reassigning
-from kvorum.chaos.sim.draw import drawn
-from kvorum.chaos.sim.ledger import Violation
-from kvorum.chaos.sim.plan import Fault, Options, Plan, draw_options, from_json, to_json
-from kvorum.chaos.sim.run import Outcome, run_plan
-from kvorum.chaos.sim.throttle_ends import in_the_way
-from kvorum.chaos.sim.throttling import (
+from kvorum.protocol.uuids import Uuid
+from kvorum.quorum.controller.broker_admin_state import STATE_KEY, BrokerAdminState
+from kvorum.quorum.controller.departure_throttle import FOLLOWERS, LEADERS, RATES
+from kvorum.quorum.image import MetadataDelta, MetadataImage
+from kvorum.quorum.records import Config, MetadataRecord, Partition, RegisterBroker, Topic
+from kvorum.runtime.config_defs import DECOMMISSION_THROTTLE
+from sim import duties, reassigning
+from sim.draw import drawn
+from sim.ledger import Violation
+from sim.mutants.catalogue import mutated
+from sim.plan import Fault, Options, Plan, draw_options, from_json, to_json
+from sim.run import Outcome, run_plan
+from sim.throttle_ends import in_the_way
+from sim.throttling import (
     DEPARTURE_KIND,
     RATE_KIND,
     REMOVED,
@@ -24,12 +30,6 @@ from kvorum.chaos.sim.throttling import (
     throttled_departures,
     throttled_reassignments,
 )
-from kvorum.protocol.uuids import Uuid
-from kvorum.quorum.controller.broker_admin_state import STATE_KEY, BrokerAdminState
-from kvorum.quorum.controller.departure_throttle import FOLLOWERS, LEADERS, RATES
-from kvorum.quorum.image import MetadataDelta, MetadataImage
-from kvorum.quorum.records import Config, MetadataRecord, Partition, RegisterBroker, Topic
-from kvorum.runtime.config_defs import DECOMMISSION_THROTTLE
 
 ORDERS = Uuid(b"o" * 16)
 KINDS = {RATE_KIND, REPLICAS_KIND, DEPARTURE_KIND}

@@ -5,11 +5,11 @@ from random import Random
 import msgspec
 import pytest
 
-from kvorum.chaos.sim.duties import KIND as DUTY
-from kvorum.chaos.sim.plan import Fault, Options, Plan, draw_options
-from kvorum.chaos.sim.reassigning import CANCEL
-from kvorum.chaos.sim.reassigning import KIND as REASSIGN
-from kvorum.chaos.sim.run import run_plan
+from sim.duties import KIND as DUTY
+from sim.plan import Fault, Options, Plan, draw_options
+from sim.reassigning import CANCEL
+from sim.reassigning import KIND as REASSIGN
+from sim.run import run_plan
 
 BEGIN, CANCEL_AT, BACK = 2.6, 4.6, 6.0
 

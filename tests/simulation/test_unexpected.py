@@ -5,15 +5,15 @@ from random import Random
 
 import pytest
 
-from kvorum.chaos.sim import cluster as sim_cluster
-from kvorum.chaos.sim.cluster import CLIENTS_END, SimCluster, client_address, is_bug
-from kvorum.chaos.sim.draw import drawn
-from kvorum.chaos.sim.ledger import Violation
-from kvorum.chaos.sim.loop import Host, SimLoop
-from kvorum.chaos.sim.machine import address_of
-from kvorum.chaos.sim.run import run_plan
-from kvorum.chaos.sim.streams import PORT_FIRST, PORT_LAST, StreamNetwork
 from kvorum.protocol.errors import ErrorCode, KafkaError
+from sim import cluster as sim_cluster
+from sim.cluster import CLIENTS_END, SimCluster, client_address, is_bug
+from sim.draw import drawn
+from sim.ledger import Violation
+from sim.loop import Host, SimLoop
+from sim.machine import address_of
+from sim.run import run_plan
+from sim.streams import PORT_FIRST, PORT_LAST, StreamNetwork
 
 
 def test_an_exception_in_a_request_handler_is_a_violation_with_its_stack(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,9 +5,9 @@ from typing import Any, cast
 import pytest
 
 from kvorum.chaos.history import AnyEvent, Invoke, Ok, Process, Start
-from kvorum.chaos.sim.cluster import SimCluster
-from kvorum.chaos.sim.ledger import Violation
-from kvorum.chaos.sim.run import judge
+from sim.cluster import SimCluster
+from sim.ledger import Violation
+from sim.run import judge
 
 P = "orders-0"
 

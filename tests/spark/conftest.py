@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kvorum.cluster.local import LocalCluster
+from kvorum.cluster.local.local import LocalCluster
 from kvorum.pipelines.bridge.transaction import member
 from kvorum.pipelines.session.connector import VARIABLE, look_into
 from tests.cluster.conftest import KEPT, clusters_in

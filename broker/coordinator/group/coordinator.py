@@ -37,7 +37,7 @@ from kvorum.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDe
 from kvorum.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from kvorum.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kvorum.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
-from kvorum.storage.names import TopicPartition
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.storage.verification import VerificationGuard
 
 R = TypeVar("R")

@@ -16,9 +16,9 @@ from kvorum.broker.coordinator.group.coordinator import Home
 from kvorum.broker.coordinator.group.counts import GroupCounts
 from kvorum.broker.coordinator.group.describing import CLASSIC_TYPE, CONSUMER_TYPE, consumer_state
 from kvorum.broker.coordinator.group.words import ConsumerGroup
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime import metric_names as names
 from kvorum.runtime.metrics import Metrics
-from kvorum.storage.names import TopicPartition
 
 CONSUMER_STATES: Final = ("Empty", "Assigning", "Reconciling", "Stable", "Dead")
 OFFSETS_EXPOSED_MAX: Final = 20_000

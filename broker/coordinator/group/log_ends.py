@@ -26,10 +26,10 @@ from kvorum.protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from kvorum.protocol.schema import Message
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.quorum.records import NO_LEADER
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.logs import get_logger
-from kvorum.storage.names import TopicPartition
 
 log = get_logger("coordinator")
 

@@ -15,8 +15,8 @@ from kvorum.broker.replica.tasks import spawn
 from kvorum.protocol.batch_header import BatchHeader
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.records import batches, decode_records
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime.logs import get_logger
-from kvorum.storage.names import TopicPartition
 from kvorum.storage.producer_replay import end_marker
 
 S = TypeVar("S")

@@ -34,11 +34,11 @@ from kvorum.broker.coordinator.runtime.words import (
 from kvorum.protocol.batch_header import HEADER_SIZE
 from kvorum.protocol.compression import Codec
 from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.quorum.image import MetadataDelta, MetadataImage
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.logs import get_logger
 from kvorum.runtime.timers import Timer
-from kvorum.storage.names import TopicPartition
 from kvorum.storage.verification import VerificationGuard
 
 S = TypeVar("S")

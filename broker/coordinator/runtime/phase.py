@@ -16,7 +16,7 @@ Source: Kafka's CoordinatorRuntime.CoordinatorState.
 from enum import Enum
 
 from kvorum.protocol.errors import ErrorCode, KafkaError
-from kvorum.storage.names import TopicPartition
+from kvorum.protocol.topic_partition import TopicPartition
 
 
 class Phase(Enum):

@@ -8,7 +8,7 @@ from kvorum.broker.replica.log_view import ReplicaLog
 from kvorum.broker.replica.partition import Partition
 from kvorum.broker.replica.types import NO_EPOCH
 from kvorum.protocol.parts import FileSlice
-from kvorum.storage.names import TopicPartition
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.storage.verification import VerificationGuard
 
 WHOLE: Final = 2**63 - 1

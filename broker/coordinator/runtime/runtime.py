@@ -17,11 +17,11 @@ from kvorum.broker.coordinator.runtime.placing import coordinator_partitions, pa
 from kvorum.broker.coordinator.runtime.words import Shard
 from kvorum.broker.replica.types import PartitionListener
 from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.quorum.image import MetadataDelta, MetadataImage
 from kvorum.quorum.image.partition import PartitionRegistration
 from kvorum.quorum.image.topics import TopicsImage
 from kvorum.quorum.publisher import LoaderManifest
-from kvorum.storage.names import TopicPartition
 
 S = TypeVar("S")
 H = TypeVar("H", bound=Shard[Any])

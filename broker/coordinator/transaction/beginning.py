@@ -42,7 +42,7 @@ from kvorum.broker.coordinator.transaction.words import (
 from kvorum.protocol.batch_header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.topic_names import OFFSETS_TOPIC
-from kvorum.storage.names import TopicPartition
+from kvorum.protocol.topic_partition import TopicPartition
 
 OFFSETS_TRANSACTION_VERSION: Final = 0
 """AddOffsetsToTxn is for producers before version 2: theirs are added by TxnOffsetCommit."""

@@ -17,7 +17,7 @@ from kvorum.broker.coordinator.transaction.words import AddPartitions, Answer, E
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages import describe_transactions
 from kvorum.protocol.messages.list_transactions import ListTransactionsResponse
-from kvorum.storage.names import TopicPartition
+from kvorum.protocol.topic_partition import TopicPartition
 
 Home: TypeAlias = CoordinatorPartition[TransactionsState, TransactionShard]
 

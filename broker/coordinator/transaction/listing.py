@@ -14,7 +14,7 @@ from kvorum.broker.coordinator.transaction.state import (
 )
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages import describe_transactions, list_transactions
-from kvorum.storage.names import TopicPartition
+from kvorum.protocol.topic_partition import TopicPartition
 
 ANY_DURATION = -1
 

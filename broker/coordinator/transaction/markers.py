@@ -25,8 +25,8 @@ from kvorum.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime.logs import first_names, get_logger
-from kvorum.storage.names import TopicPartition
 
 log = get_logger("coordinator")
 

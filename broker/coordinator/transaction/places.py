@@ -5,8 +5,8 @@ from collections.abc import Callable
 from kvorum.broker.coordinator.runtime.placing import coordinator_partitions, partition_for
 from kvorum.broker.coordinator.transaction.markers import NO_LEADER
 from kvorum.protocol.topic_names import TRANSACTION_TOPIC
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.quorum.image import MetadataImage
-from kvorum.storage.names import TopicPartition
 
 
 class Places:

@@ -26,8 +26,8 @@ from kvorum.broker.coordinator.transaction.state import (
 )
 from kvorum.protocol.batch_header import NO_PRODUCER_EPOCH
 from kvorum.protocol.errors import ProtocolError
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime.logs import get_logger
-from kvorum.storage.names import TopicPartition
 
 log = get_logger("coordinator")
 

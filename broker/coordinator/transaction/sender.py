@@ -20,9 +20,9 @@ from kvorum.broker.coordinator.transaction.markers import (
 from kvorum.broker.replica.tasks import spawn
 from kvorum.protocol.errors import KafkaError
 from kvorum.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime import failpoints
 from kvorum.runtime.logs import get_logger
-from kvorum.storage.names import TopicPartition
 
 log = get_logger("coordinator")
 

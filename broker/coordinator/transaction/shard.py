@@ -34,12 +34,12 @@ from kvorum.broker.coordinator.transaction.words import (
 from kvorum.broker.replica.tasks import spawn
 from kvorum.protocol.batch_header import NO_PRODUCER_EPOCH
 from kvorum.protocol.errors import KafkaError
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.quorum.image import MetadataDelta, MetadataImage
 from kvorum.quorum.image.features import TRANSACTION_VERSION
 from kvorum.runtime import failpoints
 from kvorum.runtime.config import Settings
 from kvorum.runtime.logs import get_logger
-from kvorum.storage.names import TopicPartition
 
 log = get_logger("coordinator")
 

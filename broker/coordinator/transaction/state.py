@@ -28,7 +28,7 @@ from typing import Any, Final
 from rpds import HashTrieMap, HashTrieSet
 
 from kvorum.protocol.batch_header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
-from kvorum.storage.names import TopicPartition
+from kvorum.protocol.topic_partition import TopicPartition
 
 EPOCH_MAX: Final = 2**15 - 1
 NO_TIMESTAMP: Final = -1

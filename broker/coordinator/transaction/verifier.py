@@ -22,9 +22,9 @@ from kvorum.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.logs import get_logger
-from kvorum.storage.names import TopicPartition
 
 log = get_logger("coordinator")
 

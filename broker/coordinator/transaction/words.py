@@ -14,7 +14,7 @@ from kvorum.broker.coordinator.transaction.state import VERSION_WITH_EPOCH_BUMP,
 from kvorum.protocol.api import ApiKey
 from kvorum.protocol.batch_header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from kvorum.protocol.errors import ErrorCode
-from kvorum.storage.names import TopicPartition
+from kvorum.protocol.topic_partition import TopicPartition
 
 FENCED_FROM: Final[Mapping[ApiKey, int]] = MappingProxyType(
     {

@@ -7,9 +7,9 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from kvorum.chaos.faults.inside import Inside, client_listeners, inside_configs
 from kvorum.chaos.faults.lab import Lab
 from kvorum.chaos.faults.shape import LabShape
-from kvorum.chaos.inside import Inside, client_listeners, inside_configs
 
 QUIET = {"log_level": 0, "socket.timeout.ms": 5000}
 

@@ -13,7 +13,7 @@ import yaml
 
 pytest_plugins = ["pytester"]
 DOCS = Path(__file__).parent.parent.parent.parent / "docs"
-PLUGIN = "kvorum.chaos.pytest_plugin"
+PLUGIN = "kvorum.chaos.pytest.plugin"
 RUN_SECONDS = 400
 """Several times what the longest run takes on a busy machine."""
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -222,7 +222,7 @@ def test_a_suite_without_clusters_imports_nothing_of_kvorum_but_the_plugin(pytes
 
         def test_nothing_is_imported():
             found = [name for name in sys.modules if name.split(".")[0] in ("kvorum", "msgspec", "confluent_kafka")]
-            assert set(found) <= {"kvorum", "kvorum.chaos", "kvorum.chaos.pytest_plugin"}
+            assert set(found) <= {"kvorum", "kvorum.chaos", "kvorum.chaos.pytest.plugin"}
         """
     )
     done = plugged(pytester)

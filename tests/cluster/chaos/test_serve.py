@@ -22,15 +22,15 @@ from aiohttp.test_utils import TestClient, TestServer
 from click.testing import CliRunner
 
 from kvorum.chaos.faults.events import FaultRegister
+from kvorum.chaos.faults.inside import Door, Inside
 from kvorum.chaos.faults.keeper import NotPermitted
 from kvorum.chaos.faults.small_disk import SmallDisk
-from kvorum.chaos.inside import Door, Inside
-from kvorum.chaos.serve import fault_reporter
-from kvorum.chaos.serve_events import BEHIND_MAX, KEPT_MAX, LISTENERS_MAX, Events, SentAway, TooManyListeners
-from kvorum.chaos.serve_routes import silent_of
-from kvorum.chaos.serve_scenarios import Busy, Scenarios
-from kvorum.cli.chaos_serve import run, serve, url_of
-from kvorum.cluster.plan import ClusterPlan, NodePlan
+from kvorum.chaos.serve.events import BEHIND_MAX, KEPT_MAX, LISTENERS_MAX, Events, SentAway, TooManyListeners
+from kvorum.chaos.serve.routes import silent_of
+from kvorum.chaos.serve.scenarios import Busy, Scenarios
+from kvorum.chaos.serve.server import fault_reporter
+from kvorum.cli.chaos.serve import run, serve, url_of
+from kvorum.cluster.local.plan import ClusterPlan, NodePlan
 from tests.unit.chaos.paper import KNOWN, NODE, PRETENDER, TOKEN, Api, Paper, Scenario, api_of, event, on_paper
 
 

@@ -8,9 +8,9 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
-from kvorum.cluster.formatting import new_cluster_id
-from kvorum.cluster.local import LocalCluster
-from kvorum.cluster.plan import plan_of
+from kvorum.cluster.local.formatting import new_cluster_id
+from kvorum.cluster.local.local import LocalCluster
+from kvorum.cluster.local.plan import plan_of
 from kvorum.runtime import config_defs
 from kvorum.runtime.cluster_file import dev_cluster
 from tests.cluster.conftest import logs_of

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from kvorum.cluster.local import LocalCluster
+from kvorum.cluster.local.local import LocalCluster
 from kvorum.network.arrival import Scarcity
 from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime import disk as disk_module
 from kvorum.runtime.disk import PROCESS_ERRNOS, DescriptorReserve, OsDisk, is_process_error
-from kvorum.storage.names import TopicPartition
 from kvorum.storage.recovery import OpenOptions
 from tests.cluster.clients import Sender, assert_all_there_once_in_order, create_topic, eventually, read_all
 from tests.cluster.conftest import clusters_in

@@ -9,7 +9,7 @@ from typing import Any
 
 from crc32c import crc32c
 
-from kvorum.cluster.local import LocalCluster
+from kvorum.cluster.local.local import LocalCluster
 from kvorum.protocol.api import ApiKey
 from kvorum.protocol.codec import decode_response, encode_bytes, message_class
 from kvorum.protocol.records import Record, build_batch

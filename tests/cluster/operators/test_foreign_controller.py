@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from kvorum.cluster.exits import Exit
-from kvorum.cluster.formatting import new_cluster_id
-from kvorum.cluster.local import LocalCluster
-from kvorum.cluster.plan import ClusterPlan, NodePlan, plan_of
-from kvorum.cluster.ports import free_ports
+from kvorum.cluster.local.formatting import new_cluster_id
+from kvorum.cluster.local.local import LocalCluster
+from kvorum.cluster.local.plan import ClusterPlan, NodePlan, plan_of
+from kvorum.cluster.local.ports import free_ports
+from kvorum.cluster.process.exits import Exit
 from kvorum.runtime.cluster_file import load_cluster
 from tests.cluster.clients import Sender, assert_all_there_once_in_order, create_topic, eventually, read_all
 from tests.cluster.nodes import controller_addresses, kill_all, restart

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from kvorum.cluster.exits import Exit, FullNote, fault_exit, leave_full_note
-from kvorum.cluster.hosting import only_os_error
-from kvorum.cluster.paths import NodePaths
-from kvorum.cluster.supervisor import ROOM_BYTES_MIN, Child, Supervisor
+from kvorum.cluster.local.paths import NodePaths
+from kvorum.cluster.process.exits import Exit, FullNote, fault_exit, leave_full_note
+from kvorum.cluster.process.hosting import only_os_error
+from kvorum.cluster.process.supervisor import ROOM_BYTES_MIN, Child, Supervisor
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.runtime.disk import OsDisk
 
@@ -183,7 +183,7 @@ def may_mount() -> bool:
 def test_a_node_works_again_once_its_full_disk_has_room(tmp_path: Path) -> None:
     if not may_mount():
         pytest.skip("mounting a tmpfs in a namespace of its own is not permitted here")
-    from kvorum.cluster.ports import free_ports
+    from kvorum.cluster.local.ports import free_ports
 
     broker, controller = free_ports(["127.0.0.1", "127.0.0.1"])
     disk = tmp_path / "disk"

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kvorum.cluster.local import LocalCluster
+from kvorum.cluster.local.local import LocalCluster
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages import alter_configs as whole
 from kvorum.protocol.messages import incremental_alter_configs as incremental

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from kvorum.admin.client import ClusterClient
-from kvorum.cluster.local import LocalCluster
+from kvorum.client.wire.cluster_client import ClusterClient
+from kvorum.cluster.local.local import LocalCluster
 from kvorum.network.addresses import parse_bootstrap
 from kvorum.protocol.api import ApiKey, request_header_version
 from kvorum.protocol.codec import decode_response, encode_bytes

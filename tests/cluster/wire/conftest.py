@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from kvorum.cluster.formatting import new_cluster_id
-from kvorum.cluster.local import LocalCluster
-from kvorum.cluster.plan import plan_of
+from kvorum.cluster.local.formatting import new_cluster_id
+from kvorum.cluster.local.local import LocalCluster
+from kvorum.cluster.local.plan import plan_of
 from kvorum.runtime.cluster_file import dev_cluster
 from tests.cluster.conftest import logs_of
 from tests.cluster.wire.world import SETTINGS, NormalClient, World

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyspark
 
-from kvorum.cluster.ports import free_ports
+from kvorum.cluster.local.ports import free_ports
 from tests.cluster.clients import eventually
 from tests.spark.bridge.kills import PYTHON_WORKER, kill, session
 

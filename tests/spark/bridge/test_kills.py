@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from kvorum.cluster.local import LocalCluster
+from kvorum.cluster.local.local import LocalCluster
 from tests.cluster.clients import eventually
 from tests.cluster.nodes import addresses, id_of, restart
 from tests.spark.bridge.kills import (

@@ -20,10 +20,10 @@ import pytest
 from aiohttp import web
 from confluent_kafka import Consumer
 
-from kvorum.admin.app import AdminApp
-from kvorum.admin.client import ClusterClient
-from kvorum.admin.connect_client import ConnectClient
-from kvorum.cli.pipelines_connect import EXIT_SUPERSEDED
+from kvorum.admin.http.app import AdminApp
+from kvorum.admin.v1.jobs.connect_client import ConnectClient
+from kvorum.cli.pipelines.connect import EXIT_SUPERSEDED
+from kvorum.client.wire.cluster_client import ClusterClient
 from kvorum.runtime.metrics import Metrics
 from tests.cluster.clients import eventually
 from tests.unit.admin.fake_connect import in_thread
@@ -90,7 +90,7 @@ def manage(bootstrap: str, tmp_path: Path) -> Iterator[Manage]:
     def start(folder: str, prefix: str, *options: str) -> Managed:
         state = tmp_path / folder
         state.mkdir(exist_ok=True)
-        command = [sys.executable, "-m", "kvorum.cli.pipelines_connect", "--bootstrap", bootstrap]
+        command = [sys.executable, "-m", "kvorum.cli.pipelines.connect", "--bootstrap", bootstrap]
         command += ["--listen", "127.0.0.1:0", "--state", str(state), "--prefix", prefix]
         command += ["--memory", "512m", "--conf", "spark.ui.enabled=false", "--master", "local[2]", *options]
         with open(state / "manager.log", "ab") as log:
@@ -328,7 +328,7 @@ def test_a_second_manager_replaces_the_first_one_and_knows_its_connectors(manage
     )
     assert second.call("PUT", "/connectors/asleep/config", {**CONFIG, "topic": "u"})[0] == 200
 
-    command = [sys.executable, "-m", "kvorum.cli.pipelines_connect", "--bootstrap", second.bootstrap]
+    command = [sys.executable, "-m", "kvorum.cli.pipelines.connect", "--bootstrap", second.bootstrap]
     command += ["--listen", "127.0.0.1:0", "--state", str(tmp_path / "third"), "--prefix", "replace"]
     third = subprocess.run(command, capture_output=True, text=True, timeout=START_SECONDS)
     assert third.returncode == EXIT_SUPERSEDED

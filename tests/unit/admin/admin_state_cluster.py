@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kvorum.admin.client import ClusterClient
+from kvorum.client.wire.cluster_client import ClusterClient
 from kvorum.network.addresses import Address
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages import (

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from kvorum.admin.client import ClusterClient
+from kvorum.client.wire.cluster_client import ClusterClient
 from kvorum.network.addresses import Address
 from kvorum.network.cluster_check import ClusterCheck
 from kvorum.network.context import RequestContext

@@ -11,11 +11,11 @@ from typing import Any
 from aiohttp.test_utils import TestClient, TestServer
 from aiohttp.web import BaseRunner
 
-from kvorum.admin.access import Access
-from kvorum.admin.app import AdminApp
-from kvorum.admin.client import METADATA_TOPIC, ClusterClient, Unreachable
-from kvorum.admin.connect_client import ConnectClient
-from kvorum.admin.http_server import runner_of
+from kvorum.admin.http.access import Access
+from kvorum.admin.http.app import AdminApp
+from kvorum.admin.http.http_server import runner_of
+from kvorum.admin.v1.jobs.connect_client import ConnectClient
+from kvorum.client.wire.cluster_client import METADATA_TOPIC, ClusterClient, Unreachable
 from kvorum.network.addresses import Address
 from kvorum.protocol.batch_header import HEADER_SIZE
 from kvorum.protocol.errors import ErrorCode, KafkaError

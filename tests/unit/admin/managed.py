@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from kvorum.admin.reassignment_progress import DEBUGGING_REPLICA
+from kvorum.client.reassignments.progress import DEBUGGING_REPLICA
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages import alter_replica_log_dirs as log_dir_moves
 from kvorum.protocol.messages import (

@@ -9,8 +9,8 @@ from typing import Any
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from kvorum.admin.access import Access, Refused
-from kvorum.admin.operations import Role
+from kvorum.admin.http.access import Access, Refused
+from kvorum.admin.http.operations import Role
 from tests.unit.admin.fake import NOW_MS, Client, serve
 from tests.unit.admin.managed import ManagedCluster
 from tests.unit.admin.operated import BROKER, DEFAULT, STATIC

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin import topic_analysis
-from kvorum.admin.sketches import EXACT_MAX, REGISTERS, Distinct, Sizes
-from kvorum.admin.topic_analysis import HOUR_MS, share_done
+from kvorum.client.analysis import topic_analysis
+from kvorum.client.analysis.sketches import EXACT_MAX, REGISTERS, Distinct, Sizes
+from kvorum.client.analysis.topic_analysis import HOUR_MS, share_done
 from kvorum.protocol.records import Record
 from tests.unit.admin.fake import NOW_MS, Client, FakeClock, FakeCluster, call, serve, with_fake
 from tests.unit.admin.test_message_routes import events_of

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient
 
-from kvorum.admin import app
-from kvorum.admin.access import Access, is_local
-from kvorum.admin.app import AdminApp, described_by, operations
-from kvorum.admin.client import ConfigChange, ConfigOperation, Eligible, ResourceType, Unreachable
-from kvorum.admin.operations import Role
-from kvorum.admin.partition_offsets import Spec
-from kvorum.admin.problems import status_of
+from kvorum.admin.http import app
+from kvorum.admin.http.access import Access, is_local
+from kvorum.admin.http.app import AdminApp, described_by, operations
+from kvorum.admin.http.operations import Role
+from kvorum.admin.http.problems import status_of
 from kvorum.admin.v3 import routes as v3_routes
+from kvorum.client.partitions.offsets import Spec
+from kvorum.client.wire.cluster_client import ConfigChange, ConfigOperation, Eligible, ResourceType, Unreachable
 from kvorum.protocol.errors import RETRIABLE, ErrorCode, KafkaError
 from kvorum.protocol.messages.create_topics import CreatableTopic, CreatableTopicResult, CreateTopicsResponse
 from kvorum.protocol.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse

@@ -6,7 +6,7 @@ from unittest import mock
 
 import pytest
 
-from kvorum.admin.client import ClusterClient
+from kvorum.client.wire.cluster_client import ClusterClient
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages import create_partitions, create_topics, delete_topics, elect_leaders, metadata
 

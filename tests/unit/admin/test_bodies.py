@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin import incoming
-from kvorum.admin.app import operations
-from kvorum.admin.operations import NoBody
+from kvorum.admin.http import incoming
+from kvorum.admin.http.app import operations
+from kvorum.admin.http.operations import NoBody
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.create_topics import CreateTopicsRequest
 from kvorum.protocol.messages.elect_leaders import ElectLeadersRequest

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from kvorum.admin import broker_admin_state, broker_admin_state_routes
-from kvorum.admin.broker_admin_state import State
-from kvorum.admin.broker_admin_state_models import BrokerAdminState, Decommission
-from kvorum.admin.operations import BadInput, Call, NoBody, Role
+from kvorum.admin.http.operations import BadInput, Call, NoBody, Role
+from kvorum.admin.v1.cluster import broker_admin_state_routes
+from kvorum.admin.v1.cluster.broker_admin_state_models import BrokerAdminState, Decommission
+from kvorum.client.reassignments import broker_admin_state
+from kvorum.client.reassignments.broker_admin_state import State
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.runtime.config_defs import BROKER_STATE, DECOMMISSION_THROTTLE
 from tests.unit.admin.admin_state_cluster import AdminStateCluster, Row

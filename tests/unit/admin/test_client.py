@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin import deleted_records
-from kvorum.admin.client import ClusterClient, Eligible, Unreachable
-from kvorum.admin.connections import Connections
-from kvorum.admin.places import Place
-from kvorum.admin.producing import produce
-from kvorum.admin.reassignments import Reassignments
-from kvorum.admin.voters import add_voter
+from kvorum.admin.v1.records.producing import produce
+from kvorum.client.partitions import delete_records as deleted_records
+from kvorum.client.reassignments.reassignments import Reassignments
+from kvorum.client.voters import add_voter
+from kvorum.client.wire.cluster_client import ClusterClient, Eligible, Unreachable
+from kvorum.client.wire.connections import Connections
 from kvorum.network.addresses import Address
 from kvorum.network.dial import RequestTimedOut
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -34,6 +33,7 @@ from kvorum.protocol.messages.metadata import (
 )
 from kvorum.protocol.records import Record
 from kvorum.protocol.schema import Message
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import Uuid
 
 ONE, OTHER = ("one", 1), ("other", 2)
@@ -222,7 +222,7 @@ class Stop(Exception):
         lambda client: Reassignments(client).under_way(),
         lambda client: Reassignments(client).alter({}),
         lambda client: produce(client, leading_topic(), [(0, Record(value=b""))]),
-        lambda client: deleted_records.delete_records(client, {Place("t", 0): 1}),
+        lambda client: deleted_records.delete_records(client, {TopicPartition("t", 0): 1}),
         lambda client: add_voter(client, 1, Uuid(16), []),
     ],
     ids=["create", "delete", "grow", "elect", "list moves", "move", "produce", "delete records", "voter"],

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin import connections
-from kvorum.admin.client import ClusterClient, Unreachable
-from kvorum.admin.connections import IDLE_MAX, OWN_MAX, QUICK, READS, Connections
+from kvorum.client.wire import connections
+from kvorum.client.wire.cluster_client import ClusterClient, Unreachable
+from kvorum.client.wire.connections import IDLE_MAX, OWN_MAX, QUICK, READS, Connections
 from kvorum.network.channel import Channel
 from kvorum.network.cluster_check import ClusterCheck, EndpointType
 from kvorum.network.dial import RequestTimedOut

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin import debug_bundle
+from kvorum.admin.v1.cluster import debug_bundle
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.list_groups import ListGroupsRequest
 from kvorum.protocol.records import Record

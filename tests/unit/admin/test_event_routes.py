@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kvorum.admin import event_routes
-from kvorum.admin.client import METADATA_TOPIC
+from kvorum.admin.v1.metadata import event_routes
+from kvorum.client.wire.cluster_client import METADATA_TOPIC
 from kvorum.protocol.records import Record
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum import records

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kvorum.admin.expression import DEPTH_MAX, EXPRESSION_CHARS_MAX, NODES_MAX, BadExpression, parse
-from kvorum.admin.record_views import RecordSubject
+from kvorum.client.records.expression import DEPTH_MAX, EXPRESSION_CHARS_MAX, NODES_MAX, BadExpression, parse
+from kvorum.client.records.record_views import RecordSubject
 from kvorum.protocol.records import Record
 
 VALUE = (

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin.group_lags import GROUPS_AT_ONCE, in_turn
-from kvorum.admin.offset_csv import format_plan, parse_plan
-from kvorum.admin.offset_reset import ResetError
-from kvorum.admin.places import Place
+from kvorum.client.groups.lags import GROUPS_AT_ONCE, in_turn
+from kvorum.client.groups.offset_csv import format_plan, parse_plan
+from kvorum.client.groups.offset_reset import ResetError
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.offset_commit import OffsetCommitRequest
 from kvorum.protocol.messages.offset_fetch import OffsetFetchRequest
+from kvorum.protocol.topic_partition import TopicPartition
 from tests.unit.admin.fake import Client, FakeCluster, call, with_fake
 from tests.unit.admin.managed import ManagedCluster, with_managed
 from tests.unit.admin.test_groups_routes import fill
@@ -23,12 +23,12 @@ SEVERAL = "/v1/group-offsets/reset"
 
 
 def test_plans_are_read_and_written_as_kafkas_tool_does() -> None:
-    places = {Place("a", 0): 5, Place("b-1", 2): 0}
+    places = {TopicPartition("a", 0): 5, TopicPartition("b-1", 2): 0}
     assert format_plan([("g", places)], with_group=False) == "a,0,5\nb-1,2,0\n"
     assert parse_plan("a,0,5\n\n b-1 , 2,0\n", "g") == {"g": places}
     several = format_plan([('g,"1"', places), ("h", {})], with_group=True)
     assert parse_plan(several, None) == {'g,"1"': places}
-    assert parse_plan("a,0,5\na,0,6", "g") == {"g": {Place("a", 0): 6}}, "the last one, as with Kafka's tool"
+    assert parse_plan("a,0,5\na,0,6", "g") == {"g": {TopicPartition("a", 0): 6}}, "the last one, as with Kafka's tool"
     for text, group in (
         ("a,0,5\na,0,6", "g"),
         ("a,0", "g"),

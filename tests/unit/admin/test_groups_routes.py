@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin import coordinators
+from kvorum.client.wire import coordinators
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages import consumer_group_describe as cgd
 from kvorum.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember

@@ -6,7 +6,7 @@ import json
 import pytest
 from aiohttp import web
 
-from kvorum.admin import http_server
+from kvorum.admin.http import http_server
 
 REQUEST = b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"
 

@@ -12,13 +12,13 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from kvorum.admin import connect_client
-from kvorum.admin.access import Access
-from kvorum.admin.connect_client import ConnectClient
-from kvorum.admin.job_answers import HIDDEN, hidden_config
-from kvorum.admin.job_models import ConnectorConfig, ConnectorCreate
-from kvorum.admin.operations import Role
-from kvorum.admin.trail import body_text_of
+from kvorum.admin.http.access import Access
+from kvorum.admin.http.audit_log import body_text_of
+from kvorum.admin.http.operations import Role
+from kvorum.admin.v1.jobs import connect_client
+from kvorum.admin.v1.jobs.connect_client import ConnectClient
+from kvorum.admin.v1.jobs.job_answers import HIDDEN, hidden_config
+from kvorum.admin.v1.jobs.job_models import ConnectorConfig, ConnectorCreate
 from tests.unit.admin.fake import Client, FakeCluster, call, serve
 from tests.unit.admin.fake_connect import CONFIG, SERVER, FakeConnect, refused
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin.client import ResourceType
-from kvorum.admin.left_out_configs import left_out_configs
+from kvorum.admin.v1.cluster.left_out_configs import left_out_configs
+from kvorum.client.wire.cluster_client import ResourceType
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.describe_configs import (
     DescribeConfigsRequest,

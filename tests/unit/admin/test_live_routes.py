@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin import browsing, live_routes
-from kvorum.admin.access import Access, tokens_of
+from kvorum.admin.http.access import Access, tokens_of
+from kvorum.admin.v1.metadata import live_routes
+from kvorum.client.records import browsing
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages import consumer_group_describe as cgd
 from kvorum.protocol.messages.list_groups import ListGroupsRequest

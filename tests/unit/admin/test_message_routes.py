@@ -14,10 +14,12 @@ from typing import Any
 import pytest
 from aiohttp import ClientPayloadError, ClientSession
 
-from kvorum.admin import app, browsing, message_routes, reading, streaming
-from kvorum.admin.expression import Expression
-from kvorum.admin.message_models import Message
-from kvorum.admin.streaming import STREAMS_MAX
+from kvorum.admin.http import app, streaming
+from kvorum.admin.http.streaming import STREAMS_MAX
+from kvorum.admin.v1.records import message_routes
+from kvorum.admin.v1.records.message_models import Message
+from kvorum.client.records import browsing, reading
+from kvorum.client.records.expression import Expression
 from kvorum.protocol.compression import Codec
 from kvorum.protocol.control import marker
 from kvorum.protocol.messages.fetch import AbortedTransaction, FetchRequest

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin.metadata_events import Known, MetadataEventBuilder, PartitionState
+from kvorum.client.metadata_log.metadata_events import Known, MetadataEventBuilder, PartitionState
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum import records
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin import metadata_fetch, metadata_reader, secret_configs
-from kvorum.admin.client import METADATA_TOPIC
+from kvorum.client.metadata_log import metadata_fetch, metadata_reader, secret_configs
+from kvorum.client.wire.cluster_client import METADATA_TOPIC
 from kvorum.protocol.control import marker
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.describe_quorum import (
@@ -364,7 +364,7 @@ def test_no_part_of_the_metadata_shows_a_secret() -> None:
 
 
 def test_each_type_of_metadata_record_has_been_looked_at_for_secrets() -> None:
-    """Whoever adds a type decides here whether it holds a secret, and if so hides it (admin/secret_configs.py)."""
+    """Whoever adds a type decides here whether it holds a secret to hide (client/metadata_log/secret_configs.py)."""
     holds_none = {
         *("RegisterBroker", "UnregisterBroker", "BrokerRegistrationChange", "Topic", "RemoveTopic", "Partition"),
         *("PartitionChange", "Feature", "ProducerIds", "ClientQuota", "NoOp"),

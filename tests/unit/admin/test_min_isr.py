@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin import min_isr
-from kvorum.admin.client import Unreachable
+from kvorum.client.partitions import min_isr
+from kvorum.client.wire.cluster_client import Unreachable
 from kvorum.network.addresses import Address
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.describe_configs import (

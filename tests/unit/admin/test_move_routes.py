@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin import log_dir_routes
+from kvorum.admin.v1.partitions import log_dir_routes
 from kvorum.protocol.messages.elect_leaders import ElectLeadersRequest
 from kvorum.protocol.records import Record
 from tests.unit.admin.fake import Client, call

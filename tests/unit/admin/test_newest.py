@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin.newest import Looked, newest_of, places_before
+from kvorum.client.records.newest import Looked, newest_of, places_before
 from kvorum.protocol.control import marker
 from kvorum.protocol.messages.fetch import AbortedTransaction, FetchRequest
 from kvorum.protocol.records import Record

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from kvorum.admin import broker_routes, node_pages
-from kvorum.admin.access import Access, labels_of, tokens_of
-from kvorum.admin.client import METADATA_TOPIC
-from kvorum.admin.metadata_image import MetadataProblem
-from kvorum.admin.node_pages import CONTROLLER, NodeProblem, Who, endpoint_in
-from kvorum.admin.registrations import Registrations
+from kvorum.admin.http.access import Access, labels_of, tokens_of
+from kvorum.admin.v1.cluster import broker_routes, node_pages
+from kvorum.admin.v1.cluster.node_pages import CONTROLLER, NodeProblem, Who, endpoint_in
+from kvorum.client.metadata_log.metadata_image import MetadataProblem
+from kvorum.client.metadata_log.registrations import Registrations
+from kvorum.client.wire.cluster_client import METADATA_TOPIC
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,

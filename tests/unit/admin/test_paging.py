@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin.paging import behind
+from kvorum.admin.http.paging import behind
 from kvorum.protocol.records import Record
 from tests.unit.admin.fake import Client, call
 from tests.unit.admin.managed import ManagedCluster, with_managed

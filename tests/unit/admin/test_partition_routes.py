@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin import verify_routes
-from kvorum.admin.client import METADATA_TOPIC
-from kvorum.admin.replica_check import Fault, Kind, ReplicaCheck, ReplicaState, Seen
+from kvorum.admin.v1.partitions import verify_routes
+from kvorum.client.analysis.replica_check import Fault, Kind, ReplicaCheck, ReplicaState, Seen
+from kvorum.client.wire.cluster_client import METADATA_TOPIC
 from kvorum.protocol.control import marker
 from kvorum.protocol.records import Record, build_batch, patch_place
 from kvorum.quorum import records

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from kvorum.admin.client import Unreachable
-from kvorum.admin.reached import of_all
+from kvorum.client.wire.all_brokers import of_all
+from kvorum.client.wire.cluster_client import Unreachable
 from kvorum.network.addresses import Address
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages import describe_groups

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
-from kvorum.admin.app import LARGE_MAX
+from kvorum.admin.http.app import LARGE_MAX
 from kvorum.protocol.messages.fetch import FetchRequest
 from kvorum.protocol.records import Record
 from kvorum.runtime.clock import SystemClock

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin import reading
-from kvorum.admin.browsing import Browser, Limits, Progress, Stopped
-from kvorum.admin.reading import PARTITION_BYTES, READ_COMMITTED, READ_UNCOMMITTED, Reader
+from kvorum.client.records import reading
+from kvorum.client.records.browsing import Browser, Limits, Progress, Stopped
+from kvorum.client.records.reading import PARTITION_BYTES, READ_COMMITTED, READ_UNCOMMITTED, Reader
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.fetch import FetchRequest, FetchResponse
 from kvorum.protocol.records import Record

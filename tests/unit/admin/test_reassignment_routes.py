@@ -4,15 +4,15 @@ from random import Random
 
 import pytest
 
-from kvorum.admin.places import Place
-from kvorum.admin.proposals import check_racks, keep, spread
+from kvorum.client.reassignments.proposals import check_racks, keep, spread
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from kvorum.protocol.topic_partition import TopicPartition
 from tests.unit.admin.fake import Client, call
 from tests.unit.admin.operated import BROKER, CONTROLLER, TOPIC, OperatedCluster, with_operated
 
 PATH = "/v1/reassignments"
-A = [Place("a", number) for number in range(6)]
+A = [TopicPartition("a", number) for number in range(6)]
 
 
 def plan(*rows: tuple[int, list[int]], **options: object) -> dict[str, object]:

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from kvorum.admin.places import Place
-from kvorum.admin.reassignments import (
+from kvorum.client.reassignments.reassignments import (
     FOLLOWERS,
     LEADERS,
     Move,
@@ -16,8 +15,9 @@ from kvorum.admin.reassignments import (
     read_topics,
     throttled_replicas,
 )
+from kvorum.protocol.topic_partition import TopicPartition
 
-A0, A1 = Place("a", 0), Place("a", 1)
+A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
 
 def text(*rows: object, version: object = 1, key: str = "partitions") -> str:

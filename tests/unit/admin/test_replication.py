@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin import topic_list
-from kvorum.admin.reassignments import UnderWay
-from kvorum.admin.replication import is_under_replicated, replication_factor
+from kvorum.admin.v1.topics import topic_list
+from kvorum.client.partitions.replication import is_under_replicated, replication_factor
+from kvorum.client.reassignments.reassignments import UnderWay
 from kvorum.network.addresses import Address
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.describe_quorum import DescribeQuorumRequest

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin.access import Access, tokens_of
-from kvorum.admin.app import operations
-from kvorum.admin.client import METADATA_TOPIC
+from kvorum.admin.http.access import Access, tokens_of
+from kvorum.admin.http.app import operations
+from kvorum.client.wire.cluster_client import METADATA_TOPIC
 from kvorum.protocol.messages.describe_producers import ProducerState
 from kvorum.protocol.messages.describe_transactions import TopicData, TransactionState
 from kvorum.protocol.records import Record

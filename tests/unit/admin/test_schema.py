@@ -15,15 +15,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from kvorum.admin.app import operations
-from kvorum.admin.client import METADATA_TOPIC
-from kvorum.admin.connect_client import ConnectClient
-from kvorum.admin.models import Problem
-from kvorum.admin.openapi import document
-from kvorum.admin.operations import JSON, Operation
-from kvorum.admin.problems import PROBLEM
+from kvorum.admin.http.app import operations
+from kvorum.admin.http.openapi import document
+from kvorum.admin.http.operations import JSON, Operation
+from kvorum.admin.http.problems import PROBLEM
+from kvorum.admin.v1.jobs.connect_client import ConnectClient
+from kvorum.admin.v1.models import Problem
 from kvorum.admin.v3.links import is_v3
 from kvorum.admin.v3.models import ErrorResponse
+from kvorum.client.wire.cluster_client import METADATA_TOPIC
 from tests.unit.admin.fake import NOW_MS, Client, FakeCluster, serve
 from tests.unit.admin.fake_connect import FakeConnect
 from tests.unit.admin.managed import ManagedCluster

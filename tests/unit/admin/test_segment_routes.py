@@ -1,6 +1,6 @@
 """Segments over HTTP: those of the broker that the server stands beside, and a word of where the others are told."""
 
-from kvorum.admin.segment_routes import LocalLog, LocalSegment
+from kvorum.admin.v1.partitions.segment_routes import LocalLog, LocalSegment
 from tests.unit.admin.fake import Client, call
 from tests.unit.admin.managed import ManagedCluster, with_managed
 

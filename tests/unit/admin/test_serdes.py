@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin import serdes
-from kvorum.admin.record_filter import PARTITIONERS, crc32_partition, fnv1a_partition, key_partitions
 from kvorum.broker.coordinator.records.codec import GroupRecordType, group_record
 from kvorum.broker.coordinator.records.offsets import OffsetCommitKey, OffsetCommitValue
+from kvorum.client.records import serdes
+from kvorum.client.records.record_filter import PARTITIONERS, crc32_partition, fnv1a_partition, key_partitions
 from kvorum.protocol.records import Record
 from tests.unit.admin.fake import NOW_MS, Client, FakeCluster, call, with_fake
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin import yaml_texts
-from kvorum.admin.places import Place
-from kvorum.admin.replica_count import resized
-from kvorum.admin.topic_document import YAML_BYTES_MAX
+from kvorum.admin.http import yaml_texts
+from kvorum.admin.v1.topics.topic_document import YAML_BYTES_MAX
+from kvorum.client.reassignments.replica_count import resized
 from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.topic_partition import TopicPartition
 from tests.unit.admin.fake import Client, call
 from tests.unit.admin.managed import ManagedCluster, with_managed
 from tests.unit.admin.operated import TOPIC
@@ -203,7 +203,7 @@ def test_errors_in_a_document_name_their_position() -> None:
 
 
 def test_replicas_that_go_are_out_of_sync_first_and_those_that_come_in_other_racks() -> None:
-    a, b = Place("t", 0), Place("t", 1)
+    a, b = TopicPartition("t", 0), TopicPartition("t", 1)
     racks = {1: "x", 2: "x", 3: "y", 4: "y"}
     in_sync = {a: [1, 3], b: [2]}
     assert resized({a: [1, 2, 3], b: [1, 2]}, in_sync, racks, 2) == {a: [1, 3]}

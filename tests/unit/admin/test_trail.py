@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from kvorum.admin import trail
-from kvorum.admin.access import Access, labels_of, tokens_of
-from kvorum.admin.job_models import ConnectorConfig
-from kvorum.admin.models import ConfigAlter, TopicCreate
-from kvorum.admin.topic_document import read_yaml
-from kvorum.admin.trail import body_text_of
+from kvorum.admin.http import audit_log as trail
+from kvorum.admin.http.access import Access, labels_of, tokens_of
+from kvorum.admin.http.audit_log import body_text_of
+from kvorum.admin.v1.jobs.job_models import ConnectorConfig
+from kvorum.admin.v1.models import ConfigAlter, TopicCreate
+from kvorum.admin.v1.topics.topic_document import read_yaml
 from kvorum.admin.v3 import requests as v3
 from kvorum.runtime.config_types import HIDDEN
 from tests.unit.admin.fake import Client, FakeClock, FakeCluster, call, serve, with_fake

@@ -5,21 +5,21 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin.access import Access, BadTokens, Refused, tokens_of
-from kvorum.admin.consumer_protocol import read_assignment, subscribed_topics
-from kvorum.admin.offset_reset import Ends, ResetError, Scenario, Way, plan
-from kvorum.admin.operations import BadInput, Call, NoBody, Operation, Role
-from kvorum.admin.parameters import STREAM_COUNT, Count
-from kvorum.admin.places import Place
-from kvorum.admin.producing import murmur2, partition_of
-from kvorum.admin.record_views import JSON_DEPTH_MAX, Format, NoJson, header_name, json_of, shown
-from kvorum.admin.visible import visible
+from kvorum.admin.http.access import Access, BadTokens, Refused, tokens_of
+from kvorum.admin.http.operations import BadInput, Call, NoBody, Operation, Role
+from kvorum.admin.http.parameters import STREAM_COUNT, Count
+from kvorum.client.groups.offset_reset import Ends, ResetError, Scenario, Way, plan
+from kvorum.client.records.partitioner import murmur2, partition_of
+from kvorum.client.records.record_views import JSON_DEPTH_MAX, Format, NoJson, header_name, json_of, shown
+from kvorum.client.records.visible import visible
+from kvorum.protocol.consumer_protocol import read_assignment, subscribed_topics
 from kvorum.protocol.control import marker
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.fetch import AbortedTransaction
 from kvorum.protocol.records import Record, build_batch
+from kvorum.protocol.topic_partition import TopicPartition
 
-A, B = Place("t", 0), Place("t", 1)
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 ENDS = {A: Ends(10, 20, of_time=17), B: Ends(0, 5)}
 
 
@@ -151,7 +151,7 @@ def test_consumers_metadata_is_decoded() -> None:
     given = struct.pack(">hi", 0, 1) + text("t") + struct.pack(">iii", 2, 5, 3) + struct.pack(">i", -1)
     found = read_assignment(given)
     assert found is not None
-    assert (subscribed_topics(message), found.places) == (["t", "u"], [Place("t", 5), Place("t", 3)])
+    assert (subscribed_topics(message), found.places) == (["t", "u"], [TopicPartition("t", 5), TopicPartition("t", 3)])
     for cut in range(1, len(given)):
         assert read_assignment(given[:cut]) is None
         assert subscribed_topics(message[:cut]) in ([], ["t", "u"])

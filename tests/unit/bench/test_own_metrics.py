@@ -3,7 +3,7 @@
 import pytest
 
 from bench.own_metrics import Lag, Seen, lag_between, lag_text, lags_between, seen_in, value_in
-from kvorum.cluster.process_metrics import LAG_BOUNDS
+from kvorum.cluster.metrics.process_metrics import LAG_BOUNDS
 from kvorum.runtime import metric_names as names
 from kvorum.runtime.metrics import Metrics
 

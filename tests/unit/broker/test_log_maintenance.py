@@ -11,7 +11,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kvorum.broker.log_maintenance import FLUSH_INTERVAL_MS, LogMaintenance
 from kvorum.broker.parts import count_flushes
-from kvorum.chaos.sim.loop import SimLoop
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -24,6 +23,7 @@ from kvorum.runtime import metric_names
 from kvorum.runtime.metrics import Metrics
 from kvorum.storage.log import Log
 from kvorum.storage.log_manager import LogManager
+from sim.loop import SimLoop
 from tests.unit.broker.test_server import Cluster, creation, is_led, only_code, produce, until
 from tests.unit.broker.test_server import run as run_cluster
 from tests.unit.storage.kit import batch, small_config

@@ -10,13 +10,13 @@ from aiohttp.test_utils import TestClient
 
 from kvorum.chaos.faults.disks import DiskFaults
 from kvorum.chaos.faults.events import FaultRegister
+from kvorum.chaos.faults.inside import Inside
 from kvorum.chaos.faults.observer import Observer, in_a_thread
 from kvorum.chaos.faults.processes import ProcessFaults
-from kvorum.chaos.inside import Inside
-from kvorum.chaos.serve import ChaosServer, fault_reporter
-from kvorum.chaos.serve_events import Events
-from kvorum.chaos.served import Served
-from kvorum.cluster.plan import ClusterPlan, NodePlan
+from kvorum.chaos.serve.events import Events
+from kvorum.chaos.serve.served import Served
+from kvorum.chaos.serve.server import ChaosServer, fault_reporter
+from kvorum.cluster.local.plan import ClusterPlan, NodePlan
 from kvorum.runtime.chance import new_random
 
 TOKEN = "a-token-of-a-test"

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from kvorum.chaos import serve_scenarios
 from kvorum.chaos.faults.disks import DiskFaults
 from kvorum.chaos.faults.observer import Observer, PartitionView
-from kvorum.chaos.serve import ChaosServer
-from kvorum.chaos.serve_scenarios import Scenarios
+from kvorum.chaos.serve import scenarios as serve_scenarios
+from kvorum.chaos.serve.scenarios import Scenarios
+from kvorum.chaos.serve.server import ChaosServer
 from tests.unit.chaos.paper import KNOWN, PRETENDER, Api, Paper, api_of, event, on_paper
 
 Story = Callable[[Api, Paper, "TestClient[Any, Any]"], Awaitable[None]]

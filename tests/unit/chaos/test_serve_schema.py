@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi import checks
 
-from kvorum.chaos.serve_faults import KINDS
+from kvorum.chaos.serve.faults import KINDS
 from tests.unit.chaos.paper import KNOWN, PRETENDER, on_paper
 
 EXAMPLES, FAULTS = 8, 40

@@ -8,8 +8,8 @@ from unittest import mock
 
 from click.testing import CliRunner
 
-from kvorum.admin.client import BROKERS, CONTROLLERS, ClusterClient
 from kvorum.cli.main import main
+from kvorum.client.wire.cluster_client import BROKERS, CONTROLLERS, ClusterClient
 from kvorum.protocol.api import CONTROLLER_APIS, ApiKey
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages import (

@@ -4,10 +4,10 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import KafkaError
 
-from kvorum.cli import loads
-from kvorum.cli.loads import LoadError, Timed, row_of
 from kvorum.cli.main import main
 from kvorum.cli.output import Exit
+from kvorum.cli.perf import loads
+from kvorum.cli.perf.loads import LoadError, Timed, row_of
 
 
 class FakeProducer:

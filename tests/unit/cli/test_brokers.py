@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from kvorum.cli import brokers as commands
 from kvorum.cli.output import Exit
+from kvorum.cli.reassign import brokers as commands
 from kvorum.runtime.config_defs import BROKER_STATE, DECOMMISSION_THROTTLE
 from tests.unit.admin.admin_state_cluster import AdminStateCluster
 

@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
-from kvorum.cli.client_properties import JAVA_ONLY, NAMES, PropertyError, translated
-from kvorum.cli.librdkafka import SAID_MAX, Watch, reached
+from kvorum.cli.connection.client_properties import JAVA_ONLY, NAMES, PropertyError, translated
+from kvorum.cli.connection.librdkafka import SAID_MAX, Watch, reached
 from kvorum.cli.main import main
 from kvorum.cli.output import Exit
 

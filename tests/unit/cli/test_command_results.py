@@ -187,8 +187,8 @@ def test_the_shell_completes_profiles_brokers_configs_and_scenarios(
 
 
 def test_the_shell_completes_the_nodes_of_a_folder(tmp_path: Path, cluster: FakeCluster) -> None:
-    from kvorum.cluster.local import LocalCluster
-    from kvorum.cluster.plan import plan_of
+    from kvorum.cluster.local.local import LocalCluster
+    from kvorum.cluster.local.plan import plan_of
     from kvorum.runtime.cluster_file import load_cluster
 
     file = tmp_path / "two.yaml"
@@ -389,8 +389,8 @@ def test_a_node_is_started_here_or_in_the_background(monkeypatch: pytest.MonkeyP
     config = tmp_path / "node.properties"
     config.touch()
     begun: list[Any] = []
-    monkeypatch.setattr("kvorum.cluster.child.main", lambda words: begun.append(words))
-    monkeypatch.setattr("kvorum.cli.node.folder_of", lambda *_: "folder")
+    monkeypatch.setattr("kvorum.cluster.process.child.main", lambda words: begun.append(words))
+    monkeypatch.setattr("kvorum.cli.local.node.folder_of", lambda *_: "folder")
     assert run(FakeCluster(), "kafka-server-start", str(config), "--override", "a=b").code == Exit.DONE
     assert begun == [["node", "--config", str(config), "--dir", "folder", "--log-to-stderr", "--override", "a=b"]]
     monkeypatch.setenv("LOG_DIR", str(tmp_path / "logs"))

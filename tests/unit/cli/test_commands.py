@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from kvorum.admin.places import Place
-from kvorum.cli.offset_filter import FilterError, by_rules, by_topic_and_partitions, parse_time
 from kvorum.cli.output import Exit
+from kvorum.cli.topics.offset_filter import FilterError, by_rules, by_topic_and_partitions, parse_time
+from kvorum.protocol.topic_partition import TopicPartition
 from tests.unit.cli.fake_cluster import FakeCluster, Printed, run
 
 
@@ -99,7 +99,7 @@ def test_offsets_of_patterns_and_times(cluster: FakeCluster) -> None:
     ],
 )
 def test_rules_choose_partitions(rules: str, chosen: list[tuple[str, int]]) -> None:
-    there = [Place(topic, partition) for topic in "ab" for partition in range(3)]
+    there = [TopicPartition(topic, partition) for topic in "ab" for partition in range(3)]
     assert [place for place in there if by_rules(rules)(place)] == chosen
 
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from kvorum.cli.main import main
 from kvorum.cli.output import Exit
-from kvorum.cluster import exits
+from kvorum.cluster.process import exits
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.raft.opening import open_raft
 from kvorum.quorum.raft.voters import StoredState

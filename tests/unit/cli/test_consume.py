@@ -9,9 +9,9 @@ from click.testing import CliRunner, Result
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, TopicPartition
 
 from kvorum.cli.main import main
-from kvorum.cli.offset_ranges import Bound, Kind, Range, RangeError, joined, parse_range, resolved
 from kvorum.cli.output import Exit
-from kvorum.cli.record_formats import FormatError, compiled, plain
+from kvorum.cli.records.record_formats import FormatError, compiled, plain
+from kvorum.cli.topics.offset_ranges import Bound, Kind, Range, RangeError, joined, parse_range, resolved
 from tests.unit.cli.test_console_clients import FakeMessage
 
 NOW = 1_000_000_000_000

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from kvorum.cli import debug_bundle as command
+from kvorum.cli.dump import debug_bundle as command
 from kvorum.cli.output import Exit
 from tests.unit.admin.managed import ManagedCluster
 from tests.unit.admin.node_server import FakeNode, name_listeners, running

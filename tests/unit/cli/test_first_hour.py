@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kvorum.cli import dev, folders, pipelines_run
+from kvorum.cli.local import dev, folders
 from kvorum.cli.main import main
 from kvorum.cli.output import Exit, install_hint
-from kvorum.cluster.exits import Exit as NodeExit
-from kvorum.cluster.local import LocalCluster
-from kvorum.cluster.plan import plan_of
+from kvorum.cli.pipelines import run as pipelines_run
+from kvorum.cluster.local.local import LocalCluster
+from kvorum.cluster.local.plan import plan_of
+from kvorum.cluster.process.exits import Exit as NodeExit
 from kvorum.runtime.cluster_file import dev_cluster
 from tests.cluster.clients import eventually
 
@@ -151,7 +152,7 @@ def test_a_cluster_to_try_things_assigns_partitions_to_a_new_group_at_once(
         found.append(cluster.plan.nodes[0].properties["group.initial.rebalance.delay.ms"])
         return 0
 
-    monkeypatch.setattr("kvorum.cluster.foreground.run_until_signal", instead)
+    monkeypatch.setattr("kvorum.cluster.local.foreground.run_until_signal", instead)
     code, printed = run(*(str(file) if word == "FILE" else word for word in words), "--dir", str(tmp_path / "data"))
     assert (code, found) == (Exit.DONE, ["0"]), printed
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from kvorum.cli.main import COMMANDS, SECTIONS, main
 from kvorum.cli.output import Exit
-from kvorum.cluster.exits import Exit as NodeExit
+from kvorum.cluster.process.exits import Exit as NodeExit
 
 HEAVY = {"aiohttp", "asyncio", "confluent_kafka", "cramjam", "kio", "pydantic", "pysyncobj", "uvloop", "yaml"}
 MODULES_MAX = 200
@@ -48,8 +48,8 @@ def starts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*arguments: object, **named: object) -> None:
         raise AssertionError("a node was about to be started")
 
-    monkeypatch.setattr("kvorum.cluster.foreground.run_until_signal", refuse)
-    monkeypatch.setattr("kvorum.cluster.local.LocalCluster.start", refuse)
+    monkeypatch.setattr("kvorum.cluster.local.foreground.run_until_signal", refuse)
+    monkeypatch.setattr("kvorum.cluster.local.local.LocalCluster.start", refuse)
 
 
 def test_help_imports_nothing_heavy_and_few_modules() -> None:
@@ -205,7 +205,7 @@ def test_a_folder_with_remains_of_a_cluster_is_a_one_line_error(tmp_path: Path) 
 
 def test_a_cluster_that_is_already_running_is_left_alone(tmp_path: Path) -> None:
     """Seen from a second process: the first one holds the folder."""
-    from kvorum.cluster.foreground import hold
+    from kvorum.cluster.local.foreground import hold
 
     cluster = tmp_path / "one.yaml"
     cluster.write_text("nodes: [{id: 1}]\n")

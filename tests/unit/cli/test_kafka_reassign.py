@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from kvorum.admin.log_dir_moves import MoveState, Started
-from kvorum.admin.places import Place
-from kvorum.admin.reassignments import Move, UnderWay
 from kvorum.cli.kafka import reassign_partitions as script
 from kvorum.cli.main import main
 from kvorum.cli.output import Exit
+from kvorum.client.partitions.log_dir_moves import MoveState, Started
+from kvorum.client.reassignments.reassignments import Move, UnderWay
+from kvorum.protocol.topic_partition import TopicPartition
 from tests.unit.cli.test_reassign import A0, A01, A1, Cluster, moving
 
 __all__ = ["moving"]  # a fixture of these tests, too
@@ -25,7 +25,7 @@ CLEARED = ["Clearing broker-level throttles on brokers 1,2,3,4", "Clearing topic
 class WithDirectories(Cluster):
     """Tells the directory of one replica."""
 
-    async def log_dirs(self, current: dict[Place, list[int]]) -> dict[tuple[Place, int], str]:
+    async def log_dirs(self, current: dict[TopicPartition, list[int]]) -> dict[tuple[TopicPartition, int], str]:
         return {(A0, 2): "/data"}
 
 

@@ -7,10 +7,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from kvorum.cli.java_numbers import java_double
 from kvorum.cli.kafka.scripts import SCRIPTS, WITHOUT_VERSION, kafka
 from kvorum.cli.main import main
 from kvorum.cli.output import Exit
+from kvorum.cli.perf.java_numbers import java_double
 from kvorum.protocol.errors import ErrorCode
 from tests.unit.cli.fake_cluster import TOPIC_ID, FakeCluster, Printed, run
 

@@ -10,13 +10,13 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from kvorum.admin.offset_reset import ResetError
 from kvorum.cli import completion
-from kvorum.cli.config_entities import EntityError, parse_additions
-from kvorum.cli.control_records import control_text
+from kvorum.cli.configs.entities import EntityError, parse_additions
+from kvorum.cli.groups.reset_texts import parse_duration
 from kvorum.cli.main import main
 from kvorum.cli.output import Exit, cell, say
-from kvorum.cli.reset_texts import parse_duration
+from kvorum.cli.records.control_records import control_text
+from kvorum.client.groups.offset_reset import ResetError
 from kvorum.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from kvorum.protocol.messages.update_features import UpdateFeaturesRequest
 from kvorum.protocol.records import Record

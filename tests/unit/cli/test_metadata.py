@@ -8,9 +8,9 @@ from unittest import mock
 import pytest
 from click.testing import CliRunner
 
-from kvorum.admin.client import ClusterClient
 from kvorum.cli.main import main
 from kvorum.cli.output import Exit
+from kvorum.client.wire.cluster_client import ClusterClient
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages import describe_quorum, fetch, fetch_snapshot
 from kvorum.protocol.records import Record, build_batch

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from kvorum.admin.metadata_tree import Tree
 from kvorum.cli.main import main
-from kvorum.cli.metadata_shell import WORDS, Ended, Shell, in_columns
+from kvorum.cli.metadata.shell import WORDS, Ended, Shell, in_columns
 from kvorum.cli.output import Exit
+from kvorum.client.metadata_log.metadata_tree import Tree
 from tests.unit.cli.test_metadata import encoded, snapshot_of_first
 
 ROOT: Tree = {
@@ -154,7 +154,7 @@ def test_the_shell_walks_at_an_offset_and_programs_read_lists(tmp_path: Path) ->
 
 
 def test_at_a_terminal_it_prompts_and_outlives_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
-    from kvorum.cli import metadata_session
+    from kvorum.cli.metadata import session as metadata_session
 
     class Terminal(io.StringIO):
         def isatty(self) -> bool:

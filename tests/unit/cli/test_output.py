@@ -8,8 +8,8 @@ from click.testing import CliRunner
 
 from kvorum.cli.main import main
 from kvorum.cli.output import Exit, pairs, show
-from kvorum.cli.record_formats import text_of
-from kvorum.cli.record_lines import Shape
+from kvorum.cli.records.record_formats import text_of
+from kvorum.cli.records.record_lines import Shape
 from kvorum.protocol.api import BROKER_APIS, CONTROLLER_APIS
 
 ROWS = [

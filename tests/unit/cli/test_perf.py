@@ -10,11 +10,11 @@ import click
 import pytest
 from confluent_kafka import KafkaError
 
-from kvorum.cli import perf_run
 from kvorum.cli.kafka.perf import read_payloads
 from kvorum.cli.output import Exit
-from kvorum.cli.perf_run import Load, chosen_payloads, counted_payloads, random_payloads
-from kvorum.cli.perf_stats import DATE_FORMAT, DateFormatError, Read, Sent, date_text, header_line
+from kvorum.cli.perf import perf_run
+from kvorum.cli.perf.perf_run import Load, chosen_payloads, counted_payloads, random_payloads
+from kvorum.cli.perf.perf_stats import DATE_FORMAT, DateFormatError, Read, Sent, date_text, header_line
 from tests.unit.cli.fake_cluster import FakeCluster, run
 
 

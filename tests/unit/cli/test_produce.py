@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from kvorum.cli.escapes import EscapeError, unescaped
 from kvorum.cli.main import main
 from kvorum.cli.output import Exit
-from kvorum.cli.record_lines import READ_BYTES, RecordError, Shape, pieces
+from kvorum.cli.records.record_lines import READ_BYTES, RecordError, Shape, pieces
 
 SENT: list[dict[str, Any]] = []
 
@@ -166,7 +166,7 @@ def test_pieces_are_equal_for_any_division(size: int) -> None:
 
 
 def test_a_piece_without_an_end_is_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kvorum.cli.record_lines.RECORD_BYTES_MAX", 10)
+    monkeypatch.setattr("kvorum.cli.records.record_lines.RECORD_BYTES_MAX", 10)
     with pytest.raises(RecordError):
         list(pieces(Trickle(b"x" * 100, 4), b"\n"))
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from kvorum.cli.connection.profiles import ProfileError, Profiles, chosen, load_profiles, profiles_file, save_profiles
 from kvorum.cli.main import main
 from kvorum.cli.output import Exit
-from kvorum.cli.profiles import ProfileError, Profiles, chosen, load_profiles, profiles_file, save_profiles
 from tests.unit.cli.fake_cluster import FakeCluster, Printed, in_place_of_the_network, run
 
 

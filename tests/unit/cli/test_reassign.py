@@ -10,15 +10,15 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from kvorum.admin.log_dir_moves import LogDirMoves, MoveState, Replica, Started
-from kvorum.admin.places import Place
-from kvorum.admin.reassignments import Move, ReplicaFile, UnderWay
-from kvorum.cli import reassign as commands
-from kvorum.cli import reassign_verify
 from kvorum.cli.output import Exit
-from kvorum.cli.reassign_parts import TIMEOUT_MS
+from kvorum.cli.reassign import commands as commands
+from kvorum.cli.reassign import verify as reassign_verify
+from kvorum.cli.reassign.plans import TIMEOUT_MS
+from kvorum.client.partitions.log_dir_moves import LogDirMoves, MoveState, Replica, Started
+from kvorum.client.reassignments.reassignments import Move, ReplicaFile, UnderWay
+from kvorum.protocol.topic_partition import TopicPartition
 
-A0, A1 = Place("a", 0), Place("a", 1)
+A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
 
 class Moves(LogDirMoves):
@@ -48,23 +48,23 @@ class Cluster:
     """Stands for Reassignments: a topic of two partitions on brokers 1 and 2 of four."""
 
     def __init__(self) -> None:
-        self.ongoing: dict[Place, UnderWay] = {}
+        self.ongoing: dict[TopicPartition, UnderWay] = {}
         self.replicas = {A0: [1, 2], A1: [2, 1]}
         self.racks: dict[int, str | None] = dict.fromkeys(range(1, 5))
         self.requested: list[Any] = []
-        self.refusals: dict[Place, str] = {}
+        self.refusals: dict[TopicPartition, str] = {}
         self.moves = Moves()
 
-    async def under_way(self) -> dict[Place, UnderWay]:
+    async def under_way(self) -> dict[TopicPartition, UnderWay]:
         return self.ongoing
 
-    async def current(self, topics: Iterable[str]) -> dict[Place, list[int]]:
+    async def current(self, topics: Iterable[str]) -> dict[TopicPartition, list[int]]:
         return {place: replicas for place, replicas in self.replicas.items() if place.topic in set(topics)}
 
     async def brokers(self) -> dict[int, str | None]:
         return self.racks
 
-    async def log_dirs(self, current: Mapping[Place, list[int]]) -> dict[tuple[Place, int], str]:
+    async def log_dirs(self, current: Mapping[TopicPartition, list[int]]) -> dict[tuple[TopicPartition, int], str]:
         return {(place, broker): f"/disk{broker}" for place, replicas in current.items() for broker in replicas}
 
     async def sizes(self, brokers: Iterable[int]) -> dict[ReplicaFile, int]:
@@ -72,15 +72,15 @@ class Cluster:
         return {ReplicaFile(A0, 1, False): 100, ReplicaFile(A0, 3, False): 30, ReplicaFile(A0, 1, True): 80}
 
     async def alter(
-        self, wanted: Mapping[Place, list[int] | None], timeout_ms: int, *, may_resize: bool = True
-    ) -> dict[Place, str]:
+        self, wanted: Mapping[TopicPartition, list[int] | None], timeout_ms: int, *, may_resize: bool = True
+    ) -> dict[TopicPartition, str]:
         self.requested.append((dict(wanted), timeout_ms, may_resize))
         return self.refusals
 
-    async def throttle(self, moves: Mapping[Place, Move], bytes_a_second: int) -> None:
+    async def throttle(self, moves: Mapping[TopicPartition, Move], bytes_a_second: int) -> None:
         self.requested.append((dict(moves), bytes_a_second))
 
-    async def unthrottle(self, wanted: Mapping[Place, list[int]]) -> tuple[list[int], list[str]]:
+    async def unthrottle(self, wanted: Mapping[TopicPartition, list[int]]) -> tuple[list[int], list[str]]:
         self.requested.append("unthrottle")
         return list(self.racks), sorted({place.topic for place in wanted})
 
@@ -220,7 +220,7 @@ def test_verify_waits_until_nothing_of_the_file_is_under_way(
     monkeypatch.setattr(reassign_verify, "WAIT_PAUSE_SECONDS", 0.0)
     requested = 0
 
-    async def under_way() -> dict[Place, UnderWay]:
+    async def under_way() -> dict[TopicPartition, UnderWay]:
         nonlocal requested
         requested += 1
         if requested == 3:

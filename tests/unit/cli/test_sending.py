@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from kvorum.cli.sending import Outgoing, Sending
-from kvorum.cli.stream import Stream
+from kvorum.cli.records.sending import Outgoing, Sending
+from kvorum.cli.records.stream import Stream
 
 Delivered = Callable[[object, object], None]
 

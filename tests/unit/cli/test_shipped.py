@@ -6,8 +6,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from kvorum.cli.configs.shipped import EXAMPLES, ROOT, ConfigFile, init
 from kvorum.cli.main import main
-from kvorum.cli.shipped import EXAMPLES, ROOT, ConfigFile, init
 from kvorum.runtime.cluster_file import load_cluster
 
 

@@ -5,8 +5,8 @@ from typing import Any, cast
 
 import pytest
 
-from kvorum.cli.dev import report_start
-from kvorum.cli.quickstart import topic_for
+from kvorum.cli.local.dev import report_start
+from kvorum.cli.local.quickstart import topic_for
 
 
 def cluster() -> Any:

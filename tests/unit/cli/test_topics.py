@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from kvorum.cli.missing_topics import NAMED
+from kvorum.cli.connection.missing_topics import NAMED
 from kvorum.cli.output import Exit
 from tests.unit.cli.fake_cluster import FakeCluster, run
 

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from kvorum.cli.missing_topics import no_topic
-from kvorum.cli.unreachable import HINT, no_address_works, unreachable
+from kvorum.cli.connection.missing_topics import no_topic
+from kvorum.cli.connection.unreachable import HINT, no_address_works, unreachable
 
 
 @contextmanager

@@ -15,14 +15,14 @@ from typing import Any, ClassVar
 import confluent_kafka
 import pytest
 
-from kvorum.admin.client import ClusterClient
-from kvorum.admin.reassignments import read_topics
-from kvorum.cli.client import with_cluster
-from kvorum.cli.feature_levels import LevelError, parse_levels
+from kvorum.cli.configs.feature_levels import LevelError, parse_levels
+from kvorum.cli.connection.client import with_cluster
 from kvorum.cli.kafka.console_consumer import is_offset
 from kvorum.cli.output import Exit, painted, show
-from kvorum.cli.partition_files import PartitionFileError, partition_rows
-from kvorum.cli.produce import produce
+from kvorum.cli.records.produce import produce
+from kvorum.cli.topics.partition_files import PartitionFileError, partition_rows
+from kvorum.client.reassignments.reassignments import read_topics
+from kvorum.client.wire.cluster_client import ClusterClient
 from kvorum.network.addresses import parse_bootstrap
 from tests.unit.cli.fake_cluster import FakeCluster, run
 from tests.unit.cli.test_sending import FakeProducer
@@ -131,7 +131,7 @@ def test_ctrl_c_delivers_sent_records_and_reports_their_number(
                 raise KeyboardInterrupt
             return self.pieces.pop(0)
 
-    monkeypatch.setattr("kvorum.cli.produce.reached", lambda *_: SimpleNamespace(topics=["t"]))
+    monkeypatch.setattr("kvorum.cli.records.produce.reached", lambda *_: SimpleNamespace(topics=["t"]))
     context = produce.make_context("produce", ["t", "-b", "h:1"])
     with context, pytest.raises(SystemExit) as ended:
         assert produce.callback is not None

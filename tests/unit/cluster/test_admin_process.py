@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from kvorum.admin.operations import Role
-from kvorum.cluster.admin_process import access_of, check_of
-from kvorum.cluster.exits import Exit
-from kvorum.cluster.hosting import Refusal
+from kvorum.admin.http.operations import Role
+from kvorum.cluster.process.admin_process import access_of, check_of
+from kvorum.cluster.process.exits import Exit
+from kvorum.cluster.process.hosting import Refusal
 from kvorum.protocol.uuids import Uuid
 from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import OsDisk

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from kvorum.cluster.differences import differences, same_but_ports
-from kvorum.cluster.plan import plan_of
+from kvorum.cluster.local.differences import differences, same_but_ports
+from kvorum.cluster.local.plan import plan_of
 from kvorum.runtime.cluster_file import ClusterSpec, dev_cluster
 
 

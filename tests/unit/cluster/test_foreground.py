@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from kvorum.cluster import foreground, readiness
-from kvorum.cluster.foreground import RunsAlready, ask_foreground, end_foreground, hold
-from kvorum.cluster.local import ClusterError
-from kvorum.cluster.paths import ClusterPaths
+from kvorum.cluster.local import foreground
+from kvorum.cluster.local.foreground import RunsAlready, ask_foreground, end_foreground, hold
+from kvorum.cluster.local.local import ClusterError
+from kvorum.cluster.local.paths import ClusterPaths
+from kvorum.cluster.process import readiness
 
 
 class FakeCluster:

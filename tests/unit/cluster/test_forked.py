@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from kvorum.cluster.exits import Exit
+from kvorum.cluster.process.exits import Exit
 
 PARENT = """
 import os, signal, sys
-from kvorum.cluster.forked import Forked
+from kvorum.cluster.process.forked import Forked
 def fail():
     raise ValueError("the reason")
 def look():

@@ -7,9 +7,9 @@ from typing import cast
 
 import pytest
 
-from kvorum.cluster import hosting
-from kvorum.cluster.exits import Exit
-from kvorum.cluster.hosting import YOUNG_LOOKS_MAX, YOUNG_OBJECTS_MAX, Ending, look_for_cycles_less, unhandled
+from kvorum.cluster.process import hosting
+from kvorum.cluster.process.exits import Exit
+from kvorum.cluster.process.hosting import YOUNG_LOOKS_MAX, YOUNG_OBJECTS_MAX, Ending, look_for_cycles_less, unhandled
 from kvorum.network.dial import ConnectionLost
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.runtime.logs import Logger, observe_unexpected

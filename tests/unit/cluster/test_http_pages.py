@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from kvorum.cluster import http_pages
-from kvorum.cluster.http_pages import CONNECTIONS_MAX, HEAD_BYTES_MAX, Answer, HttpServer
-from kvorum.cluster.ports import free_ports
+from kvorum.cluster.http import http_pages
+from kvorum.cluster.http.http_pages import CONNECTIONS_MAX, HEAD_BYTES_MAX, Answer, HttpServer
+from kvorum.cluster.local.ports import free_ports
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Open = Callable[[], Awaitable[Streams]]

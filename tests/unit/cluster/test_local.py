@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from kvorum.cluster import readiness
-from kvorum.cluster.exits import Exit
-from kvorum.cluster.foreground import run_until_signal
-from kvorum.cluster.local import ClusterError, LocalCluster
-from kvorum.cluster.plan import plan_of
+from kvorum.cluster.local.foreground import run_until_signal
+from kvorum.cluster.local.local import ClusterError, LocalCluster
+from kvorum.cluster.local.plan import plan_of
+from kvorum.cluster.process import readiness
+from kvorum.cluster.process.exits import Exit
 from kvorum.runtime.cluster_file import dev_cluster, load_cluster
 from kvorum.runtime.process import identify
 from tests.cluster.clients import eventually
@@ -52,7 +52,7 @@ def test_a_node_without_a_pid_file_yet_is_killed_and_can_be_started_again(cluste
 def test_a_node_without_a_pid_file_yet_is_stopped_paused_and_not_started_twice(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kvorum.cluster.local.LAST_STEPS_SECONDS", 0.05)
+    monkeypatch.setattr("kvorum.cluster.local.local.LAST_STEPS_SECONDS", 0.05)
     pipe = young(cluster)
     (found,) = cluster.processes(NODE).values()
     with pytest.raises(ClusterError, match="being started already"):
@@ -78,7 +78,7 @@ def test_how_long_a_start_and_a_stop_may_take_is_the_clusters(cluster: LocalClus
 
 
 def test_a_stop_reports_the_node_that_it_waits_for(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kvorum.cluster.local.STOP_REPORT_SECONDS", 0.02)
+    monkeypatch.setattr("kvorum.cluster.local.local.STOP_REPORT_SECONDS", 0.02)
     reports: list[tuple[str, str]] = []
     cluster.on_stopping = lambda name, reason: reports.append((name, reason))
     cluster.wrap = lambda name, command: [sys.executable, "-c", STUBBORN.replace("print(flush", "print(7,flush")]

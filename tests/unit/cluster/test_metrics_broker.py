@@ -6,15 +6,15 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kvorum.broker.metadata.lifecycle import BrokerState
 from kvorum.broker.replica.partition import Partition
-from kvorum.cluster.broker_metrics import follow_broker
+from kvorum.cluster.metrics.broker_metrics import follow_broker
 from kvorum.network.traffic import Traffic
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import ZERO_UUID
 from kvorum.quorum.configs.layers import LeftOut
 from kvorum.quorum.image.partition import PartitionRegistration
 from kvorum.runtime import metric_names as names
 from kvorum.runtime.metrics import READ_AT_ONCE, Metrics
 from kvorum.runtime.recent import Recent
-from kvorum.storage.names import TopicPartition
 
 OWN_ID = 2
 

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kvorum.cluster.controller_metrics import WINDOW_SECONDS, follow_quorum, state_of
+from kvorum.cluster.metrics.controller_metrics import WINDOW_SECONDS, follow_quorum, state_of
 from kvorum.network.traffic import Traffic
 from kvorum.protocol.records import Record, build_batch
 from kvorum.quorum.raft.core import CANDIDATE, FOLLOWER, LEADER

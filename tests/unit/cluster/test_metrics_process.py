@@ -10,10 +10,8 @@ import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from kvorum.chaos.sim.clock import SimClock
-from kvorum.chaos.sim.loop import SimLoop
-from kvorum.cluster.observability import SLICE_SAMPLES, ObservabilityServer, observed
-from kvorum.cluster.process_metrics import (
+from kvorum.cluster.http.observability import SLICE_SAMPLES, ObservabilityServer, observed
+from kvorum.cluster.metrics.process_metrics import (
     COUNTED_MAX,
     LAG_SECONDS,
     LOOK_MS,
@@ -29,6 +27,8 @@ from kvorum.runtime.config import Settings
 from kvorum.runtime.listeners import HttpEndpoint
 from kvorum.runtime.metrics import Metrics
 from kvorum.runtime.recent import Recent
+from sim.clock import SimClock
+from sim.loop import SimLoop
 
 
 def test_recent_forgets_what_is_older_than_its_window() -> None:
@@ -203,7 +203,7 @@ async def get(url: str) -> tuple[int, str, str]:
 
 
 def free_port() -> int:
-    from kvorum.cluster.ports import free_ports
+    from kvorum.cluster.local.ports import free_ports
 
     return free_ports(["127.0.0.1"])[0]
 
@@ -258,7 +258,7 @@ def test_metrics_are_served_while_a_process_is_observed_and_not_after() -> None:
 
 FIRST_SCRAPE = """
 import asyncio, sys, threading
-from kvorum.cluster.observability import ObservabilityServer
+from kvorum.cluster.http.observability import ObservabilityServer
 from kvorum.runtime.listeners import HttpEndpoint
 from kvorum.runtime.metrics import Metrics
 

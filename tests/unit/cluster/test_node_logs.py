@@ -5,7 +5,7 @@ from struct import pack
 
 import pytest
 
-from kvorum.cluster.node_logs import NodeLogs
+from kvorum.cluster.http.node_logs import NodeLogs
 from kvorum.runtime.disk import OsDisk
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin.access import Access, hash_of
-from kvorum.admin.roles import Role
-from kvorum.cluster.http_pages import Answer, HttpServer, Request
-from kvorum.cluster.node_pages import CONNECTIONS_MAX, PREFIX, NodePages, Process
-from kvorum.cluster.ports import free_ports
-from kvorum.cluster.tokens import KEY, Entrance, entrance_of
+from kvorum.admin.http.access import Access, hash_of
+from kvorum.client.roles import Role
+from kvorum.cluster.http.http_pages import Answer, HttpServer, Request
+from kvorum.cluster.http.node_pages import CONNECTIONS_MAX, PREFIX, NodePages, Process
+from kvorum.cluster.http.tokens import KEY, Entrance, entrance_of
+from kvorum.cluster.local.ports import free_ports
 from kvorum.network.router import Router
 from kvorum.network.server import Listener
 from kvorum.quorum.raft.log import NothingToSnapshot, SnapshotBusy, SnapshotId, SnapshotTaken

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from kvorum.cluster.formatting import own_endpoints
+from kvorum.cluster.local.formatting import own_endpoints
 from kvorum.runtime.config import Settings
 
 STATIC = {"controller.quorum.voters": "1@one.example:9093,2@two.example:9093"}

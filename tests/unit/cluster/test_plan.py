@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from kvorum.cluster.local import ClusterError, LocalCluster
-from kvorum.cluster.paths import ClusterPaths
-from kvorum.cluster.plan import plan_of, read_plan
-from kvorum.cluster.ports import free_ports
+from kvorum.cluster.local.local import ClusterError, LocalCluster
+from kvorum.cluster.local.paths import ClusterPaths
+from kvorum.cluster.local.plan import plan_of, read_plan
+from kvorum.cluster.local.ports import free_ports
 from kvorum.runtime.cluster_file import dev_cluster
 from kvorum.runtime.config_files import load_node
 from kvorum.runtime.disk import OsDisk

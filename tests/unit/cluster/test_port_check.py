@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from kvorum.cluster import readiness
-from kvorum.cluster.child import run_supervisor
-from kvorum.cluster.exits import Exit
-from kvorum.cluster.local import LocalCluster
-from kvorum.cluster.paths import NodePaths
-from kvorum.cluster.plan import ClusterError, PortUnusable, plan_of
-from kvorum.cluster.port_check import listeners_of, port_problem
+from kvorum.cluster.local.local import LocalCluster
+from kvorum.cluster.local.paths import NodePaths
+from kvorum.cluster.local.plan import ClusterError, PortUnusable, plan_of
+from kvorum.cluster.local.port_check import listeners_of, port_problem
+from kvorum.cluster.process import readiness
+from kvorum.cluster.process.child import run_supervisor
+from kvorum.cluster.process.exits import Exit
 from kvorum.runtime.cluster_file import dev_cluster
 from kvorum.runtime.config import Settings
 
@@ -89,7 +89,7 @@ def test_a_node_whose_port_is_in_use_reports_it_to_its_parent_and_starts_no_role
 
     reading, writing = os.pipe()
     monkeypatch.setenv(readiness.VARIABLE, str(writing))
-    monkeypatch.setattr("kvorum.cluster.child.TAKEN_SECONDS", 0.0)
+    monkeypatch.setattr("kvorum.cluster.process.child.TAKEN_SECONDS", 0.0)
     settings = node(listeners=f"PLAINTEXT://127.0.0.1:{taken},CONTROLLER://127.0.0.1:0")
     paths = NodePaths(str(tmp_path))
     assert run_supervisor(settings, paths, "unused", [], to_files=True) == Exit.BUSY

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kvorum.cluster.paths import NodePaths
-from kvorum.cluster.ports import (
+from kvorum.cluster.local.paths import NodePaths
+from kvorum.cluster.local.ports import (
     FIRST_PORT,
     RESERVED_MAX,
     bound,
@@ -21,7 +21,7 @@ from kvorum.cluster.ports import (
     resolve_ports,
     still_open,
 )
-from kvorum.cluster.ports import write_ports as write
+from kvorum.cluster.local.ports import write_ports as write
 from kvorum.runtime.config import ConfigError, Settings
 from kvorum.runtime.disk import OsDisk
 from kvorum.runtime.listeners import advertised_listeners, controller_listeners, listeners, voters
@@ -67,7 +67,7 @@ def test_a_chosen_port_is_reserved_until_its_node_listens() -> None:
     (chosen,) = free_ports(["127.0.0.1"])
     with bound("127.0.0.1", [chosen]) as holder:
         assert holder.getsockname()[1] != chosen
-    command = f"from kvorum.cluster.ports import bound; print(bound('127.0.0.1', [{chosen}]).getsockname()[1])"
+    command = f"from kvorum.cluster.local.ports import bound; print(bound('127.0.0.1', [{chosen}]).getsockname()[1])"
     requested = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True, timeout=60)
     assert int(requested.stdout) not in (0, chosen), "another process leaves it alone, too"
     many = [free_ports(["127.0.0.1"])[0] for _ in range(RESERVED_MAX)]
@@ -77,7 +77,7 @@ def test_a_chosen_port_is_reserved_until_its_node_listens() -> None:
 
 
 def test_a_process_that_reserved_ports_ends_without_a_warning() -> None:
-    steps = "from kvorum.cluster.ports import free_ports; free_ports(['127.0.0.1', '127.0.0.1'])"
+    steps = "from kvorum.cluster.local.ports import free_ports; free_ports(['127.0.0.1', '127.0.0.1'])"
     done = subprocess.run([sys.executable, "-W", "always", "-c", steps], capture_output=True, text=True, check=True)
     assert done.stderr == ""
 

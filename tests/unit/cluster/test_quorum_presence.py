@@ -8,8 +8,8 @@ from typing import cast
 
 import pytest
 
-from kvorum.cluster import quorum_presence
-from kvorum.cluster.quorum_presence import QuorumPresence
+from kvorum.cluster.local import quorum_presence
+from kvorum.cluster.local.quorum_presence import QuorumPresence
 from kvorum.network.addresses import Address
 from kvorum.network.cluster_check import WrongCluster
 from kvorum.network.dial import ForeignPeer

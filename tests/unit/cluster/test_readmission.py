@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from kvorum.cluster import formatting
-from kvorum.cluster.exits import Exit
-from kvorum.cluster.formatting import FormatError, controller_directory, format_node, raft_directory
-from kvorum.cluster.hosting import Refusal
-from kvorum.cluster.local import LocalCluster
-from kvorum.cluster.plan import plan_of
-from kvorum.cluster.readmission import look, readmit
+from kvorum.cluster.local import formatting
+from kvorum.cluster.local.formatting import FormatError, controller_directory, format_node, raft_directory
+from kvorum.cluster.local.local import LocalCluster
+from kvorum.cluster.local.plan import plan_of
+from kvorum.cluster.local.unsafe_recovery import look, readmit
+from kvorum.cluster.process.exits import Exit
+from kvorum.cluster.process.hosting import Refusal
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.raft.commands import voters_command
 from kvorum.quorum.raft.opening import format_raft, open_raft

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from kvorum.cluster import readiness
-from kvorum.cluster.exits import Exit, restart_helps
-from kvorum.cluster.local import wait_for_exit
+from kvorum.cluster.local.local import wait_for_exit
+from kvorum.cluster.process import readiness
+from kvorum.cluster.process.exits import Exit, restart_helps
 from kvorum.runtime.process import ProcessId, identify
 
 SUPERVISOR = """
 import functools, os, sys
-from kvorum.cluster.paths import NodePaths
-from kvorum.cluster.supervisor import Child, Supervisor
+from kvorum.cluster.local.paths import NodePaths
+from kvorum.cluster.process.supervisor import Child, Supervisor
 folder, *scripts = sys.argv[1:]
 def work(script):
     os.execv(sys.executable, [sys.executable, "-c", script, folder])
@@ -27,7 +27,7 @@ sys.exit(Supervisor(NodePaths(folder), children).run())
 """
 CHILD = """
 import os, signal, sys
-from kvorum.cluster import readiness
+from kvorum.cluster.process import readiness
 from kvorum.runtime.process import die_with_parent
 die_with_parent(int(os.environ["KVORUM_PARENT_PID"]))
 name = "{name}"

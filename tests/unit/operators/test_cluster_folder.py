@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from kvorum.cli.output import Exit
-from kvorum.cluster.exits import Exit as NodeExit
-from kvorum.cluster.hosting import Refusal
-from kvorum.cluster.identity import identity_of
-from kvorum.cluster.local import ClusterError, LocalCluster
-from kvorum.cluster.plan import ClusterPlan, plan_of
+from kvorum.cluster.local.local import ClusterError, LocalCluster
+from kvorum.cluster.local.plan import ClusterPlan, plan_of
+from kvorum.cluster.process.exits import Exit as NodeExit
+from kvorum.cluster.process.hosting import Refusal
+from kvorum.cluster.process.identity import identity_of
 from kvorum.runtime.cluster_file import dev_cluster
 from kvorum.runtime.config_files import load_node
 from kvorum.runtime.disk import OsDisk

@@ -17,15 +17,15 @@ import click
 import confluent_kafka
 import pytest
 
-from kvorum.cli import sending
-from kvorum.cli.client import client_of
+from kvorum.cli.connection.client import client_of
 from kvorum.cli.kafka.console_producer import read_lines, send_lines
 from kvorum.cli.kafka.line_reader import LineReader
 from kvorum.cli.output import Exit
-from kvorum.cli.produce import produce, shape_of
-from kvorum.cli.record_lines import RecordError, Shape
+from kvorum.cli.records import sending
+from kvorum.cli.records.produce import produce, shape_of
+from kvorum.cli.records.record_lines import RecordError, Shape
 from kvorum.cli.text_values import BYTES_ARE_A_VALUE
-from kvorum.cluster.exits import Exit as NodeExit
+from kvorum.cluster.process.exits import Exit as NodeExit
 from tests.unit.cli.command_tree import leaves, takes_text, words_of
 from tests.unit.cli.fake_cluster import FakeCluster, run
 from tests.unit.cli.test_sending import FakeProducer
@@ -200,7 +200,7 @@ class Input(BytesIO):
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[Any, str]]:
     """`produce` with a fake client and input: its exit code, and its standard error."""
-    monkeypatch.setattr("kvorum.cli.produce.reached", lambda *_: SimpleNamespace(topics=["t"]))
+    monkeypatch.setattr("kvorum.cli.records.produce.reached", lambda *_: SimpleNamespace(topics=["t"]))
 
     def call(client: FakeProducer, given: Input) -> tuple[Any, str]:
         monkeypatch.setattr(confluent_kafka, "Producer", lambda options: client)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from kvorum.cluster.exits import Exit as NodeExit
-from kvorum.cluster.local import LocalCluster
-from kvorum.cluster.plan import plan_of
+from kvorum.cluster.local.local import LocalCluster
+from kvorum.cluster.local.plan import plan_of
+from kvorum.cluster.process.exits import Exit as NodeExit
 from kvorum.runtime.cluster_file import ClusterSpec, dev_cluster, load_cluster
 from kvorum.runtime.config import ConfigError
 from kvorum.runtime.config_files import load_node

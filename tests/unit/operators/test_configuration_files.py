@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kvorum.cluster.exits import Exit as NodeExit
+from kvorum.cluster.process.exits import Exit as NodeExit
 from kvorum.pipelines.spec.document import parse
 from kvorum.pipelines.spec.problems import SpecError
 from kvorum.runtime.config_files import load_node

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient
 
-from kvorum.admin.app import AdminApp
-from kvorum.admin.connect_client import ConnectClient
-from kvorum.admin.operations import Call, NoBody, Operation
-from kvorum.admin.routes import operations
+from kvorum.admin.http.app import AdminApp
+from kvorum.admin.http.operations import Call, NoBody, Operation
+from kvorum.admin.v1.jobs.connect_client import ConnectClient
+from kvorum.admin.v1.routes import operations
 from kvorum.admin.v3.links import is_v3
 from kvorum.runtime.metrics import Metrics
 from tests.unit.admin.fake import Client, FakeCluster, Server, with_fake

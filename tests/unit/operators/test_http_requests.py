@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin import incoming
-from kvorum.admin.client import Unreachable
+from kvorum.admin.http import incoming
+from kvorum.client.wire.cluster_client import Unreachable
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.describe_configs import DescribeConfigsResourceResult
 from kvorum.runtime import logs

@@ -4,13 +4,13 @@ import random
 
 import pytest
 
-from kvorum.chaos.sim.disk import PowerLost, SimDisk
-from kvorum.cluster.controller_process import open_quorum
-from kvorum.cluster.formatting import FormatError, controller_directory, format_node, log_directories
-from kvorum.cluster.hosting import Refusal
-from kvorum.cluster.identity import identity_of
+from kvorum.cluster.local.formatting import FormatError, controller_directory, format_node, log_directories
+from kvorum.cluster.process.controller_process import open_quorum
+from kvorum.cluster.process.hosting import Refusal
+from kvorum.cluster.process.identity import identity_of
 from kvorum.runtime.config import Settings
 from kvorum.storage.checkpoints import read_meta_properties
+from sim.disk import PowerLost, SimDisk
 
 CLUSTER_ID = "c2ltdWxhdGVkY2x1c3Rlcg"
 STEPS_MAX = 200

@@ -11,13 +11,13 @@ from collections.abc import Callable
 
 import pytest
 
-from kvorum.chaos.sim.disk import SimDisk
 from kvorum.protocol.records import batches
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import Uuid
 from kvorum.storage.checkpoints import CLEAN_SHUTDOWN, MetaProperties, write_meta_properties
 from kvorum.storage.log_dir import DirectoryLocked
 from kvorum.storage.log_manager import LogManager
-from kvorum.storage.names import TopicPartition
+from sim.disk import SimDisk
 from tests.unit.storage.kit import batch, new_disk, read_all
 from tests.unit.storage.test_log_manager import OTHER_ID, TOPIC_ID, A, B, World, partitions
 

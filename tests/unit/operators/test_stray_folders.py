@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvorum.chaos.sim.disk import SimDisk
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime.disk import OsDisk
 from kvorum.storage.checkpoints import decode_offsets
 from kvorum.storage.epoch_cache import EpochCache
@@ -17,7 +17,6 @@ from kvorum.storage.names import (
     DELETE_FOLDER_SUFFIX,
     FUTURE_FOLDER_SUFFIX,
     STRAY_FOLDER_SUFFIX,
-    TopicPartition,
     future_folder,
     marked_folder,
     offset_of,
@@ -25,6 +24,7 @@ from kvorum.storage.names import (
     parse_suffixed_folder,
     segment_file,
 )
+from sim.disk import SimDisk
 from tests.unit.storage.kit import NOW_MS, batch, new_disk, read_all, small_config
 from tests.unit.storage.test_log_manager import TOPIC_ID, A, World
 

@@ -11,10 +11,10 @@ import pytest
 import yaml
 
 from kvorum.broker.metadata.lifecycle import CONTROLLED_SHUTDOWN_TIMEOUT_MS
-from kvorum.cli.folders import UNIT_STOP_SECONDS
+from kvorum.cli.local.folders import UNIT_STOP_SECONDS
 from kvorum.cli.output import Exit as CommandLine
-from kvorum.cluster.exits import Exit, restart_helps
-from kvorum.cluster.formatting import log_directories
+from kvorum.cluster.local.formatting import log_directories
+from kvorum.cluster.process.exits import Exit, restart_helps
 from kvorum.runtime.config_files import NOT_CONFIGS, load_node
 from kvorum.runtime.listeners import broker_listeners, metrics_listener
 from tests.commands import calls, complaint, fenced

@@ -10,10 +10,10 @@ from pathlib import Path
 import click
 import pytest
 
-from kvorum.admin.openapi import document
-from kvorum.admin.routes import operations
-from kvorum.chaos.serve_routes import FaultRoutes
-from kvorum.chaos.serve_scenario_routes import ScenarioRoutes
+from kvorum.admin.http.openapi import document
+from kvorum.admin.v1.routes import operations
+from kvorum.chaos.serve.routes import FaultRoutes
+from kvorum.chaos.serve.scenario_routes import ScenarioRoutes
 from kvorum.cli.main import COMMANDS
 from kvorum.cli.main import main as main_command
 from kvorum.runtime.config_defs import BROKER, GROUP, TOPIC

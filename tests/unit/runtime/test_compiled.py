@@ -7,8 +7,8 @@ from types import ModuleType
 
 import pytest
 
-from kvorum.chaos.mutants.patches import Patches, TargetGone
 from kvorum.runtime.compiled import SUFFIXES, compiled_count, is_compiled
+from sim.mutants.patches import Patches, TargetGone
 
 ROOT = Path(__file__).parents[3]
 

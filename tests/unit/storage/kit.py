@@ -3,14 +3,14 @@
 import random
 from collections.abc import Iterable
 
-from kvorum.chaos.sim.disk import SimDisk
 from kvorum.protocol.compression import Codec
 from kvorum.protocol.parts import FileSlice, Part
 from kvorum.protocol.records import Record, batches, build_batch
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.storage.log import Log
 from kvorum.storage.log_config import LogConfig
-from kvorum.storage.names import TopicPartition
 from kvorum.storage.recovery import OpenOptions, open_log
+from sim.disk import SimDisk
 
 NOW_MS = 1_700_000_000_000
 PARTITION = TopicPartition("topic", 0)

@@ -7,7 +7,6 @@ from types import FrameType
 
 import pytest
 
-from kvorum.chaos.sim.disk import SimDisk
 from kvorum.protocol.control import marker
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.records import patch_place
@@ -16,10 +15,11 @@ from kvorum.storage.log import Log
 from kvorum.storage.log_producers import LogProducers
 from kvorum.storage.producer_state import Origin
 from kvorum.storage.recovery import OpenOptions
+from sim.disk import SimDisk
 from tests.unit.storage.kit import NOW_MS, batch, end_of, idempotent, new_disk, open_test_log, read_all, small_config
 from tests.unit.storage.txn_kit import append_verified, transactional
 
-TRACED = ("/storage/", "/chaos/sim/disk", "/runtime/failpoints")
+TRACED = ("/storage/", "/sim/disk", "/runtime/failpoints")
 
 
 class InjectedError(Exception):

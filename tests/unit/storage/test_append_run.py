@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from kvorum.chaos.sim.disk import SimDisk
 from kvorum.protocol.compression import Codec
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.storage.append_run import JOINED_BYTES_MAX
 from kvorum.storage.log import Log
+from sim.disk import SimDisk
 from tests.unit.storage.kit import (
     NOW_MS,
     StillClock,

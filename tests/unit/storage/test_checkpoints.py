@@ -5,11 +5,12 @@ import json
 
 import pytest
 
-from kvorum.chaos.sim.disk import PowerLost
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import Uuid
 from kvorum.storage import checkpoints
 from kvorum.storage.checkpoints import CheckpointError, MetaProperties
-from kvorum.storage.names import TopicPartition, marked_folder, offset_of, parse_folder, segment_file
+from kvorum.storage.names import marked_folder, offset_of, parse_folder, segment_file
+from sim.disk import PowerLost
 from tests.unit.storage.kit import new_disk
 
 TOPIC_ID = Uuid(b"0123456789abcdef")

@@ -6,12 +6,12 @@ import struct
 import pytest
 from crc32c import crc32c
 
-from kvorum.chaos.sim.disk import SimDisk
 from kvorum.protocol.errors import KafkaError
 from kvorum.protocol.records import decode_records
 from kvorum.storage.log import Log
 from kvorum.storage.names import join
 from kvorum.storage.recovery import LogDirectoryError, OpenOptions
+from sim.disk import SimDisk
 from tests.unit.storage.kit import FOLDER, NOW_MS, batch, idempotent, new_disk, open_test_log, small_config
 from tests.unit.storage.txn_kit import append_verified, end, transactional
 

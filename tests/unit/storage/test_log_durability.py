@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from kvorum.chaos.sim.disk import SimDisk
 from kvorum.runtime import failpoints
 from kvorum.runtime.disk import OsDisk
 from kvorum.storage.epoch_cache import EpochCache
 from kvorum.storage.names import INDEX_SUFFIX, LEADER_EPOCH_CHECKPOINT, offset_of
 from kvorum.storage.recovery import open_log
+from sim.disk import SimDisk
 from tests.unit.storage.kit import (
     NOW_MS,
     PARTITION,

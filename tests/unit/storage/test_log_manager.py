@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kvorum.chaos.sim.disk import SimDisk
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.parts import FileSlice
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
 from kvorum.runtime.config import Settings
 from kvorum.storage.checkpoints import CheckpointError, MetaProperties, write_meta_properties
@@ -18,7 +18,7 @@ from kvorum.storage.damage import LACKS_RECORDS, Lack
 from kvorum.storage.log import Log
 from kvorum.storage.log_config import LogConfig
 from kvorum.storage.log_manager import LogManager
-from kvorum.storage.names import TopicPartition
+from sim.disk import SimDisk
 from tests.unit.storage.kit import NOW_MS, StillClock, batch, idempotent, joined, new_disk, read_all, small_config
 
 TOPIC_ID = Uuid(b"0123456789abcdef")

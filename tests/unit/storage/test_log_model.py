@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kvorum.chaos.sim.disk import PowerLost
 from kvorum.protocol.batch_header import BatchHeader, parse_header
 from kvorum.protocol.compression import Codec
 from kvorum.storage import durable_length
@@ -21,6 +20,7 @@ from kvorum.storage.log import Log
 from kvorum.storage.log_flush import FlushPlan
 from kvorum.storage.producer_state import BATCHES_KEPT, BatchMetadata
 from kvorum.storage.recovery import OpenOptions
+from sim.disk import PowerLost
 from tests.unit.storage.kit import (
     NOW_MS,
     StillClock,

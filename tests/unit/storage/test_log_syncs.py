@@ -8,11 +8,11 @@ import random
 from collections.abc import Coroutine
 from typing import Any
 
-from kvorum.chaos.sim.loop import SimLoop
 from kvorum.protocol.errors import ErrorCode
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.storage.log import Log
 from kvorum.storage.log_manager import LogManager
-from kvorum.storage.names import TopicPartition
+from sim.loop import SimLoop
 from tests.unit.storage.kit import NOW_MS, batch, small_config
 from tests.unit.storage.test_log_manager import TOPIC_ID, A, B, World, code_of, partitions
 

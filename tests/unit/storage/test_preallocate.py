@@ -2,12 +2,12 @@
 
 import pytest
 
-from kvorum.chaos.sim.disk import SimDisk
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime.disk import OsDisk
 from kvorum.storage import durable_length
 from kvorum.storage.log import Log
-from kvorum.storage.names import TopicPartition
 from kvorum.storage.recovery import OpenOptions, open_log
+from sim.disk import SimDisk
 from tests.unit.storage.kit import FOLDER, StillClock, batch, new_disk, open_test_log, read_all, small_config
 
 CONFIG = small_config(preallocate=True)

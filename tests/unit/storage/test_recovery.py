@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from kvorum.chaos.sim.disk import SimDisk
 from kvorum.protocol.batch_header import parse_header
 from kvorum.storage import durable_length
 from kvorum.storage.closed_logs import ClosedLog
@@ -12,6 +11,7 @@ from kvorum.storage.damage import Damage, Lack, read_lack
 from kvorum.storage.durable_length import DurableLength
 from kvorum.storage.log import Log
 from kvorum.storage.recovery import OpenOptions
+from sim.disk import SimDisk
 from tests.unit.storage.kit import (
     FOLDER,
     NOW_MS,

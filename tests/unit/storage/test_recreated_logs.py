@@ -6,12 +6,12 @@ import threading
 
 import pytest
 
-from kvorum.chaos.sim.disk import SimDisk
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.runtime.disk import File
 from kvorum.storage.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, read_offsets
 from kvorum.storage.log import Log
 from kvorum.storage.log_manager import LogManager
+from sim.disk import SimDisk
 from tests.unit.storage.kit import NOW_MS, batch, idempotent, new_disk, open_test_log, small_config
 from tests.unit.storage.test_log_manager import OTHER_ID, TOPIC_ID, A, World, partitions, run
 

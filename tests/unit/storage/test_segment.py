@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvorum.chaos.sim.disk import SimDisk
 from kvorum.protocol.batch_header import BatchHeader, parse_header
 from kvorum.storage.index import CorruptIndex, OffsetIndex, TimeIndex
 from kvorum.storage.segment import CorruptSegment, Segment
 from kvorum.storage.segment_creation import create_segment
+from sim.disk import SimDisk
 from tests.unit.storage.kit import NOW_MS, batch, new_disk
 
 FOLDER = "/data/topic-0"

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from kvorum.chaos.sim.disk import SimDisk
 from kvorum.storage.log_manager import LogManager
+from sim.disk import SimDisk
 from tests.unit.storage.kit import NOW_MS, batch
 from tests.unit.storage.test_log_manager import TOPIC_ID, A, World, partitions, run
 

@@ -4,7 +4,6 @@ import random
 
 import pytest
 
-from kvorum.chaos.sim.disk import SimDisk
 from kvorum.protocol.batch_header import parse_header
 from kvorum.protocol.parts import FileSlice
 from kvorum.protocol.records import batches
@@ -16,6 +15,7 @@ from kvorum.storage.tail import (
     Tail,
     TailBudget,
 )
+from sim.disk import SimDisk
 from tests.unit.storage.kit import batch
 
 FILE = SimDisk(random.Random(1)).open("00000000000000000000.log", create=True)

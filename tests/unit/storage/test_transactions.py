@@ -2,7 +2,6 @@
 
 import pytest
 
-from kvorum.chaos.sim.disk import SimDisk
 from kvorum.protocol.batch_header import parse_header
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.storage.log import Log
@@ -10,6 +9,7 @@ from kvorum.storage.names import TXN_INDEX_SUFFIX
 from kvorum.storage.recovery import OpenOptions
 from kvorum.storage.txn_index import AbortedTransaction, TransactionIndex
 from kvorum.storage.verification import UNCHECKED, VerificationGuard
+from sim.disk import SimDisk
 from tests.unit.storage.kit import FOLDER, NOW_MS, StillClock, batch, idempotent, new_disk, open_test_log, small_config
 from tests.unit.storage.txn_kit import append_verified, end, read_committed_all, transactional
 

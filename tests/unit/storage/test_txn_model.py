@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kvorum.chaos.sim.disk import PowerLost
 from kvorum.protocol.batch_header import BatchHeader, parse_header
 from kvorum.protocol.control import marker
 from kvorum.protocol.records import decode_records
@@ -23,6 +22,7 @@ from kvorum.storage.names import TXN_INDEX_SUFFIX
 from kvorum.storage.producer_replay import end_marker
 from kvorum.storage.producer_state import Origin
 from kvorum.storage.recovery import OpenOptions
+from sim.disk import PowerLost
 from tests.unit.storage.kit import FOLDER, NOW_MS, StillClock, batch, new_disk, open_test_log, small_config
 from tests.unit.storage.txn_kit import read_committed, read_committed_all, transactional
 

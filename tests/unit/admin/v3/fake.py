@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from kvorum.admin.access import Access
-from kvorum.admin.client import ConfigOperation, ResourceType
-from kvorum.admin.topic_configs import Source
+from kvorum.admin.http.access import Access
+from kvorum.client.config_sources import Source
+from kvorum.client.wire.cluster_client import ConfigOperation, ResourceType
 from kvorum.network.addresses import Address
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages import (

@@ -5,8 +5,8 @@ import hashlib
 
 import pytest
 
-from kvorum.admin.access import Access
-from kvorum.admin.operations import Role
+from kvorum.admin.http.access import Access
+from kvorum.admin.http.operations import Role
 from tests.unit.admin.fake import Client, call
 from tests.unit.admin.v3.fake import BASE, ConfiguredCluster, with_cluster
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin.client import METADATA_TOPIC, ResourceType
+from kvorum.client.wire.cluster_client import METADATA_TOPIC, ResourceType
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from tests.unit.admin.fake import Client, call

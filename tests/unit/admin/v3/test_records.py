@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin.producing import partition_of
 from kvorum.admin.v3 import records
+from kvorum.client.records.partitioner import partition_of
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.produce import (
     PartitionProduceResponse,

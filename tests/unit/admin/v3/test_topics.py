@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin.client import ResourceType
-from kvorum.admin.problems import DAMAGED, UNAVAILABLE
+from kvorum.admin.http.problems import DAMAGED, UNAVAILABLE
+from kvorum.client.wire.cluster_client import ResourceType
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.create_topics import CreateTopicsRequest
 from tests.unit.admin.fake import Client, call

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kvorum.broker.coordinator.group.coordinator import GroupCoordinator
-from kvorum.chaos.sim.loop import SimLoop
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from kvorum.protocol.messages.offset_commit import (
@@ -21,6 +20,7 @@ from kvorum.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from kvorum.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from sim.loop import SimLoop
 from tests.unit.broker.api.api_kit import OTHER_ID, TOPIC_ID, Rules, a_broker, asking, three_brokers, topic
 from tests.unit.broker.coordinator.group_kit import NO_DELAY, OneHome, World, subscription
 

@@ -13,7 +13,7 @@ from kvorum.protocol.messages.api_versions import ApiVersionsRequest
 from kvorum.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from kvorum.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from kvorum.protocol.messages.init_producer_id import InitProducerIdRequest
-from kvorum.storage.names import TopicPartition
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.storage.producer_state import ProducerEntry
 from tests.unit.broker.api.api_kit import TOPIC_ID, Rules, a_broker, ask, three_brokers, topic
 

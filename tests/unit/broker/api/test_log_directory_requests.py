@@ -13,8 +13,8 @@ from kvorum.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime.config import Settings
-from kvorum.storage.names import TopicPartition
 from tests.unit.broker.api.api_kit import a_broker, ask
 
 REQUEST = AlterReplicaLogDirsRequest(

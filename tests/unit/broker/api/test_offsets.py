@@ -22,9 +22,9 @@ from kvorum.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.storage.epoch_cache import EpochEndOffset
 from kvorum.storage.log_read import TimestampOffset
-from kvorum.storage.names import TopicPartition
 from tests.unit.broker.api.api_kit import TOPIC_ID, Rules, a_broker, ask, asking, three_brokers, topic
 
 INTERNAL_ID = TOPIC_ID[:15] + b"\x07"

@@ -22,8 +22,8 @@ from kvorum.protocol.messages.produce import (
     TopicProduceData,
 )
 from kvorum.protocol.records import Record, build_batch
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import Uuid
-from kvorum.storage.names import TopicPartition
 from tests.unit.broker.api.api_kit import OTHER_ID, TOPIC_ID, Rules, a_broker, ask, asking, three_brokers, topic
 
 INTERNAL_ID = Uuid(b"\x0b" * 16)

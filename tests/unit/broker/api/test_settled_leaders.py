@@ -12,12 +12,12 @@ import msgspec
 import pytest
 
 from kvorum.broker.metadata.peer_watch import LATER_PROBE_GAP_MS, PROBE_GAP_MS, WAITING_MAX, PeerWatch
-from kvorum.chaos.sim.loop import SimLoop
 from kvorum.network.addresses import Address
 from kvorum.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
 from kvorum.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kvorum.quorum import records
 from kvorum.quorum.image import MetadataDelta
+from sim.loop import SimLoop
 from tests.unit.broker.api.api_kit import TOPIC_ID, a_broker, asking, register, topic
 
 HOLD_MS = 500

@@ -15,7 +15,7 @@ from kvorum.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from kvorum.storage.names import TopicPartition
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.storage.producer_replay import end_marker
 from tests.unit.broker.api.api_kit import Rules, a_broker, ask, asking
 

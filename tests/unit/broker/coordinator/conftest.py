@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kvorum.chaos.sim.loop import SimLoop
+from sim.loop import SimLoop
 
 Run = Callable[[Coroutine[Any, Any, None]], None]
 

@@ -39,9 +39,9 @@ from kvorum.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponse,
 )
 from kvorum.protocol.records import batches
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
 from kvorum.quorum.image import MetadataImage
-from kvorum.storage.names import TopicPartition
 from tests.unit.broker.coordinator.runtime_kit import KEY, LoopClock, ModelLog, fault
 
 R = TypeVar("R")

@@ -10,8 +10,8 @@ from kvorum.broker.coordinator.runtime.words import PLAIN, CoordinatorRecord, De
 from kvorum.protocol.compression import Codec
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.records import Record, batches, build_batch, patch_place
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.quorum.image import MetadataDelta, MetadataImage
-from kvorum.storage.names import TopicPartition
 
 KEY = TopicPartition("__consumer_offsets", 7)
 State = Mapping[str, str]

@@ -14,8 +14,8 @@ from kvorum.broker.coordinator.group.figures import follow_groups
 from kvorum.broker.coordinator.runtime.words import Producer
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.records import batches
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime.metrics import Metrics
-from kvorum.storage.names import TopicPartition
 from tests.unit.broker.coordinator.conftest import Run
 from tests.unit.broker.coordinator.group_kit import (
     GROUP,

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvorum.broker.coordinator.group.classic.words import ClassicState
-from kvorum.chaos.sim.loop import SimLoop
 from kvorum.protocol.errors import ErrorCode, KafkaError
+from sim.loop import SimLoop
 from tests.unit.broker.coordinator.group_kit import SETTINGS, Member, World, subscription
 
 NEVER_MS = 10**12

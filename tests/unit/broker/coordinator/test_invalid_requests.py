@@ -10,7 +10,6 @@ import pytest
 from kvorum.broker.coordinator.group.classic.words import Client
 from kvorum.broker.coordinator.group.coordinator import GroupCoordinator
 from kvorum.broker.coordinator.runtime.phase import Phase
-from kvorum.chaos.sim.loop import SimLoop
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.heartbeat import HeartbeatRequest
 from kvorum.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -21,6 +20,7 @@ from kvorum.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from kvorum.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from sim.loop import SimLoop
 from tests.unit.broker.coordinator.group_kit import GROUP, NO_DELAY, SETTINGS, OneHome, Partition, World, subscription
 
 INT32 = (-(2**31), -1, 0, 1, 6_000, 60_000, 2**31 - 1)

@@ -21,7 +21,7 @@ from kvorum.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from kvorum.storage.names import TopicPartition
+from kvorum.protocol.topic_partition import TopicPartition
 from tests.unit.broker.coordinator.conftest import Run
 from tests.unit.broker.coordinator.runtime_kit import LoopClock
 

@@ -10,11 +10,11 @@ from kvorum.broker.coordinator.runtime.placing import partition_for
 from kvorum.broker.coordinator.runtime.runtime import CoordinatorRuntime
 from kvorum.broker.replica.types import PartitionListener
 from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.image import MetadataDelta, MetadataImage
 from kvorum.quorum.publisher import LoaderManifest
 from kvorum.quorum.records import MetadataRecord, Partition, RemoveTopic, Topic
-from kvorum.storage.names import TopicPartition
 
 NAME = "__consumer_offsets"
 FIRST, SECOND = Uuid(b"a" * 16), Uuid(b"b" * 16)

@@ -13,9 +13,6 @@ from typing import Any
 import pytest
 
 from kvorum.broker.metadata.metadata_log import MetadataLogReader
-from kvorum.chaos.sim.clock import SimClock
-from kvorum.chaos.sim.disk import SimDisk
-from kvorum.chaos.sim.loop import SimLoop
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.parts import FileSlice, Part
 from kvorum.protocol.records import patch_place
@@ -26,6 +23,9 @@ from kvorum.quorum.raft.log import SnapshotId
 from kvorum.quorum.records import Topic
 from kvorum.quorum.snapshots import encode_snapshot
 from kvorum.runtime.config import Settings
+from sim.clock import SimClock
+from sim.disk import SimDisk
+from sim.loop import SimLoop
 
 BATCHES = 40
 EPOCH = 3

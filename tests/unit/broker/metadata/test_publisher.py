@@ -8,6 +8,7 @@ from kvorum.broker.metadata.cache import MetadataCache
 from kvorum.broker.metadata.dynamic_config import DynamicConfig
 from kvorum.broker.metadata.publisher import BrokerMetadataPublisher
 from kvorum.broker.metadata.stray_logs import StrayLogs
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
 from kvorum.quorum import records
 from kvorum.quorum.image import MetadataDelta, MetadataImage
@@ -15,7 +16,6 @@ from kvorum.quorum.image.configs import ResourceType
 from kvorum.quorum.publisher import LoaderManifest, ManifestKind
 from kvorum.runtime.chance import new_random
 from kvorum.runtime.config import Settings
-from kvorum.storage.names import TopicPartition
 
 A_ID, B_ID = Uuid(b"\x0a" * 16), Uuid(b"\x0b" * 16)
 MANIFEST = LoaderManifest(kind=ManifestKind.LOG_DELTA, offset=1, epoch=1, batches_count=1, bytes_count=1, leader_id=1)

@@ -14,13 +14,13 @@ from kvorum.protocol.messages.assign_replicas_to_dirs import (
     ResponsePartitionData,
     ResponseTopicData,
 )
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum import records
 from kvorum.quorum.image import MetadataDelta, MetadataImage
 from kvorum.quorum.publisher import LoaderManifest, ManifestKind
 from kvorum.runtime.disk import OsDisk
 from kvorum.storage.checkpoints import MetaProperties, write_meta_properties
-from kvorum.storage.names import TopicPartition
 from tests.unit.broker.replica.manager_kit import LoopClock, World, brokers, fetch, settled, topic, until, values
 from tests.unit.broker.replica.replica_kit import KEY
 

@@ -33,6 +33,7 @@ from kvorum.protocol.messages.produce import PartitionProduceResponse
 from kvorum.protocol.parts import FileSlice
 from kvorum.protocol.records import decode_records, next_batch_size
 from kvorum.protocol.schema import Message
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
 from kvorum.quorum import records
 from kvorum.quorum.image import MetadataDelta, MetadataImage
@@ -41,7 +42,6 @@ from kvorum.runtime.disk import OsDisk
 from kvorum.runtime.metrics import Metrics
 from kvorum.storage.log_config import LogConfig
 from kvorum.storage.log_manager import LogManager
-from kvorum.storage.names import TopicPartition
 from tests.unit.broker.replica.replica_kit import KEY, TOPIC_ID, batch
 
 WAIT_S = 30.0

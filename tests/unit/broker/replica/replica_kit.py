@@ -13,13 +13,13 @@ from kvorum.protocol.messages.fetch import EpochEndOffset as WireEpochEnd
 from kvorum.protocol.messages.fetch import PartitionData
 from kvorum.protocol.parts import Part
 from kvorum.protocol.records import Record, batches, build_batch, decode_records, patch_place
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
 from kvorum.quorum.image.partition import UNASSIGNED_DIRECTORY, PartitionRegistration
 from kvorum.storage.epoch_cache import EpochCache, EpochEndOffset
 from kvorum.storage.log_config import LogConfig
 from kvorum.storage.log_read import ReadInfo, TimestampOffset
 from kvorum.storage.log_types import AppendInfo
-from kvorum.storage.names import TopicPartition
 from kvorum.storage.producer_state import Origin, ProducerState
 from kvorum.storage.txn_index import AbortedTransaction
 from kvorum.storage.verification import VerificationGuard

@@ -19,11 +19,11 @@ from kvorum.protocol.messages.assign_replicas_to_dirs import (
     ResponsePartitionData,
     ResponseTopicData,
 )
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum import records
 from kvorum.quorum.image import MetadataDelta, MetadataImage
 from kvorum.storage.damage import Lack
-from kvorum.storage.names import TopicPartition
 from tests.unit.broker.replica.manager_kit import brokers, topic, until
 from tests.unit.broker.replica.replica_kit import KEY, TOPIC_ID
 

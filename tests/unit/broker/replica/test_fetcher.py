@@ -11,9 +11,9 @@ from kvorum.network.channel import Channel
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.fetch import FetchRequest
 from kvorum.protocol.messages.list_offsets import ListOffsetsRequest
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum import records
-from kvorum.storage.names import TopicPartition
 from tests.unit.broker.replica.manager_kit import (
     Link,
     LoopClock,

@@ -4,9 +4,9 @@ import asyncio
 from pathlib import Path
 
 from kvorum.network.channel import Channel
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.quorum import records
 from kvorum.runtime import metric_names as names
-from kvorum.storage.names import TopicPartition
 from tests.unit.broker.replica.manager_kit import Link, World, produce, topic, until
 from tests.unit.broker.replica.replica_kit import TOPIC_ID
 from tests.unit.broker.replica.test_fetcher import KEY, Pair, end_of, run

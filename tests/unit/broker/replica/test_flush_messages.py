@@ -10,10 +10,10 @@ import pytest
 
 from kvorum.broker.replica.types import Role
 from kvorum.protocol.errors import ErrorCode
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.quorum import records
 from kvorum.runtime.disk import OsFile
 from kvorum.storage.log import Log
-from kvorum.storage.names import TopicPartition
 from tests.unit.broker.replica.manager_kit import (
     World,
     fetch,

@@ -10,9 +10,9 @@ from kvorum.broker.replica.partition import Partition
 from kvorum.protocol.codec import decode_request, encode_bytes
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import Uuid
 from kvorum.runtime.metrics import Metrics
-from kvorum.storage.names import TopicPartition
 from tests.unit.broker.replica.manager_kit import ModelController, grant, settled
 from tests.unit.broker.replica.replica_kit import ModelCluster, ModelLog, registration
 

@@ -10,6 +10,7 @@ import pytest
 from kvorum.broker.replica import future_copy, log_dir_moves
 from kvorum.broker.replica.move_figures import follow_moves
 from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
 from kvorum.quorum import records
 from kvorum.quorum.image import MetadataDelta
@@ -20,7 +21,6 @@ from kvorum.storage import future_logs
 from kvorum.storage.checkpoints import sync_partition_metadata
 from kvorum.storage.log import Log
 from kvorum.storage.log_read import ReadInfo
-from kvorum.storage.names import TopicPartition
 from tests.unit.broker.replica.directories_kit import IDS, Broker, run
 from tests.unit.broker.replica.manager_kit import produce, settled, topic, until
 from tests.unit.broker.replica.replica_kit import KEY, TOPIC_ID, batch

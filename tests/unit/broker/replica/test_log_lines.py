@@ -7,8 +7,8 @@ import pytest
 
 from kvorum.broker.replica.delta import log_new_roles
 from kvorum.protocol.errors import ErrorCode
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.quorum import records
-from kvorum.storage.names import TopicPartition
 from tests.unit.broker.replica.manager_kit import grant, produce, topic, until
 from tests.unit.broker.replica.replica_kit import TOPIC_ID
 from tests.unit.broker.replica.test_fetcher import Pair, end_of

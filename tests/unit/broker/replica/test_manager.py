@@ -12,11 +12,11 @@ import pytest
 from kvorum.broker.replica.types import FetchParams, Role
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.delete_records import DeleteRecordsPartitionResult
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum import records
 from kvorum.storage.log import Log
 from kvorum.storage.log_opening import LogOpening
-from kvorum.storage.names import TopicPartition
 from tests.unit.broker.replica.manager_kit import (
     World,
     brokers,

@@ -7,10 +7,10 @@ import pytest
 
 from kvorum.broker.replica.missing_logs import MissingLogAction, missing_log_action
 from kvorum.broker.replica.types import Role
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum import records
 from kvorum.quorum.image.partition import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, PartitionRegistration
-from kvorum.storage.names import TopicPartition
 from tests.unit.broker.replica.directories_kit import IDS, Broker, run
 from tests.unit.broker.replica.manager_kit import produce, settled, topic, until
 from tests.unit.broker.replica.replica_kit import KEY, TOPIC_ID

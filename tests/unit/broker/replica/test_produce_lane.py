@@ -29,13 +29,13 @@ from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.headers import RequestHeader, encode_request_header
 from kvorum.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from kvorum.protocol.records import Record, build_batch
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum import records
 from kvorum.quorum.image.configs import ResourceType as ConfigOf
 from kvorum.runtime import metric_names as names
 from kvorum.runtime.listeners import SecurityProtocol
 from kvorum.runtime.metrics import Metrics
-from kvorum.storage.names import TopicPartition
 from tests.unit.broker.replica.manager_kit import World, brokers, fetch, follower_params, settled, target, topic, until
 
 TOPICS = {name: Uuid(bytes([70 + number]) * 16) for number, name in enumerate(("orders", "pairs", "stamped"))}

@@ -8,8 +8,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from kvorum.broker.replica.figures import watching
 from kvorum.broker.replica.purgatory import DEADLINE_STEP_MS, Parked, Purgatory
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime.timers import Timers
-from kvorum.storage.names import TopicPartition
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 

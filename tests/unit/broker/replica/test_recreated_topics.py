@@ -8,8 +8,8 @@ from kvorum.broker.replica.fetcher import ReplicaFetcher
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.fetch import PartitionData
 from kvorum.protocol.records import patch_place
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.quorum import records
-from kvorum.storage.names import TopicPartition
 from tests.unit.broker.replica.manager_kit import World, brokers, produce, settled, topic, until
 from tests.unit.broker.replica.replica_kit import TOPIC_ID, batch
 from tests.unit.broker.replica.test_fetcher import KEY, OTHER, Pair, end_of, run

@@ -11,9 +11,9 @@ import pytest
 from kvorum.broker.replica import housekeeping
 from kvorum.broker.replica.types import Role
 from kvorum.protocol.errors import ErrorCode
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.quorum import records
 from kvorum.runtime.disk import OsDisk
-from kvorum.storage.names import TopicPartition
 from tests.unit.broker.replica.manager_kit import World, brokers, produce, topic, until
 from tests.unit.broker.replica.replica_kit import TOPIC_ID
 

@@ -7,11 +7,11 @@ import pytest
 
 from kvorum.broker.replica.isr import CommittedIsr
 from kvorum.broker.replica.replication_quota import ReplicationQuota, WindowedRate
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.quorum import records
 from kvorum.quorum.image.partition import UNASSIGNED_DIRECTORY
 from kvorum.runtime import metric_names as names
 from kvorum.runtime.config import Settings
-from kvorum.storage.names import TopicPartition
 from tests.unit.broker.replica.manager_kit import produce, topic, until
 from tests.unit.broker.replica.replica_kit import TOPIC_ID, batch
 from tests.unit.broker.replica.test_fetcher import Pair, end_of, run

@@ -26,10 +26,10 @@ from kvorum.protocol.messages.fetch import (
     ForgottenTopic,
     ReplicaState,
 )
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime.config import Settings
 from kvorum.runtime.metrics import Metrics
 from kvorum.runtime.timers import Timers
-from kvorum.storage.names import TopicPartition
 from tests.unit.broker.replica.replica_kit import (
     LAG_MS,
     TOPIC_ID,

@@ -22,8 +22,8 @@ from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.fetch import PartitionData
 from kvorum.protocol.messages.produce import PartitionProduceResponse
 from kvorum.protocol.records import Record, build_batch
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime import metric_names as names
-from kvorum.storage.names import TopicPartition
 from kvorum.storage.verification import UNCHECKED
 from tests.unit.broker.replica.manager_kit import (
     World,

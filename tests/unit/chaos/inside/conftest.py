@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from kvorum.cluster.injection import Injection
+from kvorum.cluster.fault_injection.injection import Injection
 from kvorum.network.channel import Channel
 from kvorum.network.context import RequestContext
 from kvorum.network.router import Handler, Router, supported_apis

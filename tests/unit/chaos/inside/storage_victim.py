@@ -16,6 +16,7 @@ from typing import Any
 
 from kvorum.broker.replica.future_copy import catch_up
 from kvorum.protocol.records import Record, build_batch
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import Uuid
 from kvorum.runtime import failpoints
 from kvorum.runtime.clock import SystemClock
@@ -27,7 +28,6 @@ from kvorum.storage.cleaner.hosts import ThreadHost
 from kvorum.storage.log import Log
 from kvorum.storage.log_config import LogConfig
 from kvorum.storage.log_manager import LogManager
-from kvorum.storage.names import TopicPartition
 
 TOPIC_ID = Uuid(b"0123456789abcdef")
 SMALL = LogConfig(segment_bytes=1200, index_interval_bytes=200, file_delete_delay_ms=0, retention_ms=-1)

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from kvorum.chaos.faults.events import FaultRegister
-from kvorum.chaos.inside import Door, EndedUnanswered, Inside, InsideError, NotReached, inside_configs
-from kvorum.cluster.chaos_control import CONNECTIONS_MAX, LINE_BYTES_MAX, ChaosControl
+from kvorum.chaos.faults.inside import Door, EndedUnanswered, Inside, InsideError, NotReached, inside_configs
+from kvorum.cluster.fault_injection.chaos_control import CONNECTIONS_MAX, LINE_BYTES_MAX, ChaosControl
 from kvorum.protocol.errors import ErrorCode
 from kvorum.runtime import failpoints
 from kvorum.runtime.cluster_file import load_cluster
@@ -220,15 +220,16 @@ def test_a_listener_that_would_be_open_to_others_is_refused(configs: dict[str, o
 def test_a_process_without_the_listener_has_nothing_in_the_way_and_has_not_even_loaded_it() -> None:
     script = """
 import asyncio, sys
-import kvorum.cluster.broker_process, kvorum.cluster.controller_process
-from kvorum.cluster.interposed import interposed
+import kvorum.cluster.process.broker_process, kvorum.cluster.process.controller_process
+from kvorum.cluster.fault_injection.interposed import interposed
 from kvorum.runtime.config import Settings
 
 async def main():
     for role in ("broker", "controller"):
         async with interposed(Settings.of({"process.roles": "broker,controller"}), role) as found:
             assert found is None
-    loaded = {"kvorum.cluster.chaos_control", "kvorum.cluster.injection"} & {*sys.modules}
+    package = "kvorum.cluster.fault_injection"
+    loaded = {f"{package}.chaos_control", f"{package}.injection"} & {*sys.modules}
     assert not loaded, loaded
 
 asyncio.run(main())
@@ -256,7 +257,7 @@ def test_no_configuration_for_production_opens_it(path: Path) -> None:
 
 
 def test_without_the_config_there_are_no_control_listeners_and_the_token_is_private(tmp_path: Path) -> None:
-    from kvorum.cluster.plan import ClusterPlan, NodePlan
+    from kvorum.cluster.local.plan import ClusterPlan, NodePlan
 
     closed = Inside.of(ClusterPlan("id", [NodePlan("node-1", {**NODE, "process.roles": "broker"})]), FaultRegister())
     assert closed.state() == {}

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kvorum.cluster.error_answers import refusal
+from kvorum.cluster.fault_injection.error_answers import refusal
 from kvorum.protocol.api import ApiKey
 from kvorum.protocol.codec import decode_response, encode_bytes, fields_of, message_class
 from kvorum.protocol.errors import ErrorCode

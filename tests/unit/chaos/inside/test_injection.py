@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kvorum.cluster.injection import RULES_MAX, Injection, NoSuchListener, Rule, TooManyRules
+from kvorum.cluster.fault_injection.injection import RULES_MAX, Injection, NoSuchListener, Rule, TooManyRules
 from kvorum.network.channel import Channel
 from kvorum.network.dial import ChannelError
 from kvorum.protocol.api import ApiKey

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from kvorum.chaos.checker import check
 from kvorum.chaos.history import AnyEvent, HistoryWriter
 from kvorum.chaos.report.files import write
-from kvorum.cli.chaos import chaos
+from kvorum.cli.chaos.commands import chaos
 from tests.unit.chaos.report.made_history import KILLS, Plan, made
 
 

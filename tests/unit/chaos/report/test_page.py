@@ -256,7 +256,7 @@ def test_the_command_runs_it_again(tmp_path: Path) -> None:
         "kvorum chaos run 'random; rm -rf x' --seed 9"
     )
     events = made(Plan(scenario="simulation", seed=9, seconds=10.0))
-    assert page_of(events, check(events), tmp_path).by("id", "command")[1] == "kvorum sim --seed 9"
+    assert page_of(events, check(events), tmp_path).by("id", "command")[1] == "python -m sim --seed 9"
 
 
 def test_the_strips_show_leaders_and_isrs(tmp_path: Path) -> None:

@@ -8,10 +8,10 @@ from click.testing import CliRunner
 from kvorum.chaos.checker import Figures, Verdict, Violation
 from kvorum.chaos.scenario.files import find, shipped
 from kvorum.chaos.scenario.outcome import Outcome
-from kvorum.cli.chaos_run import exit_code, typed
+from kvorum.cli.chaos.run import exit_code, typed
 from kvorum.cli.main import main
 from kvorum.cli.output import Exit
-from kvorum.cluster.exits import Exit as NodeExit
+from kvorum.cluster.process.exits import Exit as NodeExit
 
 
 def run(*words: str) -> tuple[int, str]:

@@ -6,7 +6,6 @@ from typing import cast
 
 import pytest
 
-from kvorum.admin.client import ClusterClient, Unreachable
 from kvorum.chaos.faults.lab import LabError
 from kvorum.chaos.faults.observer import PartitionView
 from kvorum.chaos.history import OperationValue
@@ -17,6 +16,7 @@ from kvorum.chaos.scenario.operating import Refused, _operate
 from kvorum.chaos.scenario.operator_steps import OPERATIONS, OperatorSteps
 from kvorum.chaos.scenario.runner import NO_FAULTS
 from kvorum.chaos.scenario.targets import Seen, Targets
+from kvorum.client.wire.cluster_client import ClusterClient, Unreachable
 from kvorum.protocol.errors import ErrorCode, KafkaError
 
 NOWHERE = "127.0.0.1:1"

@@ -17,7 +17,7 @@ import pytest
 from psycopg import sql
 from psycopg.rows import TupleRow
 
-from kvorum.cluster.ports import free_ports
+from kvorum.cluster.local.ports import free_ports
 from kvorum.pipelines.cdc import database as statements
 
 SETTINGS = {

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kvorum.cli.pipelines import pipelines
-from kvorum.cli.pipelines_connect import connect
+from kvorum.cli.pipelines.commands import pipelines
+from kvorum.cli.pipelines.connect import connect
 from kvorum.pipelines.connect import runner as module
 from kvorum.pipelines.connect.errors import RunnerError
 from kvorum.pipelines.connect.runner import Runner, has_own_process, hold, identity

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.quorum.image import MetadataDelta, MetadataImage, delta_between
 from kvorum.quorum.image.client_quotas import entity_of, quota_record
 from kvorum.quorum.image.configs import ConfigSource, ResourceType
 from kvorum.quorum.image.partition_set import TopicIdPartition
-from kvorum.quorum.image.topics_delta import TopicPartition
 from kvorum.quorum.records import (
     NO_LEADER,
     BrokerRegistrationChange,

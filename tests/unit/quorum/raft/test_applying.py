@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from kvorum.chaos.sim.network import NetworkOptions
-from kvorum.chaos.sim.quorum import QuorumWorld
-from kvorum.chaos.sim.quorum_faults import run_seed
-from kvorum.chaos.sim.quorum_options import SEGMENT_BYTES, Options
-from kvorum.chaos.sim.quorum_voter import SimVoter
 from kvorum.protocol.records import Record, build_batch
 from kvorum.quorum.raft.applying import Applier
 from kvorum.quorum.raft.follower import Follower
 from kvorum.quorum.raft.log import SnapshotView
 from kvorum.quorum.raft.node import QuorumNode
 from kvorum.quorum.raft.settings import RaftSettings
+from sim.network import NetworkOptions
+from sim.quorum import QuorumWorld
+from sim.quorum_faults import run_seed
+from sim.quorum_options import SEGMENT_BYTES, Options
+from sim.quorum_voter import SimVoter
 
 STEP_S = 0.002
 TURN_S = 0.00001

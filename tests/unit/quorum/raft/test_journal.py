@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from kvorum.chaos.sim.disk import PowerLost, SimDisk
 from kvorum.quorum.raft.journal import Batch, DurableJournal, format_journal, open_journal
 from kvorum.quorum.raft.journal_format import JournalCorrupt, encode_segment_header
 from kvorum.quorum.raft.journal_replay import segment_name
 from kvorum.runtime.disk import OsDisk
+from sim.disk import PowerLost, SimDisk
 
 SEGMENT_BYTES = 2048
 

@@ -5,18 +5,18 @@ from collections.abc import Callable
 
 import pytest
 
-from kvorum.chaos.mutants.catalogue import mutated
-from kvorum.chaos.sim.ledger import Violation
-from kvorum.chaos.sim.quorum import QuorumWorld
-from kvorum.chaos.sim.quorum_checker import Checker
-from kvorum.chaos.sim.quorum_options import SEGMENT_BYTES, Options
-from kvorum.chaos.sim.quorum_voter import SimVoter
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.records import Record, build_batch
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.raft import membership
 from kvorum.quorum.raft.membership import VOTERS_MAX
 from kvorum.quorum.raft.settings import RaftSettings
+from sim.ledger import Violation
+from sim.mutants.catalogue import mutated
+from sim.quorum import QuorumWorld
+from sim.quorum_checker import Checker
+from sim.quorum_options import SEGMENT_BYTES, Options
+from sim.quorum_voter import SimVoter
 
 SETTINGS = RaftSettings(
     election_timeout_min_s=0.3,

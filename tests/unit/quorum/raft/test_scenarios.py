@@ -9,11 +9,6 @@ from typing import Any
 
 import pytest
 
-from kvorum.chaos.sim.loop import SimLoop
-from kvorum.chaos.sim.network import NetworkOptions
-from kvorum.chaos.sim.quorum import QuorumWorld
-from kvorum.chaos.sim.quorum_options import SEGMENT_BYTES, Options
-from kvorum.chaos.sim.quorum_voter import PATH, SimVoter
 from kvorum.protocol.records import Record, build_batch
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.raft.follower import LogDiverged
@@ -33,6 +28,11 @@ from kvorum.quorum.raft.opening import check_identity, open_raft
 from kvorum.quorum.raft.replicated import RaftMetadataLog
 from kvorum.quorum.raft.settings import RaftSettings
 from kvorum.quorum.raft.snapshot import SnapshotCorrupt
+from sim.loop import SimLoop
+from sim.network import NetworkOptions
+from sim.quorum import QuorumWorld
+from sim.quorum_options import SEGMENT_BYTES, Options
+from sim.quorum_voter import PATH, SimVoter
 
 
 def world(voters: int = 3, *, known: bool = True, seed: int = 1, **settings: object) -> QuorumWorld:

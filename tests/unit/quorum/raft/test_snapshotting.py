@@ -2,9 +2,9 @@
 
 import pytest
 
-from kvorum.chaos.sim.quorum import QuorumWorld
-from kvorum.chaos.sim.quorum_voter import PATH, SimVoter
 from kvorum.quorum.raft.log import NothingToSnapshot, SnapshotBusy, SnapshotId, SnapshotTaken
+from sim.quorum import QuorumWorld
+from sim.quorum_voter import PATH, SimVoter
 from tests.unit.quorum.raft.test_scenarios import append, appended, settle, world
 
 INTERVAL_S = 30.0

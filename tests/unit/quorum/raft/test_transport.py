@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from kvorum.cluster.ports import free_ports
+from kvorum.cluster.local.ports import free_ports
 from kvorum.network.addresses import AddressBook
 from kvorum.network.context import RequestContext
 from kvorum.network.dial import ConnectionLost, ForeignPeer

@@ -5,9 +5,6 @@ from collections.abc import Callable
 
 import pytest
 
-from kvorum.chaos.sim.quorum import QuorumWorld
-from kvorum.chaos.sim.quorum_options import SEGMENT_BYTES, Options
-from kvorum.chaos.sim.quorum_voter import PATH, SimVoter, endpoint
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.records import Record, build_batch
 from kvorum.quorum.raft import greetings
@@ -16,6 +13,9 @@ from kvorum.quorum.raft.membership import NOT_SUPPORTED
 from kvorum.quorum.raft.opening import check_identity, open_raft
 from kvorum.quorum.raft.settings import RaftSettings
 from kvorum.quorum.raft.voters import Voters
+from sim.quorum import QuorumWorld
+from sim.quorum_options import SEGMENT_BYTES, Options
+from sim.quorum_voter import PATH, SimVoter, endpoint
 
 SETTINGS = RaftSettings(
     election_timeout_min_s=0.3,

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from kvorum.chaos.sim.loop import Host, SimLoop
-from kvorum.chaos.sim.network import NetworkOptions
-from kvorum.chaos.sim.quorum import QuorumWorld
-from kvorum.chaos.sim.quorum_options import Options
-from kvorum.chaos.sim.streams import StreamNetwork
 from kvorum.network.addresses import AddressBook
 from kvorum.network.raw_link import BACKOFF_MAX_MS, BACKOFF_MS
 from kvorum.network.router import Router
 from kvorum.network.server import Listener
 from kvorum.quorum.raft.settings import RaftSettings
 from kvorum.quorum.raft.transport import RaftTransport
+from sim.loop import Host, SimLoop
+from sim.network import NetworkOptions
+from sim.quorum import QuorumWorld
+from sim.quorum_options import Options
+from sim.streams import StreamNetwork
 
 SHORTEST, LONGEST = 0.8, 1.2
 """A delay is up to a fifth longer or shorter by chance."""

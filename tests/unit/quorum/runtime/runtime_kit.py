@@ -7,9 +7,6 @@ from typing import Any, TypeVar
 
 from typing_extensions import Buffer
 
-from kvorum.chaos.sim.clock import SimClock
-from kvorum.chaos.sim.disk import SimDisk
-from kvorum.chaos.sim.loop import SimLoop
 from kvorum.network.addresses import Address
 from kvorum.network.context import ANONYMOUS, Principal, RequestContext
 from kvorum.network.router import error_response, is_message
@@ -33,6 +30,9 @@ from kvorum.quorum.records import MetadataRecord, Topic
 from kvorum.quorum.server import ControllerServer
 from kvorum.runtime.config import Settings
 from kvorum.runtime.metrics import Metrics
+from sim.clock import SimClock
+from sim.disk import SimDisk
+from sim.loop import SimLoop
 
 T = TypeVar("T")
 

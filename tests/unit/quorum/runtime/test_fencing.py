@@ -6,7 +6,6 @@ import random
 import pytest
 from rpds import HashTrieMap
 
-from kvorum.chaos.sim.loop import SimLoop
 from kvorum.network.addresses import Address
 from kvorum.protocol.uuids import ZERO_UUID
 from kvorum.quorum.fencing import (
@@ -23,6 +22,7 @@ from kvorum.quorum.fencing import (
 )
 from kvorum.quorum.image import MetadataImage
 from kvorum.quorum.image.cluster import BrokerRegistration, ClusterImage
+from sim.loop import SimLoop
 from tests.unit.quorum.runtime.runtime_kit import World
 
 

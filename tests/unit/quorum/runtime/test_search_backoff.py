@@ -7,9 +7,6 @@ from itertools import pairwise
 
 import pytest
 
-from kvorum.chaos.sim.clock import SimClock
-from kvorum.chaos.sim.disk import SimDisk
-from kvorum.chaos.sim.loop import SimLoop
 from kvorum.network.dial import ChannelError
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
@@ -21,6 +18,9 @@ from kvorum.quorum.controller_channel import (
     ControllerNodes,
 )
 from kvorum.quorum.loader import MetadataLoader
+from sim.clock import SimClock
+from sim.disk import SimDisk
+from sim.loop import SimLoop
 from tests.unit.quorum.runtime.runtime_kit import CLUSTER_ID, settings
 
 FIRST_MS = 20

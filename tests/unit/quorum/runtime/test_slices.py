@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from kvorum.chaos.sim.loop import SimLoop
 from kvorum.quorum.slices import SLICE_S, Slices
 from kvorum.quorum.steps import Steps, finish, pieces, used_up
+from sim.loop import SimLoop
 
 
 @pytest.fixture

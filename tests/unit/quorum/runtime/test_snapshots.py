@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvorum.chaos.sim.disk import PowerLost, SimDisk
 from kvorum.protocol.records import batches, decode_records
 from kvorum.quorum.image import MetadataDelta, MetadataImage
 from kvorum.quorum.raft.log import SnapshotId
@@ -21,6 +20,7 @@ from kvorum.quorum.snapshots import (
     decode_snapshot,
     encode_snapshot,
 )
+from sim.disk import PowerLost, SimDisk
 from tests.unit.quorum.runtime.runtime_kit import topic_record
 
 ID = SnapshotId(end_offset=1234, epoch=7)

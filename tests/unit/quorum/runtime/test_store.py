@@ -5,7 +5,6 @@ import random
 
 import pytest
 
-from kvorum.chaos.sim.disk import SimDisk
 from kvorum.protocol.batch_header import parse_header
 from kvorum.quorum.batches import encode_batches
 from kvorum.quorum.metadata_log_file import joined, open_metadata_log
@@ -16,6 +15,7 @@ from kvorum.quorum.raft.memory_log import MemoryLog, MemorySnapshot
 from kvorum.quorum.records import BeginTransaction, EndTransaction, MetadataRecord
 from kvorum.quorum.steps import STEP_COUNT, Steps, finish
 from kvorum.runtime.clock import SystemClock
+from sim.disk import SimDisk
 from tests.unit.quorum.runtime.runtime_kit import World, change, names, settings, topic_record
 
 

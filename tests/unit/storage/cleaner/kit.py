@@ -4,14 +4,14 @@ import random
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kvorum.chaos.sim.loop import SimLoop
 from kvorum.protocol.control import marker
 from kvorum.protocol.records import Record, batches, build_batch, decode_records
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime.config import Settings
 from kvorum.storage.log import Log
 from kvorum.storage.log_config import LogConfig
 from kvorum.storage.log_manager import LogManager
-from kvorum.storage.names import TopicPartition
+from sim.loop import SimLoop
 from tests.unit.storage.kit import NOW_MS, StillClock, new_disk, read_all, small_config
 from tests.unit.storage.test_log_manager import TOPIC_ID
 

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.storage.cleaner.choice import look_at
-from kvorum.storage.names import TopicPartition
 from tests.unit.storage.cleaner.kit import CHECKPOINT, Broker, compacted, filled, offsets_of, put
 from tests.unit.storage.kit import NOW_MS
 from tests.unit.storage.test_log_manager import TOPIC_ID

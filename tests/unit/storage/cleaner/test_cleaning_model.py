@@ -16,11 +16,11 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from kvorum.chaos.sim.disk import PowerLost
-from kvorum.chaos.sim.loop import Stuck
 from kvorum.protocol.compression import Codec
 from kvorum.protocol.records import batches, decode_records
 from kvorum.storage.cleaner.offset_map import SLOT_SIZE
+from sim.disk import PowerLost
+from sim.loop import Stuck
 from tests.unit.storage.cleaner.kit import Broker, Kept, compacted, end_transaction, names, put, records_of
 from tests.unit.storage.kit import joined, read_all
 

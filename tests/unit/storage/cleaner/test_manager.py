@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from kvorum.broker.cleaner_figures import follow_cleaner
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime import metric_names
 from kvorum.runtime.metrics import Metrics
 from kvorum.storage.cleaner import cleaner as cleaner_module
@@ -14,7 +15,6 @@ from kvorum.storage.cleaner.hosts import ThreadHost
 from kvorum.storage.cleaner.manager import CLEANERS_MAX, LogCleaner
 from kvorum.storage.cleaner.throttle import Throttle
 from kvorum.storage.cleaner.work import Advanced, Slice, Task
-from kvorum.storage.names import TopicPartition
 from tests.unit.storage.cleaner.kit import (
     CHECKPOINT,
     FOLDER,

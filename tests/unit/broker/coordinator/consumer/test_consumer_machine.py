@@ -24,11 +24,11 @@ from kvorum.broker.coordinator.group.consumer.embedded import (
 from kvorum.broker.coordinator.group.consumer.settings import Bounded
 from kvorum.broker.coordinator.group.replay import partitions_of
 from kvorum.broker.coordinator.group.words import ConsumerGroup
-from kvorum.chaos.sim.loop import SimLoop
 from kvorum.protocol.codec import encoder
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.join_group import JoinGroupResponse
 from kvorum.protocol.uuids import Uuid
+from sim.loop import SimLoop
 from tests.unit.broker.coordinator.consumer.consumer_kit import (
     SESSION_MS,
     Consumer,

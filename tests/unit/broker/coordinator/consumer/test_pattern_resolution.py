@@ -11,9 +11,9 @@ from kvorum.broker.coordinator.records.codec import GroupRecordType, group_recor
 from kvorum.broker.coordinator.records.consumer import ConsumerGroupMemberMetadataValue, MemberKey
 from kvorum.broker.coordinator.runtime.aside import Aside
 from kvorum.broker.coordinator.runtime.words import Decision
-from kvorum.chaos.sim.loop import SimLoop
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.quorum.image import MetadataImage
+from sim.loop import SimLoop
 from tests.unit.broker.coordinator.conftest import Run
 from tests.unit.broker.coordinator.consumer.consumer_kit import (
     Consumer,

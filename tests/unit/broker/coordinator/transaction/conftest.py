@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kvorum.chaos.sim.loop import SimLoop
+from sim.loop import SimLoop
 from tests.unit.broker.coordinator.conftest import Run
 
 

@@ -16,7 +16,7 @@ from kvorum.broker.coordinator.transaction.ending import completed
 from kvorum.broker.coordinator.transaction.state import EPOCH_MAX, State, TransactionMetadata
 from kvorum.broker.coordinator.transaction.words import NEEDS_PRODUCER_ID, AddPartitions, InitProducer, Terms
 from kvorum.protocol.errors import ErrorCode
-from kvorum.storage.names import TopicPartition
+from kvorum.protocol.topic_partition import TopicPartition
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 TERMS = Terms(wall_ms=500, transaction_version=2, timeout_ms_max=900_000)

@@ -22,7 +22,7 @@ from kvorum.broker.coordinator.transaction.words import (
 )
 from kvorum.protocol.api import ApiKey
 from kvorum.protocol.errors import ErrorCode
-from kvorum.storage.names import TopicPartition
+from kvorum.protocol.topic_partition import TopicPartition
 
 KEYS = frozenset({TopicPartition("a", 0), TopicPartition("b", 1)})
 TERMS = Terms(wall_ms=500, transaction_version=2, timeout_ms_max=900_000)

@@ -23,7 +23,7 @@ from kvorum.broker.coordinator.transaction.markers import (
 from kvorum.broker.coordinator.transaction.sender import REQUESTS_PER_BROKER_MAX, MarkerSender
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
-from kvorum.storage.names import TopicPartition
+from kvorum.protocol.topic_partition import TopicPartition
 from tests.unit.broker.coordinator.conftest import Run
 from tests.unit.broker.coordinator.transaction.transaction_kit import A0, A1, B0, HOME, Brokers
 

@@ -14,10 +14,10 @@ from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from kvorum.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from kvorum.protocol.schema import Message
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum import records
 from kvorum.quorum.image import MetadataDelta, MetadataImage
-from kvorum.storage.names import TopicPartition
 
 HERE, OTHER = 1, 2
 

@@ -10,7 +10,7 @@ from kvorum.broker.coordinator.transaction.listing import TransactionFilter
 from kvorum.broker.coordinator.transaction.replay import record_of
 from kvorum.broker.coordinator.transaction.state import EPOCH_MAX, State
 from kvorum.protocol.errors import ErrorCode, KafkaError
-from kvorum.storage.names import TopicPartition
+from kvorum.protocol.topic_partition import TopicPartition
 from tests.unit.broker.coordinator.conftest import Run
 from tests.unit.broker.coordinator.runtime_kit import ModelLog
 from tests.unit.broker.coordinator.transaction.transaction_kit import (

@@ -18,7 +18,7 @@ from kvorum.broker.coordinator.transaction.state import (
     TransactionsState,
     moved,
 )
-from kvorum.storage.names import TopicPartition
+from kvorum.protocol.topic_partition import TopicPartition
 
 EM, ON, PC, PA, CC, CA, DEAD, FENCE = State
 LEGAL = {

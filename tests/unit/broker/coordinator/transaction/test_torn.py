@@ -15,7 +15,7 @@ import pytest
 from kvorum.broker.coordinator.runtime.words import Producer
 from kvorum.broker.coordinator.transaction.state import State
 from kvorum.protocol.errors import ErrorCode, KafkaError
-from kvorum.storage.names import TopicPartition
+from kvorum.protocol.topic_partition import TopicPartition
 from tests.unit.broker.coordinator.conftest import Run
 from tests.unit.broker.coordinator.transaction.transaction_kit import A0, A1, B0, TIMEOUT_MS, Node, node
 

@@ -18,8 +18,8 @@ from kvorum.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTopicResult,
 )
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.runtime.metrics import Metrics
-from kvorum.storage.names import TopicPartition
 from tests.unit.broker.coordinator.runtime_kit import LoopClock
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)

@@ -25,9 +25,9 @@ from kvorum.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.quorum.image import MetadataImage
 from kvorum.quorum.image.features import FeaturesImage
-from kvorum.storage.names import TopicPartition
 from tests.unit.broker.coordinator.runtime_kit import LoopClock, ModelLog, fault
 
 HOME = TopicPartition("__transaction_state", 3)

@@ -1,0 +1,1 @@
+"""The HTTP side of the admin API: operations, requests, responses, streams."""

@@ -1,0 +1,1 @@
+"""/v1/cluster, brokers, nodes, configs, features, quotas."""

@@ -1,0 +1,1 @@
+"""/v1/jobs: connectors of a Connect-compatible REST interface."""

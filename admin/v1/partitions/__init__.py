@@ -1,0 +1,1 @@
+"""Partitions, replicas and log directories below /v1."""

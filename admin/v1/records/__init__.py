@@ -1,0 +1,1 @@
+"""Records below /v1/topics."""

@@ -1,0 +1,1 @@
+"""`kvorum chaos serve`: the lab over HTTP."""

@@ -1,0 +1,1 @@
+"""`kvorum chaos`."""

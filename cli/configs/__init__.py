@@ -1,0 +1,1 @@
+"""Commands on configs, quotas and features; validation of config files."""

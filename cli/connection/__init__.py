@@ -1,0 +1,1 @@
+"""Clients of commands: addresses, client properties, profiles."""

@@ -1,0 +1,1 @@
+"""`kvorum dump-log` and `kvorum debug-bundle`."""

@@ -1,0 +1,1 @@
+"""Commands that run clusters and nodes on this machine."""

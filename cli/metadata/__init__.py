@@ -1,0 +1,1 @@
+"""`kvorum metadata`, `kvorum quorum` and `kvorum protocol`."""

@@ -1,0 +1,1 @@
+"""`kvorum perf` and `kvorum bench`."""

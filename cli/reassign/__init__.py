@@ -1,0 +1,1 @@
+"""`kvorum reassign` and `kvorum brokers`."""

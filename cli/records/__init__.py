@@ -1,0 +1,1 @@
+"""`kvorum produce`, `kvorum consume` and the verifiable clients."""

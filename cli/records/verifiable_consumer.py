@@ -1,0 +1,193 @@
+"""`kvorum verifiable-consumer`: a member of a group, each event a line of JSON.
+
+The events and their fields are those of Kafka's VerifiableConsumer, in its order.
+"""
+
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kvorum.cli.completion import group_names, topic_names
+from kvorum.cli.connection.client import bootstrap_option, client_of, client_options
+from kvorum.cli.output import Exit, pairs
+from kvorum.cli.records.consume import exit_of
+from kvorum.cli.records.verifiable_producer import event, interrupt
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, Message, TopicPartition
+
+POLL_SECONDS = 1.0
+BATCH_MAX = 500
+"""max.poll.records: maximum of records in one event."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """Topics to read, and events to print."""
+
+    topic: str
+    max_messages: int = -1
+    auto_commit: bool = False
+    verbose: bool = False
+
+
+def shown(partitions: "Sequence[TopicPartition]") -> list[dict[str, Any]]:
+    """Return partitions as events have them."""
+    return [{"topic": each.topic, "partition": each.partition} for each in partitions]
+
+
+def text_of(data: bytes | str | None) -> str | None:
+    """Return a key or value as text."""
+    return data.decode(errors="replace") if isinstance(data, bytes) else data
+
+
+def summary(messages: "Sequence[Message]") -> list[dict[str, Any]]:
+    """Return count, first and last offset of each partition."""
+    found: dict[tuple[str, int], dict[str, Any]] = {}
+    for message in messages:
+        topic, partition, offset = message.topic() or "", message.partition() or 0, message.offset() or 0
+        row = found.setdefault(
+            (topic, partition),
+            {"topic": topic, "partition": partition, "count": 0, "minOffset": offset, "maxOffset": offset},
+        )
+        row["count"] += 1
+        row["maxOffset"] = offset
+    return list(found.values())
+
+
+@dataclass(slots=True)
+class Run:
+    """One run: reads and commits."""
+
+    consumer: "Consumer"
+    reading: Reading
+    consumed: int = 0
+
+    def subscribe(self) -> None:
+        """Take part in the group."""
+        self.consumer.subscribe(
+            [self.reading.topic],
+            on_assign=lambda _, partitions: event("partitions_assigned", partitions=shown(partitions)),
+            on_revoke=lambda _, partitions: event("partitions_revoked", partitions=shown(partitions)),
+        )
+
+    def read_all(self) -> Exit:
+        """Read until there are enough; return what kind of error ended it, if one did."""
+        while self.reading.max_messages < 0 or self.consumed < self.reading.max_messages:
+            left = BATCH_MAX if self.reading.max_messages < 0 else self.reading.max_messages - self.consumed
+            found = self.consumer.consume(min(BATCH_MAX, left), POLL_SECONDS)
+            errors = [error for message in found if (error := message.error()) is not None and not error.retriable()]
+            if errors:
+                event("error", message=errors[0].str())
+                return exit_of(errors[0])
+            self.take([message for message in found if message.error() is None])
+        return Exit.DONE
+
+    def take(self, messages: "Sequence[Message]") -> None:
+        """Print received records, and commit them."""
+        if not messages:
+            return
+        if self.reading.verbose:
+            for message in messages:
+                event(
+                    "record_data",
+                    key=text_of(message.key()),
+                    value=text_of(message.value()),
+                    topic=message.topic(),
+                    partition=message.partition(),
+                    offset=message.offset(),
+                )
+        rows = summary(messages)
+        self.consumed += len(messages)
+        event("records_consumed", count=len(messages), partitions=rows)
+        if not self.reading.auto_commit:
+            self.commit(rows)
+
+    def commit(self, rows: list[dict[str, Any]]) -> None:
+        """Commit after the last records, and return whether it succeeded."""
+        from confluent_kafka import KafkaException, TopicPartition
+
+        offsets = [
+            {"topic": row["topic"], "partition": row["partition"], "offset": row["maxOffset"] + 1} for row in rows
+        ]
+        wanted = [TopicPartition(row["topic"], row["partition"], row["offset"]) for row in offsets]
+        try:
+            self.consumer.commit(offsets=wanted, asynchronous=False)
+        except KafkaException as error:
+            event("offsets_committed", offsets=offsets, error=error.args[0].str(), success=False)
+            return
+        event("offsets_committed", offsets=offsets, success=True)
+
+
+def run_consumer(consumer: "Consumer", reading: Reading) -> None:
+    """Read until there are enough, or until SIGTERM or Ctrl-C."""
+    signal.signal(signal.SIGTERM, interrupt)
+    run = Run(consumer, reading)
+    event("startup_complete")
+    code = Exit.DONE
+    try:
+        run.subscribe()
+        code = run.read_all()
+    except KeyboardInterrupt:
+        pass  # how one ends it
+    finally:
+        consumer.close()
+        event("shutdown_complete")
+    if code:
+        raise SystemExit(code)
+
+
+@click.command("verifiable-consumer")
+@click.argument("topic", shell_complete=topic_names)
+@click.option("-g", "--group-id", required=True, shell_complete=group_names)
+@click.option("-n", "--max-messages", type=int, default=-1, help="Number of records; -1: until stopped.")
+@click.option("--group-protocol", type=click.Choice(["classic", "consumer"]), default="classic", show_default=True)
+@click.option("--group-instance-id", help="A static member.")
+@click.option(
+    "--reset-policy", type=click.Choice(["earliest", "latest", "none"]), default="earliest", show_default=True
+)
+@click.option("--enable-autocommit", is_flag=True)
+@click.option("-v", "--verbose", is_flag=True, help="Also print an event per record.")
+@click.option("-X", "--property", "properties", multiple=True, metavar="KEY=VALUE", help="Any librdkafka property.")
+@bootstrap_option
+def verifiable_consumer(
+    topic: str,
+    group_id: str,
+    max_messages: int,
+    group_protocol: str,
+    group_instance_id: str | None,
+    reset_policy: str,
+    enable_autocommit: bool,
+    verbose: bool,
+    properties: tuple[str, ...],
+    bootstrap: str,
+) -> None:
+    """Consume in a group and print each event as JSON, as Kafka's VerifiableConsumer does.
+
+    \b
+    kvorum verifiable-consumer orders --group-id payments --max-messages 1000
+    """
+    from confluent_kafka import Consumer
+
+    own = consumer_properties(group_id, group_protocol, reset_policy, enable_autocommit, group_instance_id)
+    consumer = client_of(Consumer, client_options(bootstrap, own, pairs(properties, "--property")))
+    run_consumer(
+        consumer,
+        Reading(topic=topic, max_messages=max_messages, auto_commit=enable_autocommit, verbose=verbose),
+    )
+
+
+def consumer_properties(
+    group_id: str, protocol: str, reset_policy: str, auto_commit: bool, instance_id: str | None
+) -> dict[str, Any]:
+    """Return the properties of a verifiable consumer."""
+    own: dict[str, Any] = {
+        "group.id": group_id,
+        "group.protocol": protocol,
+        "auto.offset.reset": "error" if reset_policy == "none" else reset_policy,
+        "enable.auto.commit": auto_commit,
+    }
+    return own | ({"group.instance.id": instance_id} if instance_id is not None else {})

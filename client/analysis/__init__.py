@@ -1,0 +1,1 @@
+"""Analyses of a topic's records and of its replicas."""

@@ -1,0 +1,1 @@
+"""Groups: their members, offsets, lags and resets."""

@@ -1,0 +1,1 @@
+"""Partitions: offsets, replicas, log directories, deletion of records."""

@@ -1,0 +1,66 @@
+"""The target number of replicas of a partition, and whether all are in sync.
+
+Replicas that a reassignment adds do not count until it is completed, because they lag while they copy and no replica
+is missing meanwhile.
+Source: Kafka's TopicCommand (getReplicationFactor, isUnderReplicated, isReassignmentInProgress).
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from kvorum.client.reassignments.reassignments import Reassignments, UnderWay
+from kvorum.client.wire.cluster_client import ClusterClient, Unreachable
+from kvorum.protocol.errors import KafkaError
+from kvorum.protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
+from kvorum.protocol.topic_partition import TopicPartition
+from kvorum.runtime.logs import get_logger
+
+ASK_MS: Final = 5_000
+"""Timeout: without a controller no reassignment makes progress, and the response should not be delayed."""
+Moving = Mapping[TopicPartition, UnderWay]
+NOTHING: Final[Moving] = MappingProxyType({})
+
+log = get_logger("admin")
+
+
+def replication_factor(row: MetadataResponsePartition, moving: UnderWay | None) -> int:
+    """Return the target number of replicas of a partition.
+
+    If a reassignment ended between the two responses, none of its brokers is among the replicas.
+    """
+    if moving is not None and {*moving.adding, *moving.removing}.intersection(row.replica_nodes):
+        return len(moving.replicas) - len(moving.adding)
+    return len(row.replica_nodes)
+
+
+def is_under_replicated(row: MetadataResponsePartition, moving: UnderWay | None) -> bool:
+    """Return whether fewer are in sync."""
+    return len(row.isr_nodes) < replication_factor(row, moving)
+
+
+async def moving_of(
+    cluster: ClusterClient, topics: Iterable[MetadataResponseTopic], timeout_ms: int = ASK_MS
+) -> Moving:
+    """Return the current reassignments of these; empty without a response in time (fetch_moving)."""
+    found = await fetch_moving(cluster, topics, timeout_ms)
+    return NOTHING if found is None else found
+
+
+async def fetch_moving(
+    cluster: ClusterClient, topics: Iterable[MetadataResponseTopic], timeout_ms: int
+) -> Moving | None:
+    """Return the current reassignments of these; None: no broker responded in time.
+
+    The controller is queried only if a replica is out of sync. While a replica is being added one is: with all in sync
+    the reassignment ends. The first broker has half of the time, so that an unresponsive one leaves some for the next.
+    """
+    if all(len(row.isr_nodes) >= len(row.replica_nodes) for topic in topics for row in topic.partitions):
+        return NOTHING
+    try:
+        async with asyncio.timeout(timeout_ms / 1000):
+            return await Reassignments(cluster).under_way(timeout_ms=timeout_ms // 2)
+    except (KafkaError, Unreachable, TimeoutError) as error:
+        log.info("list of reassignments not available", error=error)
+        return None

@@ -1,0 +1,1 @@
+"""Records as people read them: reading, decoding, filtering."""

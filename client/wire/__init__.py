@@ -1,0 +1,1 @@
+"""Connections to brokers and requests to the brokers that answer them."""

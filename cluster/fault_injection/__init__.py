@@ -1,0 +1,1 @@
+"""Faults that a process injects into itself on request."""

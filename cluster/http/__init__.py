@@ -1,0 +1,1 @@
+"""HTTP pages of a process: metrics, status, actions."""

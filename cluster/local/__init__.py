@@ -1,0 +1,1 @@
+"""Clusters on this machine: plan, ports, folders, start and stop."""

@@ -1,0 +1,1 @@
+"""Metrics of a process and of its roles."""

@@ -1,0 +1,1 @@
+"""The processes of a node: supervisor, controller, broker, admin."""

@@ -1,0 +1,68 @@
+"""Faults at a named place in the code: the next process that reaches it is killed there.
+
+The places are production's failpoints (kvorum.runtime.failpoints): between a decision and its markers, between some
+markers and the others. In a simulation all processes are one, so the failpoint determines the process that reached it.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from kvorum.runtime import failpoints
+from sim.cluster import SimCluster
+from sim.link_faults import Story
+from sim.machine import BROKER, ProcessEnded, SimProcess
+from sim.plan import Fault
+
+NONE: Final = ""
+
+
+class Moments:
+    """One per run; waits for at most one moment at a time."""
+
+    def __init__(self, cluster: SimCluster) -> None:
+        """Wait for none."""
+        self._cluster = cluster
+        self._waiting = NONE
+        self._killed: list[SimProcess] = []
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Observe every failpoint in this context."""
+        before = failpoints.hit
+        failpoints.hit = self.hit
+        try:
+            yield
+        finally:
+            failpoints.hit = before
+
+    def moment(self, fault: Fault) -> Story | None:
+        """Wait for a failpoint (`detail`); the killed process is started again when the fault ends."""
+        if self._waiting:
+            return None
+        self._waiting = fault.detail
+        killed = self._killed = []
+
+        def undo() -> None:
+            if self._killed is killed:
+                self._waiting = NONE
+            for process in killed:
+                process.start()
+
+        return f"the next process that reaches {fault.detail} is killed there", [], undo
+
+    def hit(self, name: str) -> None:
+        """A process has reached a place in the code. Raises ProcessEnded if it is the awaited one."""
+        if name != self._waiting:
+            return
+        host = self._cluster.loop.host
+        process = next((each for each in self._cluster.processes if each.host is host and each.running), None)
+        if process is None:
+            return
+        self._waiting = NONE
+        self._killed.append(process)
+        self._cluster.note(f"{process.name} is killed at {name}")
+        if process.role == BROKER:
+            self._cluster.invariants.lives.killed(process.machine.node_id)
+        process.kill()
+        raise ProcessEnded

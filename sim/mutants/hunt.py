@@ -1,0 +1,105 @@
+"""Look for a mutant with the simulations: which one finds it, by which violation, after how many seeds."""
+
+import time
+import traceback
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Final
+
+from kvorum.chaos.report.results import MutantResult
+from sim.draw import drawn
+from sim.mutants.catalogue import CLUSTER, DIRECTED, MUTANTS, QUORUM, Mutant, mutated
+from sim.mutants.plans import directed
+from sim.plan import Plan
+from sim.quorum_faults import run_seed
+from sim.run import quiet, run_plan
+
+SECONDS: Final = 20.0
+"""Virtual seconds of a drawn run of a whole cluster."""
+REASON_CHARS_MAX: Final = 60
+"""Letters of a message that identify a violation without a name."""
+
+
+def hunt(mutant: Mutant, seeds: Iterable[int]) -> MutantResult:
+    """Run seeds with the mutant in place until one fails. `seconds` of the result are of real time."""
+    began = time.monotonic()
+    tried = 0
+    with mutated(mutant.name):
+        for seed in seeds:
+            tried += 1
+            found = FINDERS[mutant.means](mutant, seed)
+            if found is not None:
+                took = time.monotonic() - began
+                caught_by = f"{mutant.means} simulation, seed {seed}: {found}"
+                return MutantResult(
+                    name=mutant.name, wrong=mutant.wrong, caught_by=caught_by, seeds=tried, seconds=took
+                )
+    return MutantResult(name=mutant.name, wrong=mutant.wrong, seeds=tried, seconds=time.monotonic() - began)
+
+
+def hunt_named(name: str, *, first: int = 1, seeds: int, swarm: bool = False) -> MutantResult:
+    """Hunt a mutant by its name from a first seed on; `swarm`: drawn plans replace directed ones."""
+    mutant = MUTANTS[name]
+    if swarm and mutant.means == DIRECTED:
+        mutant = replace(mutant, means=CLUSTER)
+    return hunt(mutant, range(first, first + seeds))
+
+
+def passes(mutant: Mutant, seed: int) -> bool:
+    """Return whether a seed of the mutant's means finds nothing where no mutant is in place."""
+    return FINDERS[mutant.means](mutant, seed) is None
+
+
+def plan_of(mutant: Mutant, seed: int) -> Plan:
+    """Return the plan of a seed, as the mutant's means has it."""
+    return (
+        directed(
+            seed,
+            mutant.options,
+            mutant.load,
+            mutant.every_fault,
+            mutant.drama,
+            seconds=mutant.seconds,
+            reassigns=mutant.reassigns,
+            duties=mutant.duties,
+            moves=mutant.moves,
+            throttles=mutant.throttles,
+            extras=mutant.extras,
+        )
+        if mutant.means == DIRECTED
+        # Its seeds were found without.
+        else drawn(
+            seed,
+            SECONDS,
+            coordinators=False,
+            reassignments=False,
+            duties=False,
+            moves=False,
+            losses=False,
+            quotas=False,
+            racks=False,
+            throttles=False,
+            levels=False,
+        )
+    )
+
+
+def _in_cluster(mutant: Mutant, seed: int) -> str | None:
+    return run_plan(plan_of(mutant, seed)).kind
+
+
+def _in_quorum(mutant: Mutant, seed: int) -> str | None:
+    with quiet():
+        try:
+            run_seed(mutant.beyond + seed, **mutant.quorum(mutant.beyond + seed))
+        except Exception as error:  # any failure of a seed counts
+            place = traceback.extract_tb(error.__traceback__)[-1].name
+            return f"{type(error).__name__}: {str(error)[:REASON_CHARS_MAX] or f'in {place}'}"
+    return None
+
+
+FINDERS: Final[dict[str, Callable[[Mutant, int], str | None]]] = {
+    CLUSTER: _in_cluster,
+    DIRECTED: _in_cluster,
+    QUORUM: _in_quorum,
+}
