@@ -99,11 +99,14 @@ class Host:
 
     def prepare(self, name: str) -> None:
         """Start Spark for a pipeline that is about to start. `session` repeats what fails, and reports it."""
-        with contextlib.suppress(Exception):
+        try:
             pipeline = load(Folder(self.root, name).spec)
             with self._building:
                 self.share(pipeline)
-        forget_connection()
+        except Exception:
+            logger.info("Spark was not started early; pipeline %s starts it again", name, exc_info=True)
+        finally:
+            forget_connection()
 
     def keep(self, request: control.Request) -> None:
         """Run a pipeline until it ends. Its folder's lock allows one at a time."""

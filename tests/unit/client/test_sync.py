@@ -3,11 +3,14 @@
 import asyncio
 import subprocess
 import sys
+import threading
+from concurrent.futures import CancelledError
 from pathlib import Path
 
 import pytest
 
 from kvorum.client import Cluster, SyncCluster, Unreachable
+from kvorum.client.loop_thread import LoopThread
 from tests.unit.admin.managed import ManagedCluster
 
 ROOT = Path(__file__).parent.parent.parent.parent
@@ -47,3 +50,24 @@ def test_a_closed_cluster_refuses_calls() -> None:
     cluster.close()
     with pytest.raises(RuntimeError, match="closed"):
         cluster.topics.list()
+
+
+def test_the_end_cancels_a_call_of_another_thread() -> None:
+    loop, begun, ends = LoopThread(), threading.Event(), list[str]()
+
+    async def wait_for_ever() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    def call() -> None:
+        try:
+            loop.run(wait_for_ever())
+        except CancelledError:
+            ends.append("cancelled")
+
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    assert begun.wait(10)
+    loop.close()
+    thread.join(10)
+    assert ends == ["cancelled"]
