@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from kvorum.network.addresses import Address, AddressBook
+from kvorum.network.authorizer import CLUSTER_NAME, AllowAll, Authorizer, Operation, ResourceType
 from kvorum.network.channel import Channel
 from kvorum.network.cluster_check import ClusterCheck, EndpointType, peer_name
 from kvorum.network.context import RequestContext
@@ -144,12 +145,15 @@ class RaftTransport:
         chance: Random,
         listens_at: Address | None = None,
         dynamic: bool = False,
+        authorizer: Authorizer | None = None,
     ) -> None:
         """Prepare the links to `peers`, this node's id left out; it `listens_at`.
 
-        A quorum that is not `dynamic` becomes it with the first `reach`.
+        A quorum that is not `dynamic` becomes it with the first `reach`. `authorizer` permits incoming connections:
+        CLUSTER_ACTION on the cluster.
         """
         assert node_id not in peers
+        self._authorizer = authorizer or AllowAll()
         self._node_id = node_id
         self._cluster_id = cluster_id
         self._addresses = addresses
@@ -329,6 +333,8 @@ class RaftTransport:
 
     def _accept(self, link: UpgradeLink, ctx: RequestContext, body: memoryview) -> Incoming:
         """Take over a peer's connection. Raises ProtocolError for an invalid one."""
+        if not self._authorizer.authorize(ctx, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+            raise ProtocolError(f"Raft greeting of {ctx.principal}, which is not a principal of the cluster")
         try:
             greeting = msgspec.msgpack.decode(body, type=Greeting)
         except msgspec.MsgspecError as error:
