@@ -27,12 +27,12 @@ def test_only_principals_of_the_cluster_act_as_nodes() -> None:
     assert not may(Principal("Group", "node"))
 
 
-def test_a_listener_without_authentication_cannot_tell_nodes_from_clients() -> None:
+def test_everything_is_permitted_on_a_listener_without_authentication() -> None:
     assert may(ANONYMOUS, listener="PLAINTEXT")
 
 
 @pytest.mark.parametrize("operation", [Operation.ALTER, Operation.DESCRIBE, Operation.CREATE, Operation.ALTER_CONFIGS])
-def test_everything_else_is_permitted(operation: Operation) -> None:
+def test_other_operations_are_permitted_to_everyone(operation: Operation) -> None:
     assert may(CLIENT, operation=operation)
 
 
