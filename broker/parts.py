@@ -45,6 +45,7 @@ from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.controller_channel import ControllerNodes
 from kvorum.quorum.forwarder import Forwarder
 from kvorum.quorum.loader import MetadataLoader
+from kvorum.quorum.token_hmacs import TokenHmacs
 from kvorum.runtime import metric_names
 from kvorum.runtime.chance import random_uuid_bytes
 from kvorum.runtime.clock import Clock
@@ -159,6 +160,7 @@ def build(settings: Settings, seams: Seams, *, cluster_id: str, directory_id: Uu
         transactions=coordinators.transactions.coordinator,
         group_transactions=coordinators.groups,
         telemetry=receive_telemetry(settings, seams),
+        token_hmacs=TokenHmacs(settings.optional_str("delegation.token.secret.key")),
     )
     loader.install(
         StrayLogs(broker_id, log_manager), make_publisher(broker, registration, coordinators, quota_publisher)

@@ -33,7 +33,8 @@ def encode_principal(principal: Principal) -> bytes:
         data = text.encode()
         write_varint(out, len(data) + 1)
         out += data
-    out += bytes((principal.token_authenticated, 0))
+    out.append(principal.token_authenticated)
+    out.append(0)  # no tagged fields
     return bytes(out)
 
 

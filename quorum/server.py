@@ -46,6 +46,7 @@ from kvorum.quorum.raft.membership import Membership
 from kvorum.quorum.raft.voters import Endpoints
 from kvorum.quorum.records import Feature, MetadataRecord, NoOp
 from kvorum.quorum.services import ControllerServices, Observers
+from kvorum.quorum.token_hmacs import TokenHmacs
 from kvorum.runtime import blocking
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
@@ -229,6 +230,7 @@ class ControllerServer:
             controller_settings=controller_settings,
             schema=KafkaConfigSchema(static, node_id),
             fencing=fencing,
+            token_hmacs=TokenHmacs(settings.optional_str("delegation.token.secret.key")),
             observers=Observers(),
             listener_name=next(iter(controller_listener_names(settings)), "CONTROLLER"),
             on_fault=self._on_fault,

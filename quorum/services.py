@@ -25,6 +25,7 @@ from kvorum.quorum.raft.log import MetadataLog
 from kvorum.quorum.raft.membership import Membership
 from kvorum.quorum.raft.voters import Endpoints
 from kvorum.quorum.steps import Steps
+from kvorum.quorum.token_hmacs import TokenHmacs
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
 
@@ -137,6 +138,7 @@ class ControllerServices:
     controller_settings: ControllerSettings
     schema: ConfigSchema
     fencing: FastFencing
+    token_hmacs: TokenHmacs
     observers: Observers
     listener_name: str
     """The name of the controllers' listener, as DescribeQuorum and DescribeCluster give it."""
