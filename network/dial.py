@@ -7,6 +7,7 @@ from random import Random
 from typing import Final, TypeVar
 
 from kvorum.network.link import stream
+from kvorum.security.client import PLAINTEXT, ClientSecurity
 
 SETUP_TIMEOUT_MS: Final = 10_000
 """socket.connection.setup.timeout.ms."""
@@ -81,7 +82,13 @@ class Backoff:
 P = TypeVar("P", bound=asyncio.BaseProtocol)
 
 
-async def dial(make: Callable[[], P], host: str, port: int, timeout_ms: int = SETUP_TIMEOUT_MS) -> P:
+async def dial(
+    make: Callable[[], P],
+    host: str,
+    port: int,
+    timeout_ms: int = SETUP_TIMEOUT_MS,
+    security: ClientSecurity = PLAINTEXT,
+) -> P:
     """Connect; return the protocol that `make` made, connected. Raises ConnectionLost."""
     loop = asyncio.get_running_loop()
     try:

@@ -17,6 +17,7 @@ from kvorum.network.router import PRIVATE_KEY_MIN
 from kvorum.protocol.errors import ProtocolError
 from kvorum.protocol.headers import RequestHeader, encode_request_header
 from kvorum.runtime.logs import get_logger
+from kvorum.security.client import PLAINTEXT, ClientSecurity
 
 FRAME_BYTES_MAX: Final = 256 * 1024 * 1024
 """A larger frame from the peer closes the connection."""
@@ -101,12 +102,14 @@ class RawLink:
         setup_timeout_ms: int = SETUP_TIMEOUT_MS,
         backoff_ms: int = BACKOFF_MS,
         backoff_max_ms: int = BACKOFF_MAX_MS,
+        security: ClientSecurity = PLAINTEXT,
     ) -> None:
         """`where` returns the address (None: unknown at present); `hello` is the body of the private request."""
         assert api_key >= PRIVATE_KEY_MIN
         self.listener = listener
         self._where = where
         self._hello = encode_request_header(RequestHeader(api_key, api_version, 0, client_id), 1) + hello
+        self._security = security
         self._setup_timeout_ms = setup_timeout_ms
         self._backoff_max_ms = backoff_max_ms
         self._backoff = Backoff(backoff_ms, backoff_max_ms, chance)
@@ -150,7 +153,9 @@ class RawLink:
             address = self._where()
             if address is not None:
                 try:
-                    connection = await dial(lambda: LinkConnection(self, self._hello), *address, self._setup_timeout_ms)
+                    connection = await dial(
+                        lambda: LinkConnection(self, self._hello), *address, self._setup_timeout_ms, self._security
+                    )
                 except ConnectionLost as lost:
                     self.failure = lost
                     if lost.refused:

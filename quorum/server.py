@@ -54,6 +54,7 @@ from kvorum.runtime.disk import Disk
 from kvorum.runtime.listeners import controller_listener_names, inter_broker_listener_name, voters
 from kvorum.runtime.logs import get_logger
 from kvorum.runtime.metrics import Metrics
+from kvorum.security.client import PLAINTEXT, ClientSecurity
 
 log = get_logger("quorum")
 
@@ -79,12 +80,14 @@ class ControllerServer:
         metrics: Metrics | None = None,
         membership: Membership | None = None,
         voter_endpoints: Callable[[], Endpoints] = Endpoints,
+        security: ClientSecurity = PLAINTEXT,
     ) -> None:
         """Prepare. The log is stored below `directory` (default: metadata.log.dir), for exclusive use.
 
         `voter_addresses` answers where the controllers listen, by node id (controller.quorum.voters if not given).
         `membership` and `voter_endpoints` are Raft's: how its voters change, and where they listen.
         `upgrades` are what takes over connections by private key: Raft's frames. `on_fault` must end the process.
+        `security` is that of connections to other controllers.
         """
         self._settings = settings
         self._disk = disk
@@ -102,6 +105,7 @@ class ControllerServer:
         self._metrics = metrics
         self._membership = membership
         self._voter_endpoints = voter_endpoints
+        self._security = security
         self._services: ControllerServices | None = None
         self._tasks: ControllerTasks | None = None
         self._broker_admin_states: BrokerAdminStates | None = None
@@ -233,6 +237,7 @@ class ControllerServer:
             token_hmacs=TokenHmacs(settings.optional_str("delegation.token.secret.key")),
             observers=Observers(),
             listener_name=next(iter(controller_listener_names(settings)), "CONTROLLER"),
+            security=self._security,
             on_fault=self._on_fault,
             voter_addresses=self._voter_addresses,
             membership=self._membership,

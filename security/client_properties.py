@@ -10,13 +10,17 @@ import difflib
 import os
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from kvorum.runtime.config import ConfigError, ConfigSource, Settings, Source
 from kvorum.runtime.config_defs import BROKER
+from kvorum.runtime.listeners import SecurityProtocol
 from kvorum.runtime.properties import PropertiesError, parse_properties
 from kvorum.security.errors import SecurityConfigError
 from kvorum.security.jaas import MODULES_OF_MECHANISMS
+from kvorum.security.settings import ListenerSettings
 
 PROTOCOL: Final = "security.protocol"
 MECHANISM: Final = "sasl.mechanism"
@@ -60,6 +64,46 @@ ALSO_RDKAFKA: Final = frozenset(
 KNOWN: Final = JAVA_NAMES | ALSO_RDKAFKA
 PROBE: Final = "probe"
 """Value of ssl.ca.location: the certificates of the machine, which is the default here."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSettings:
+    """Security settings of a client."""
+
+    settings: ListenerSettings
+    mechanism: str
+    """Counts if the protocol is one of SASL."""
+    verifies_server: bool
+    """False: any certificate of a server is accepted."""
+
+
+def client_settings(properties: Mapping[str, str], where: str = "client properties") -> ClientSettings:
+    """Read the security properties among a client's properties. Raises ConfigError: one line."""
+    try:
+        found = java_properties(properties)
+        protocol = protocol_of(found.pop(PROTOCOL, SecurityProtocol.PLAINTEXT.name))
+        mechanism = found.pop(MECHANISM, DEFAULT_MECHANISM)
+        verifies = boolean(VERIFICATION, found.pop(VERIFICATION, "true"))
+    except SecurityConfigError as error:
+        raise ConfigError(error.key, None, where, error.reason) from None
+    known = {key: text for key, text in found.items() if key in BROKER}
+    settings = Settings.of(known, source=Source(ConfigSource.STATIC_BROKER_CONFIG, where))
+    return ClientSettings(ListenerSettings(settings, "", protocol), mechanism, verifies)
+
+
+def protocol_of(text: str) -> SecurityProtocol:
+    """Read security.protocol, in any case. Raises SecurityConfigError."""
+    found = SecurityProtocol.__members__.get(text.strip().upper())
+    if found is None:
+        raise SecurityConfigError(PROTOCOL, f"{text} is not one of {', '.join(SecurityProtocol.__members__)}")
+    return found
+
+
+def boolean(key: str, text: str) -> bool:
+    """Read true or false. Raises SecurityConfigError."""
+    if text.strip().lower() not in ("true", "false"):
+        raise SecurityConfigError(key, f"{text} is neither true nor false")
+    return text.strip().lower() == "true"
 
 
 def is_security_key(key: str) -> bool:

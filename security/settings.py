@@ -40,7 +40,7 @@ class ListenerSettings:
 
     settings: Settings
     listener: builtins.str
-    """In upper case."""
+    """In upper case; empty: a client's settings, which have no prefixes."""
     protocol: SecurityProtocol
 
     @property
@@ -73,6 +73,8 @@ class ListenerSettings:
 
     def key(self, key: builtins.str, mechanism: builtins.str | None = None) -> builtins.str:
         """Return the name under which a key has its value: with one of the prefixes, or alone."""
+        if not self.listener:
+            return key
         prefix, explicit = f"{LISTENER_PREFIX}{self.listener.lower()}.", self.settings.explicit()
         of_mechanism = f"{prefix}{(mechanism or '').lower()}.{key}"
         if mechanism is not None and (of_mechanism in explicit or key in OF_MECHANISM_ONLY):

@@ -192,7 +192,13 @@ class QuorumPresence:
     async def _request(self, address: Address, request: DescribeClusterRequest | UpdateRaftVoterRequest) -> object:
         """Query one controller; None if it does not answer."""
         client_id, name = f"controller-{self._log.node_id}", peer_name(BOOTSTRAP_ID, address)
-        channel = Channel(lambda: address, client_id=client_id, chance=self._chance, check=self._check)
+        channel = Channel(
+            lambda: address,
+            client_id=client_id,
+            chance=self._chance,
+            check=self._check,
+            security=self._transport.security,
+        )
         try:
             answer = await channel.request(request, timeout_ms=REQUEST_TIMEOUT_MS)
         except (ChannelError, KafkaError) as error:

@@ -30,6 +30,7 @@ from kvorum.quorum.raft.messages import MalformedFrame
 from kvorum.quorum.raft.voters import Endpoints
 from kvorum.runtime.logs import get_logger
 from kvorum.runtime.ordered_set import OrderedSet
+from kvorum.security.client import PLAINTEXT, ClientSecurity
 
 RAFT_KEY: Final = PRIVATE_KEY_MIN
 """The private api key of the request that opens a link. Never advertised."""
@@ -146,14 +147,16 @@ class RaftTransport:
         listens_at: Address | None = None,
         dynamic: bool = False,
         authorizer: Authorizer | None = None,
+        security: ClientSecurity = PLAINTEXT,
     ) -> None:
         """Prepare the links to `peers`, this node's id left out; it `listens_at`.
 
         A quorum that is not `dynamic` becomes it with the first `reach`. `authorizer` permits incoming connections:
-        CLUSTER_ACTION on the cluster.
+        CLUSTER_ACTION on the cluster; `security` is that of outgoing ones.
         """
         assert node_id not in peers
         self._authorizer = authorizer or AllowAll()
+        self.security = security
         self._node_id = node_id
         self._cluster_id = cluster_id
         self._addresses = addresses
@@ -190,6 +193,7 @@ class RaftTransport:
             chance=self._chance,
             api_key=RAFT_KEY,
             client_id=f"raft-{self._node_id}",
+            security=self.security,
         )
 
     @property
@@ -298,7 +302,13 @@ class RaftTransport:
 
     async def _check_cluster(self, peer: int) -> None:
         client_id = f"controller-{self._node_id}"
-        channel = Channel(partial(self._address, peer), client_id=client_id, chance=self._chance, check=self._check)
+        channel = Channel(
+            partial(self._address, peer),
+            client_id=client_id,
+            chance=self._chance,
+            check=self._check,
+            security=self.security,
+        )
         try:
             await channel.connect()
         except ForeignPeer as foreign:
