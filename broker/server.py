@@ -21,16 +21,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
+from secrets import token_bytes
+from typing import TYPE_CHECKING
 
 from kvorum.broker.metadata.features import SUPPORTED_FEATURES
 from kvorum.broker.metadata.lifecycle import NO_BROKER_EPOCH, BrokerIdentity, BrokerLifecycleManager
 from kvorum.broker.parts import CORDONED, Parts, Seams, build
 from kvorum.broker.services import Broker
-from kvorum.network.authorizer import AllowAll, Authorizer
+from kvorum.network.authorizer import Authorizer
 from kvorum.network.connection_counts import ConnectionCounts, concerns_connections
 from kvorum.network.interposer import Interposer
 from kvorum.network.limits import ConnectionLimits, RequestBudget
 from kvorum.network.memory import ConnectionMemory
+from kvorum.network.node_security import broker_security
 from kvorum.network.request_queue import RequestQueue
 from kvorum.network.server import Listener
 from kvorum.network.shared import NetworkMetrics
@@ -54,6 +57,9 @@ from kvorum.runtime.trace_wish import KEY as TRACE
 from kvorum.storage.checkpoints import MetaProperties, read_meta_properties
 from kvorum.storage.log_dir import LogDir
 from kvorum.storage.tail import TailBudget
+
+if TYPE_CHECKING:
+    from kvorum.security.incoming import Authentication
 
 log = get_logger("broker")
 
@@ -103,7 +109,10 @@ class World:
     network_metrics: NetworkMetrics | None = None
     interposer: Interposer | None = None
     """Hook between listeners and handlers: fault injection, if configured."""
-    authorizer: Authorizer = field(default_factory=AllowAll)
+    authorizer: Authorizer | None = None
+    """None: requests of nodes are accepted from the cluster's principals, others from everyone."""
+    random_bytes: Callable[[int], bytes] = token_bytes
+    """Chance of authentication."""
     tail_budget: TailBudget = field(default_factory=TailBudget)
     """Size of the log tails kept in memory: everything else is read from files."""
 
@@ -112,7 +121,7 @@ class BrokerServer:
     """A broker. `start` once, then `shutdown` once."""
 
     def __init__(self, settings: Settings, world: World) -> None:
-        """Prepare; nothing is opened yet. Raises ConfigError for invalid listeners."""
+        """Prepare; only the stores of certificates are read. Raises ConfigError for invalid listeners."""
         self.broker_id = settings.int("node.id")
         self._settings = settings
         self._world = world
@@ -120,6 +129,7 @@ class BrokerServer:
         self._listeners: dict[str, Listener] = {}
         self._endpoints = broker_listeners(settings)
         self._inter_broker_listener = inter_broker_listener_name(settings)
+        self._security = broker_security(settings, world.random_bytes)
         self._limits = ConnectionLimits.of(settings)
         self._counts = ConnectionCounts.of(settings, self._listener_names)
         self._budget = RequestBudget(settings.int("queued.max.request.bytes"))
@@ -297,12 +307,14 @@ class BrokerServer:
             clock=world.clock,
             chance=world.chance,
             metrics=world.metrics,
-            authorizer=world.authorizer,
+            authorizer=world.authorizer or self._security.authorizer,
             ip_rates=self._counts.ip_rates,
             on_fault=world.on_fault,
             on_offline=self._log_dir_failed,
             metadata_directory=metadata_directory,
             tail_budget=world.tail_budget,
+            peer_security=self._security.peers,
+            controller_security=self._security.controllers,
         )
         directory_id = ZERO_UUID if own is None else own.directory_id
         parts = build(settings, seams, cluster_id=formatted[0].cluster_id, directory_id=directory_id)
@@ -349,7 +361,7 @@ class BrokerServer:
     async def _open_listeners(self, *, unchosen_ports: bool) -> None:
         """Open the listeners whose port is chosen now (before the registration, which names it), or the others."""
         opened: dict[str, int] = {}
-        telemetry = self.broker.telemetry
+        telemetry, security = self.broker.telemetry, self._security
         for endpoint in self._endpoints:
             if (endpoint.port == 0) is not unchosen_ports:
                 continue
@@ -369,6 +381,8 @@ class BrokerServer:
                 quotas=self.broker.quotas,
                 protected=endpoint.listener_name == self._inter_broker_listener,
                 on_connection_closed=None if telemetry is None else telemetry.connection_closed,
+                tls=security.tls.get(endpoint.listener_name),
+                sasl=security.sasl(endpoint.listener_name, self._authentication),
             )
             opened[endpoint.listener_name] = await listener.start()
             self._listeners[endpoint.listener_name] = listener
@@ -376,6 +390,13 @@ class BrokerServer:
                 self._world.interposer.add_listener(listener)
         if unchosen_ports and opened and self._world.on_ports is not None:
             self._world.on_ports(opened)
+
+    def _authentication(self) -> "Authentication":
+        """Return what the mechanisms of SASL use."""
+        from kvorum.security.incoming import authentication
+
+        world = self._world
+        return authentication(self._settings, self.broker.credentials, world.clock.wall_ms, world.random_bytes)
 
     def _configs_changed(self, settings: Settings, keys: frozenset[str]) -> None:
         """Take over what listeners hold of the configuration."""

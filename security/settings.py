@@ -32,6 +32,8 @@ OF_MECHANISM_ONLY: Final = frozenset(
 TLS_PROTOCOLS: Final = frozenset((SecurityProtocol.SSL, SecurityProtocol.SASL_SSL))
 SASL_PROTOCOLS: Final = frozenset((SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL))
 NO_CLIENT_AUTH: Final = "none"
+INTER_BROKER_MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
+CONTROLLER_MECHANISM: Final = "sasl.mechanism.controller.protocol"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,7 @@ class ListenerSettings:
         """Return the error for a key: one line with its full name, its text (secrets hidden) and its place."""
         name = self.key(key, mechanism)
         if name not in self.settings:
-            return ConfigError(name, None, DEFAULT.where, reason)
+            return ConfigError(name, None, DEFAULT.where if self.listener else "client properties", reason)
         text = self.settings.raw(name)
         return ConfigError(name, None if text is None else shown(name, text), self.settings.source(name).where, reason)
 
@@ -121,16 +123,41 @@ def own_listeners(settings: Settings) -> list[ListenerSettings]:
     return [listener_settings(settings, endpoint) for endpoint in listeners(settings)]
 
 
-def inter_broker_settings(settings: Settings) -> ListenerSettings:
-    """Return the settings of the listener that brokers use among themselves. Raises ConfigError."""
+@dataclass(frozen=True, slots=True)
+class Dialled:
+    """A listener that nodes connect to, and the key of the mechanism by which they do."""
+
+    settings: ListenerSettings
+    mechanism_key: str
+
+    @property
+    def mechanism(self) -> str:
+        """Return the mechanism; it counts if the protocol is one of SASL."""
+        return self.settings.settings.str(self.mechanism_key)
+
+
+def brokers_dialled(settings: Settings) -> Dialled:
+    """Return the listener that brokers use among themselves. Raises ConfigError."""
     name = inter_broker_listener_name(settings)
-    return ListenerSettings(settings, name, protocol_map(settings)[name])
+    return Dialled(ListenerSettings(settings, name, protocol_map(settings)[name]), INTER_BROKER_MECHANISM)
 
 
-def controller_settings(settings: Settings) -> ListenerSettings:
-    """Return the settings of the listener that is dialled at controllers: the first of controller.listener.names."""
+def controllers_dialled(settings: Settings) -> Dialled:
+    """Return the listener at which controllers are reached: the first of controller.listener.names."""
     name = controller_listener_names(settings)[0]
-    return ListenerSettings(settings, name, protocol_map(settings)[name])
+    return Dialled(ListenerSettings(settings, name, protocol_map(settings)[name]), CONTROLLER_MECHANISM)
+
+
+def dialled_listeners(settings: Settings) -> list[Dialled]:
+    """Return the listeners that a node of these roles connects to. Raises ConfigError."""
+    controllers = [controllers_dialled(settings)]
+    return [brokers_dialled(settings), *controllers] if "broker" in settings.list("process.roles") else controllers
+
+
+def is_plaintext(settings: Settings) -> bool:
+    """Return whether a node has and connects to listeners without security only. Raises ConfigError."""
+    found = [*own_listeners(settings), *(each.settings for each in dialled_listeners(settings))]
+    return all(each.protocol is SecurityProtocol.PLAINTEXT for each in found)
 
 
 def super_users(settings: Settings) -> frozenset[Principal]:

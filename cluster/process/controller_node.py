@@ -11,6 +11,8 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
+from secrets import token_bytes
+from typing import TYPE_CHECKING
 
 from kvorum.cluster.local.formatting import controller_directory, own_endpoints
 from kvorum.cluster.local.quorum_presence import QuorumPresence
@@ -22,6 +24,7 @@ from kvorum.network.dial import ChannelError
 from kvorum.network.interposer import Interposer
 from kvorum.network.limits import ConnectionLimits, RequestBudget
 from kvorum.network.memory import ConnectionMemory
+from kvorum.network.node_security import controller_security
 from kvorum.network.request_queue import RequestQueue
 from kvorum.network.server import Listener
 from kvorum.network.shared import NetworkMetrics
@@ -38,6 +41,9 @@ from kvorum.runtime.disk import Disk
 from kvorum.runtime.listeners import bootstrap_servers, controller_listeners, peer_addresses, voters
 from kvorum.runtime.logs import get_logger
 from kvorum.runtime.metrics import Metrics
+
+if TYPE_CHECKING:
+    from kvorum.security.incoming import Authentication
 
 log = get_logger("quorum")
 
@@ -59,6 +65,8 @@ class ControllerWorld:
     network_metrics: NetworkMetrics | None = None
     interposer: Interposer | None = None
     """Hook between listeners and handlers: fault injection, if configured."""
+    random_bytes: Callable[[int], bytes] = token_bytes
+    """Chance of authentication."""
 
 
 class ControllerNode:
@@ -75,6 +83,7 @@ class ControllerNode:
         self._known = known
         self._endpoints = own_endpoints(settings)
         opened.voters.listens_at = self._endpoints
+        self.security = controller_security(settings, world.random_bytes)
         self.transport = RaftTransport(
             node_id=node_id,
             cluster_id=cluster_id,
@@ -83,6 +92,8 @@ class ControllerNode:
             chance=world.chance(),
             listens_at=self._endpoints[0][1:] if self._endpoints else None,
             dynamic=opened.voters.dynamic,
+            authorizer=self.security.authorizer,
+            security=self.security.controllers,
         )
         self.transport.on_dynamic = self._begin_presence
         self.transport.on_foreign = self._check_own_cluster
@@ -108,6 +119,8 @@ class ControllerNode:
             voter_addresses=self._voter_addresses,
             upgrades=self.transport.upgrades,
             metrics=world.metrics,
+            authorizer=self.security.authorizer,
+            security=self.security.controllers,
             membership=self.metadata_log.membership,
             voter_endpoints=self.metadata_log.voter_endpoints,
         )
@@ -173,12 +186,21 @@ class ControllerNode:
                 metrics=world.network_metrics,
                 protected=True,
                 on_connection_closed=self.server.on_connection_closed,
+                tls=self.security.tls.get(endpoint.listener_name),
+                sasl=self.security.sasl(endpoint.listener_name, self._authentication),
             )
             await listener.start()
             self._listeners.append(listener)
             if world.interposer is not None:
                 world.interposer.add_listener(listener)
         self.transport.start()
+
+    def _authentication(self) -> "Authentication":
+        """Return what the mechanisms of SASL use."""
+        from kvorum.security.incoming import authentication
+
+        world, credentials = self._world, self.server.services.credentials
+        return authentication(self._settings, credentials, world.clock.wall_ms, world.random_bytes)
 
     @property
     def listeners(self) -> tuple[Listener, ...]:

@@ -1,0 +1,136 @@
+"""Security of one process of a node, made of its settings: its listeners, its own connections, the cluster's principals.
+
+Certificates require a large library; a node with plaintext listeners only does not load it.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from kvorum.network.authorizer import AllowAll, Authorizer, ClusterPrincipals
+from kvorum.runtime.config import Settings
+from kvorum.runtime.listeners import Endpoint, SecurityProtocol, broker_listeners, controller_listeners
+from kvorum.security.client import PLAINTEXT, ClientSecurity
+from kvorum.security.principal import Principal
+from kvorum.security.settings import (
+    Dialled,
+    ListenerSettings,
+    brokers_dialled,
+    controllers_dialled,
+    listener_settings,
+    super_users,
+)
+
+if TYPE_CHECKING:
+    from kvorum.security.incoming import Authentication
+    from kvorum.security.sasl.authenticator import SaslConfig
+    from kvorum.security.tls.reload import ReloadableContext
+    from kvorum.security.tls.server import TlsServer
+
+RandomBytes = Callable[[int], bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSecurity:
+    """Security of the process of one role."""
+
+    listeners: Mapping[str, ListenerSettings]
+    """By name."""
+    tls: "Mapping[str, TlsServer]"
+    peers: ClientSecurity = PLAINTEXT
+    """Of connections to brokers; unused by controllers."""
+    controllers: ClientSecurity = PLAINTEXT
+    """Of connections to controllers."""
+    authorizer: Authorizer = field(default_factory=AllowAll)
+    random_bytes: RandomBytes = field(repr=False)
+    client_tls: "Mapping[str, ReloadableContext]" = MappingProxyType({})
+    """Of connections, by the name of the listener that they go to."""
+
+    def sasl(self, listener: str, uses: "Callable[[], Authentication]") -> "SaslConfig | None":
+        """Return SASL of a listener, None without. Raises ConfigError."""
+        settings = self.listeners[listener]
+        if not settings.is_sasl:
+            return None
+        from kvorum.security.incoming import sasl_config
+
+        return sasl_config(settings, uses())
+
+    def contexts(self) -> "Iterator[tuple[str, ReloadableContext]]":
+        """Yield the TLS contexts with the name of their listener."""
+        yield from self.tls.items()
+        yield from self.client_tls.items()
+
+
+def broker_security(settings: Settings, random_bytes: RandomBytes) -> NodeSecurity:
+    """Return the security of a broker process. Raises ConfigError: one line."""
+    dialled = (brokers_dialled(settings), controllers_dialled(settings))
+    return _security(settings, broker_listeners(settings), dialled, random_bytes)
+
+
+def controller_security(settings: Settings, random_bytes: RandomBytes) -> NodeSecurity:
+    """Return the security of a controller process. Raises ConfigError: one line."""
+    return _security(settings, controller_listeners(settings), (controllers_dialled(settings),), random_bytes)
+
+
+def admin_security(settings: Settings, random_bytes: RandomBytes) -> ClientSecurity:
+    """Return the security of connections to the brokers' inter-broker listener. Raises ConfigError: one line."""
+    return _connections(brokers_dialled(settings), random_bytes)
+
+
+def _connections(target: Dialled, random_bytes: RandomBytes) -> ClientSecurity:
+    """Return the security of connections to a listener. Raises ConfigError."""
+    if target.settings.protocol is SecurityProtocol.PLAINTEXT:
+        return PLAINTEXT
+    from kvorum.security.outgoing import outgoing_security
+
+    return outgoing_security(target.settings, target.mechanism, random_bytes, mechanism_key=target.mechanism_key)
+
+
+def _security(
+    settings: Settings,
+    endpoints: Iterable[Endpoint],
+    dialled: tuple[Dialled, ...],
+    random_bytes: RandomBytes,
+) -> NodeSecurity:
+    """Return the security of a process; other nodes of its kind connect to the first of `dialled`."""
+    among_nodes = dialled[0]
+    listeners = {each.listener_name: listener_settings(settings, each) for each in endpoints}
+    tls: dict[str, TlsServer] = {}
+    for name, each in listeners.items():
+        if each.is_tls:
+            from kvorum.security.incoming import tls_server
+
+            server = tls_server(each, is_dialled=name == among_nodes.settings.listener)
+            assert server is not None, "it has TLS"
+            tls[name] = server
+    connections = [_connections(each, random_bytes) for each in dialled]
+    names = [each.settings.listener for each in dialled]
+    return NodeSecurity(
+        listeners=listeners,
+        tls=tls,
+        peers=connections[0],
+        controllers=connections[-1],
+        authorizer=_authorizer(settings, listeners, among_nodes, tls.get(among_nodes.settings.listener)),
+        random_bytes=random_bytes,
+        client_tls={
+            name: security.tls for name, security in zip(names, connections, strict=True) if security.tls is not None
+        },
+    )
+
+
+def _authorizer(
+    settings: Settings, listeners: Mapping[str, ListenerSettings], among_nodes: Dialled, tls: "TlsServer | None"
+) -> Authorizer:
+    """Return the authorizer that knows the cluster's principals at each listener. Raises ConfigError."""
+    known = super_users(settings)
+    found: dict[str, frozenset[Principal]] = {name: known for name, each in listeners.items() if each.is_authenticated}
+    if not found:
+        return AllowAll()
+    name = among_nodes.settings.listener
+    if name in found:
+        from kvorum.security.incoming import own_principal
+
+        own = own_principal(among_nodes.settings, among_nodes.mechanism, tls)
+        found[name] = known if own is None else known | {own}
+    return ClusterPrincipals(found)
