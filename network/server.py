@@ -2,8 +2,8 @@
 
 It can be set to refuse: the address is then closed as if the process had ended, and reopened by `accept`.
 
-SSL can be added as `ssl` (of the transport), SASL as `gate` (before the router until the peer has authenticated):
-neither changes a connection.
+SSL can be added as `ssl` (of the transport). With `sasl` a connection's requests go to the router once its peer has
+authenticated.
 """
 
 import asyncio
@@ -18,10 +18,11 @@ from kvorum.network.limits import ConnectionLimits, RequestBudget
 from kvorum.network.memory import ConnectionMemory
 from kvorum.network.request_queue import RequestQueue
 from kvorum.network.router import Router
-from kvorum.network.shared import Connection, Gate, NetworkMetrics, Shared
+from kvorum.network.shared import Connection, NetworkMetrics, Shared
 from kvorum.network.tracing import Tracing
 from kvorum.runtime.listeners import SecurityProtocol, address
 from kvorum.runtime.logs import get_logger
+from kvorum.security.sasl.authenticator import SaslConfig
 
 CLOSE_GRACE_MS: Final = 5_000
 """Time limit of requests in progress when a listener closes."""
@@ -53,7 +54,7 @@ class Listener:
         quotas: Quotas | None = None,
         protected: bool = False,
         on_connection_closed: Callable[[str], None] | None = None,
-        gate: Callable[[], Gate] | None = None,
+        sasl: SaslConfig | None = None,
         ssl: tls.SSLContext | None = None,
     ) -> None:
         """Prepare. An empty host means every address of the machine; `counts` to `tracing` are the process's.
@@ -76,7 +77,7 @@ class Listener:
         self._quotas = quotas or NoQuotas()
         self._protected = protected
         self._on_connection_closed = on_connection_closed
-        self._gate = gate
+        self._sasl = sasl
         self._ssl = ssl
         self._shared: Shared | None = None
         self._server: asyncio.Server | None = None
@@ -120,6 +121,7 @@ class Listener:
             quotas=self._quotas,
             protected=self._protected,
             on_connection_closed=self._on_connection_closed,
+            sasl=self._sasl,
         )
         self._server = await self._listen(shared)
         self._port = int(self._server.sockets[0].getsockname()[1])
@@ -136,7 +138,7 @@ class Listener:
         # With port 0 each family would get another port.
         host = self._host or (ANY_IPV4 if self._port == 0 else None)
         return await shared.loop.create_server(
-            lambda: ServerConnection(shared, self._gate() if self._gate is not None else None),
+            lambda: ServerConnection(shared),
             host,
             self._port,
             backlog=self._limits.backlog,
