@@ -11,7 +11,7 @@ Further kinds (ACLs) are additional structs in `MetadataRecord`.
 from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -297,6 +297,9 @@ RECORD_TYPES: Final[tuple[type[Record], ...]] = (
     AbortTransaction,
 )
 
+CREDENTIAL_KEYS: Final = frozenset(("salt", "stored_key", "server_key"))
+"""Fields of a UserScramCredential that are shown nowhere."""
+
 UUIDS_REMEMBERED_MAX: Final = 4_096
 """Each partition has a topic id, each replica a directory id. Sharing makes a snapshot with 300,000 of them
 faster to write and read, and leaves only a few objects for Python's garbage collector."""
@@ -352,6 +355,13 @@ def decode(data: bytes | bytearray | memoryview) -> MetadataRecord:
     if record.version != 0 and not 0 <= record.version <= LATEST_VERSIONS[type(record).__name__]:
         raise UnknownRecord(_newer(type(record).__name__, record.version))
     return record
+
+
+def without_credential_keys(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a record's fields, including `type`, as they may be shown: without the salt and keys of a credential."""
+    if fields.get("type") != UserScramCredential.__name__:
+        return fields
+    return {key: value for key, value in fields.items() if key not in CREDENTIAL_KEYS}
 
 
 def _why(data: bytes | bytearray | memoryview, error: Exception) -> str:

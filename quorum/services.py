@@ -17,6 +17,7 @@ from kvorum.quorum.controller.config_schema import ConfigSchema
 from kvorum.quorum.controller.context import LATEST_VERSION, Context, ControllerSettings
 from kvorum.quorum.controller.heartbeats import BrokerHeartbeatManager
 from kvorum.quorum.controller.result import Result
+from kvorum.quorum.credentials import MetadataCredentials
 from kvorum.quorum.fencing import FastFencing
 from kvorum.quorum.image import MetadataImage
 from kvorum.quorum.image.client_quotas import ClientQuotasImage
@@ -140,6 +141,8 @@ class ControllerServices:
     schema: ConfigSchema
     fencing: FastFencing
     token_hmacs: TokenHmacs
+    credentials: MetadataCredentials
+    """Users and tokens, for the SASL mechanisms of the listeners."""
     observers: Observers
     listener_name: str
     """The name of the controllers' listener, as DescribeQuorum and DescribeCluster give it."""

@@ -8,7 +8,7 @@ Its host (a process, or the simulator) provides the seams and decides on the con
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from secrets import token_bytes
@@ -33,6 +33,7 @@ from kvorum.quorum.raft.opening import Opened
 from kvorum.quorum.raft.replicated import RaftMetadataLog
 from kvorum.quorum.raft.settings import raft_settings
 from kvorum.quorum.raft.transport import RaftTransport
+from kvorum.quorum.records import MetadataRecord
 from kvorum.quorum.server import ControllerServer
 from kvorum.quorum.trace_config import TraceConfig
 from kvorum.runtime.clock import Clock
@@ -72,8 +73,19 @@ class ControllerWorld:
 class ControllerNode:
     """A controller: Raft, metadata log and server. `start` once, `close` once, in one event loop."""
 
-    def __init__(self, settings: Settings, opened: Opened, world: ControllerWorld, *, cluster_id: str) -> None:
-        """Connect the parts; nothing runs yet. `opened` is the opened and checked Raft directory."""
+    def __init__(
+        self,
+        settings: Settings,
+        opened: Opened,
+        world: ControllerWorld,
+        *,
+        cluster_id: str,
+        bootstrap: Sequence[MetadataRecord] = (),
+    ) -> None:
+        """Connect the parts; nothing runs yet.
+
+        `opened` is the opened and checked Raft directory, `bootstrap` are the records of a new cluster's format.
+        """
         node_id, known = settings.int("node.id"), voters(settings)
         self._settings = settings
         self._world = world
@@ -123,6 +135,7 @@ class ControllerNode:
             security=self.security.controllers,
             membership=self.metadata_log.membership,
             voter_endpoints=self.metadata_log.voter_endpoints,
+            bootstrap=bootstrap,
         )
 
     def _voter_addresses(self) -> dict[int, Address]:
