@@ -130,6 +130,7 @@ class BrokerServer:
         self._endpoints = broker_listeners(settings)
         self._inter_broker_listener = inter_broker_listener_name(settings)
         self._security = broker_security(settings, world.random_bytes)
+        self._stores = self._security.watch_stores(settings)
         self._limits = ConnectionLimits.of(settings)
         self._counts = ConnectionCounts.of(settings, self._listener_names)
         self._budget = RequestBudget(settings.int("queued.max.request.bytes"))
@@ -203,6 +204,8 @@ class BrokerServer:
             OSError: no disk is readable, or an address cannot be bound.
         """
         parts = self._started = self._build()
+        if self._stores is not None:
+            self._stores.start()
         await parts.log_manager.start()
         if not any(directory.is_online for directory in parts.log_manager.dirs):
             raise offline(parts.log_manager.dirs)
@@ -259,6 +262,7 @@ class BrokerServer:
             ("producer ids", parts.broker.producer_ids.close),
             ("metadata loader", parts.loader.close),
             ("quotas", parts.quota_publisher.close),
+            *(() if self._stores is None else (("key stores", self._stores.close),)),
             ("log maintenance", parts.log_maintenance.close),
             ("replicas", parts.replica_manager.shutdown),
             ("connections to controllers", parts.channels.close),
@@ -319,6 +323,7 @@ class BrokerServer:
         directory_id = ZERO_UUID if own is None else own.directory_id
         parts = build(settings, seams, cluster_id=formatted[0].cluster_id, directory_id=directory_id)
         parts.broker.configs.subscribe(self._configs_changed)
+        parts.broker.stores = self._stores
         if world.interposer is not None:
             parts.router.interpose(world.interposer.around)
         return parts
@@ -405,6 +410,8 @@ class BrokerServer:
         lifecycle = self._parts.registration.lifecycle
         if CORDONED in keys and lifecycle is not None:
             lifecycle.cordoned_changed()
+        if self._stores is not None:
+            self._stores.take_over(settings, keys)
         if TRACE in keys:
             self._tracing.configure(settings.str(TRACE))
 

@@ -1,9 +1,9 @@
-"""Security of one process of a node, made of its settings: its listeners, its own connections, the cluster's principals.
+"""Security of one process of a node, made of its settings: listeners, own connections, principals of the cluster.
 
 Certificates require a large library; a node with plaintext listeners only does not load it.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -23,6 +23,7 @@ from kvorum.security.settings import (
 )
 
 if TYPE_CHECKING:
+    from kvorum.network.store_watch import StoreWatch
     from kvorum.security.incoming import Authentication
     from kvorum.security.sasl.authenticator import SaslConfig
     from kvorum.security.tls.reload import ReloadableContext
@@ -35,7 +36,7 @@ RandomBytes = Callable[[int], bytes]
 class NodeSecurity:
     """Security of the process of one role."""
 
-    listeners: Mapping[str, ListenerSettings]
+    listeners: dict[str, ListenerSettings]
     """By name."""
     tls: "Mapping[str, TlsServer]"
     peers: ClientSecurity = PLAINTEXT
@@ -46,6 +47,8 @@ class NodeSecurity:
     random_bytes: RandomBytes = field(repr=False)
     client_tls: "Mapping[str, ReloadableContext]" = MappingProxyType({})
     """Of connections, by the name of the listener that they go to."""
+    dialled: tuple[ListenerSettings, ...] = ()
+    """The listeners of other nodes that this process connects to."""
 
     def sasl(self, listener: str, uses: "Callable[[], Authentication]") -> "SaslConfig | None":
         """Return SASL of a listener, None without. Raises ConfigError."""
@@ -56,10 +59,15 @@ class NodeSecurity:
 
         return sasl_config(settings, uses())
 
-    def contexts(self) -> "Iterator[tuple[str, ReloadableContext]]":
-        """Yield the TLS contexts with the name of their listener."""
-        yield from self.tls.items()
-        yield from self.client_tls.items()
+    def watch_stores(self, settings: Settings) -> "StoreWatch | None":
+        """Return what reloads the key and trust stores, None without TLS."""
+        if not self.tls and not self.client_tls:
+            return None
+        from kvorum.network.store_watch import INTERVAL_KEY, StoreWatch
+
+        listeners = self.listeners | {each.listener: each for each in self.dialled}
+        contexts = (*self.tls.items(), *self.client_tls.items())
+        return StoreWatch(listeners.values(), contexts, settings.int(INTERVAL_KEY))
 
 
 def broker_security(settings: Settings, random_bytes: RandomBytes) -> NodeSecurity:
@@ -113,6 +121,7 @@ def _security(
         controllers=connections[-1],
         authorizer=_authorizer(settings, listeners, among_nodes, tls.get(among_nodes.settings.listener)),
         random_bytes=random_bytes,
+        dialled=tuple(each.settings for each in dialled),
         client_tls={
             name: security.tls for name, security in zip(names, connections, strict=True) if security.tls is not None
         },

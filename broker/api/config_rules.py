@@ -12,6 +12,7 @@ from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.quorum.configs.changes import check_broker_change, check_key
 from kvorum.quorum.image.configs import CLUSTER_DEFAULT, ResourceType
 from kvorum.runtime import config_defs
+from kvorum.runtime.config import ConfigError
 from kvorum.runtime.config_types import InvalidValue
 
 KNOWN_TYPES = tuple(each.value for each in ResourceType if each is not ResourceType.UNKNOWN)
@@ -23,11 +24,12 @@ def check_type(resource_type: int) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")
 
 
-def check_broker(broker: Broker, name: str, changes: Mapping[str, str | None]) -> None:
+async def check_broker(broker: Broker, name: str, changes: Mapping[str, str | None]) -> None:
     """Check changes of this broker's configs, or of all brokers' (empty name); None deletes.
 
     Unknown keys are accepted, as in Kafka: a plugin may use them. Keys that exist only in the metadata (maintenance,
-    decommission) are accepted for other brokers too, which may be down.
+    decommission) are accepted for other brokers too, which may be down. Key and trust stores of listeners are read here
+    and compared with those in use.
 
     Raises:
         KafkaError: INVALID_REQUEST; INVALID_CONFIG for a value of a secret.
@@ -40,8 +42,10 @@ def check_broker(broker: Broker, name: str, changes: Mapping[str, str | None]) -
         if value is not None:  # a stored config can always be removed
             check_key(key, cluster_wide=cluster_wide)
     try:
-        check_broker_change(broker.configs.layers, changes, cluster_wide=cluster_wide)
-    except InvalidValue as error:
+        after = check_broker_change(broker.configs.layers, changes, cluster_wide=cluster_wide)
+        if broker.stores is not None:
+            await broker.stores.check(after, changes.keys())
+    except (ConfigError, InvalidValue) as error:
         raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
 
 

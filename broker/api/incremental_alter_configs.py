@@ -41,7 +41,7 @@ async def handle(
             if resource.resource_type == ConfigResourceType.BROKER:
                 stored = stored_configs(broker, resource.resource_name)
                 changes = {each.name: new_value(each, stored.get(each.name)) for each in resource.configs}
-                check_broker(broker, resource.resource_name, changes)
+                await check_broker(broker, resource.resource_name, changes)
             if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
                 alter_loggers(ctx, resource, broker, request.validate_only)
                 answered.append(answer(resource, None))

@@ -96,6 +96,7 @@ class ControllerNode:
         self._endpoints = own_endpoints(settings)
         opened.voters.listens_at = self._endpoints
         self.security = controller_security(settings, world.random_bytes)
+        self._stores = self.security.watch_stores(settings)
         self.transport = RaftTransport(
             node_id=node_id,
             cluster_id=cluster_id,
@@ -171,6 +172,8 @@ class ControllerNode:
         settings, world = self._settings, self._world
         if world.interposer is not None:
             self.server.router.interpose(world.interposer.around)
+        if self._stores is not None:
+            self._stores.start()
         await self.server.start()
         self.metadata_log.add_listener(TraceConfig(settings, lambda: self.server.store.image, self._tracing))
         follow_quorum(world.metrics, self.metadata_log, self.transport, world.clock)
@@ -262,6 +265,8 @@ class ControllerNode:
         self.transport.on_dynamic = self.transport.on_voters = self.transport.on_foreign = None
         if self.presence is not None:
             await self.presence.close()
+        if self._stores is not None:
+            await self._stores.close()
         for listener in self._listeners:
             await listener.close()
         await self.transport.close()
