@@ -18,6 +18,7 @@ from typing import Final, TypeVar, cast
 from kvorum.network.addresses import Address
 from kvorum.network.dial import (
     SETUP_TIMEOUT_MS,
+    AuthenticationFailed,
     Backoff,
     ChannelError,
     ConnectionLost,
@@ -327,7 +328,7 @@ class Channel:
             refused = isinstance(error, ConnectionLost) and error.refused
             if refused and self._refused_callback is not None:
                 self._refused_callback()
-            if isinstance(error, ForeignPeer):
+            if isinstance(error, ForeignPeer | AuthenticationFailed):
                 raise
             raise ConnectionLost(str(error) or "ApiVersions timed out", maybe_sent=False, refused=refused) from error
         except asyncio.CancelledError:

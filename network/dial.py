@@ -19,6 +19,7 @@ class ChannelError(Exception):
     ChannelError
     +-- ConnectionLost(maybe_sent, refused)   no connection, or it broke
     |   +-- ForeignPeer(cluster_id)           the peer belongs to another cluster
+    |   +-- AuthenticationFailed              one side did not accept the other's certificate or credentials
     +-- RequestTimedOut(maybe_sent)           no answer in time
     """
 
@@ -44,6 +45,14 @@ class ForeignPeer(ConnectionLost):
         """Store the peer's cluster id."""
         super().__init__(f"belongs to another cluster, {cluster_id}", maybe_sent=False)
         self.cluster_id = cluster_id
+
+
+class AuthenticationFailed(ConnectionLost):
+    """TLS or SASL failed: no request was sent."""
+
+    def __init__(self, reason: str) -> None:
+        """Store the reason."""
+        super().__init__(reason, maybe_sent=False)
 
 
 class RequestTimedOut(ChannelError):
@@ -89,11 +98,17 @@ async def dial(
     timeout_ms: int = SETUP_TIMEOUT_MS,
     security: ClientSecurity = PLAINTEXT,
 ) -> P:
-    """Connect; return the protocol that `make` made, connected. Raises ConnectionLost."""
+    """Connect and authenticate; return the protocol that `make` made, connected. Raises ConnectionLost."""
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(timeout_ms / 1000):
-            _, protocol = await loop.create_connection(make, host, port)
+            if security.tls is None and security.sasl is None:
+                _, protocol = await loop.create_connection(make, host, port)
+            else:
+                # Loaded only if needed: certificates require a large library.
+                from kvorum.network.secure_dial import dial_securely
+
+                protocol = await dial_securely(make, host, port, security)
     except TimeoutError as error:
         raise ConnectionLost(f"{host}:{port} did not respond within {timeout_ms} ms", maybe_sent=False) from error
     except OSError as error:

@@ -2,15 +2,15 @@
 
 It can be set to refuse: the address is then closed as if the process had ended, and reopened by `accept`.
 
-SSL can be added as `ssl` (of the transport). With `sasl` a connection's requests go to the router once its peer has
-authenticated.
+With `tls` a transport is between the socket's and the connection, which is made after the handshake. With `sasl` a
+connection's requests go to the router once its peer has authenticated.
 """
 
 import asyncio
-import ssl as tls
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from kvorum.network.arrival import Arrival
 from kvorum.network.authorizer import NoQuotas, Quotas
 from kvorum.network.connection import ServerConnection
 from kvorum.network.connection_counts import ConnectionCounts
@@ -23,6 +23,9 @@ from kvorum.network.tracing import Tracing
 from kvorum.runtime.listeners import SecurityProtocol, address
 from kvorum.runtime.logs import get_logger
 from kvorum.security.sasl.authenticator import SaslConfig
+
+if TYPE_CHECKING:
+    from kvorum.security.tls.server import TlsServer
 
 CLOSE_GRACE_MS: Final = 5_000
 """Time limit of requests in progress when a listener closes."""
@@ -55,7 +58,7 @@ class Listener:
         protected: bool = False,
         on_connection_closed: Callable[[str], None] | None = None,
         sasl: SaslConfig | None = None,
-        ssl: tls.SSLContext | None = None,
+        tls: "TlsServer | None" = None,
     ) -> None:
         """Prepare. An empty host means every address of the machine; `counts` to `tracing` are the process's.
 
@@ -78,7 +81,7 @@ class Listener:
         self._protected = protected
         self._on_connection_closed = on_connection_closed
         self._sasl = sasl
-        self._ssl = ssl
+        self._tls = tls
         self._shared: Shared | None = None
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.TimerHandle | None = None
@@ -137,13 +140,25 @@ class Listener:
     async def _listen(self, shared: Shared) -> asyncio.Server:
         # With port 0 each family would get another port.
         host = self._host or (ANY_IPV4 if self._port == 0 else None)
-        return await shared.loop.create_server(
-            lambda: ServerConnection(shared),
-            host,
-            self._port,
-            backlog=self._limits.backlog,
-            ssl=self._ssl,
-        )
+        make = self._protocol_factory(shared)
+        return await shared.loop.create_server(make, host, self._port, backlog=self._limits.backlog)
+
+    def _protocol_factory(self, shared: Shared) -> Callable[[], asyncio.BufferedProtocol]:
+        """Return what makes the protocol of an accepted socket."""
+        tls, limits = self._tls, self._limits
+
+        def connection(arrival: Arrival | None = None) -> ServerConnection:
+            return ServerConnection(shared, arrival)
+
+        if tls is None:
+            return connection
+        # Loaded only if needed: certificates require a large library.
+        from kvorum.network.handshakes import Handshake, Handshakes
+        from kvorum.network.tls import tls_scratch
+
+        table = Handshakes(shared.loop, limits.handshakes_max, limits.handshake_timeout_ms)
+        scratch = tls_scratch()
+        return lambda: Handshake(shared, tls, table, scratch, connection).transport
 
     @property
     def is_refusing(self) -> bool:
