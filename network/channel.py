@@ -37,6 +37,7 @@ from kvorum.protocol.parts import FileSlice
 from kvorum.protocol.schema import Message
 from kvorum.runtime.logs import get_logger
 from kvorum.runtime.sockets import KERNELS_CHOICE, set_buffers
+from kvorum.security.tls.client import ClientTls
 
 RESPONSE_BYTES_MAX: Final = 256 * 1024 * 1024
 """A larger answer closes the connection; above any fetch.max.bytes in use."""
@@ -203,6 +204,7 @@ class Channel:
         receive_buffer_bytes: int = KERNELS_CHOICE,
         traffic: Traffic | None = None,
         check: Callable[["ClientConnection", Address], Awaitable[None]] | None = None,
+        tls: ClientTls | None = None,
     ) -> None:
         """Connect to a fixed address, or to the one that the callable returns (None: unknown at present).
 
@@ -211,6 +213,7 @@ class Channel:
         """
         self._traffic = traffic
         self._check = check
+        self._tls = tls
         self._where = host if not isinstance(host, str) else None
         self._address: Address | None = (host, port) if isinstance(host, str) else None
         self._client_id = client_id
@@ -312,7 +315,7 @@ class Channel:
         connection: ClientConnection | None = None
         try:
             make = partial(ClientConnection, self._client_id, self._lost, self._receive_buffer_bytes, self._traffic)
-            connection = await dial(make, *address, self._setup_timeout_ms)
+            connection = await dial(make, *address, self._setup_timeout_ms, tls=self._tls)
             async with asyncio.timeout(self._setup_timeout_ms / 1000):
                 connection.versions = await negotiate(connection)
                 if self._check is not None:

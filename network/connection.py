@@ -21,7 +21,7 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import Any
 
-from kvorum.network.arrival import arrive
+from kvorum.network.arrival import Arrival, arrive
 from kvorum.network.context import Peer
 from kvorum.network.frame import FrameParser
 from kvorum.network.lane import LaneRequest
@@ -44,14 +44,17 @@ class ServerConnection(asyncio.BufferedProtocol):
     """One accepted connection, from accept to loss."""
 
     __slots__ = (
-        *("_closed", "_counted", "_finishing", "_gate", "_goes_on", "_held", "_in_flight", "_muting", "_outbox"),
-        *("_parser", "_place", "_share", "_shared", "_sink", "_taken", "_tasks", "_transport", "_waiting"),
+        *("_arrival", "_closed", "_counted", "_finishing", "_gate", "_goes_on", "_held", "_in_flight", "_muting"),
+        *("_outbox", "_parser", "_place", "_share", "_shared", "_sink", "_taken", "_tasks", "_transport", "_waiting"),
         *("active_at", "address", "came_s", "is_reading", "lane_memory", "peer"),
     )
 
-    def __init__(self, shared: Shared, gate: Gate | None = None) -> None:
-        """Wait for a transport; `gate` replaces the router until the peer has authenticated."""
-        self._shared, self._gate = shared, gate
+    def __init__(self, shared: Shared, gate: Gate | None = None, arrival: Arrival | None = None) -> None:
+        """Wait for a transport; `gate` replaces the router until the peer has authenticated.
+
+        `arrival`: the connection was admitted before (TLS).
+        """
+        self._shared, self._gate, self._arrival = shared, gate, arrival
         self._parser = FrameParser(shared.limits.request_bytes_max, shared.scratch, memory=shared.memory)
         self._held = MemoryShare(shared.memory, self)
         self._waiting: deque[memoryview] = deque()
@@ -92,11 +95,14 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._transport = transport = stream(transport)
         self._outbox = Outbox(transport, shared.loop.time, shared.memory)
         self.active_at = now_s = shared.loop.time()
-        self.peer, self.address, wait_s = arrive(shared, transport, now_s)
+        self.peer, self.address, wait_s = self._arrival or arrive(shared, transport, now_s)
         if wait_s is None:
             self._closed = True
             return
         self._counted = True
+        if self._arrival is not None:
+            shared.by_activity[self] = None
+            return
         if wait_s > 0:
             self._muting.hold(wait_s)
         shared.joined(self)

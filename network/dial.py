@@ -7,6 +7,8 @@ from random import Random
 from typing import Final, TypeVar
 
 from kvorum.network.link import stream
+from kvorum.network.tls import TlsError, connect_tls
+from kvorum.security.tls.client import ClientTls
 
 SETUP_TIMEOUT_MS: Final = 10_000
 """socket.connection.setup.timeout.ms."""
@@ -81,14 +83,29 @@ class Backoff:
 P = TypeVar("P", bound=asyncio.BaseProtocol)
 
 
-async def dial(make: Callable[[], P], host: str, port: int, timeout_ms: int = SETUP_TIMEOUT_MS) -> P:
-    """Connect; return the protocol that `make` made, connected. Raises ConnectionLost."""
+async def dial(
+    make: Callable[[], P],
+    host: str,
+    port: int,
+    timeout_ms: int = SETUP_TIMEOUT_MS,
+    *,
+    tls: ClientTls | None = None,
+    server_hostname: str | None = None,
+) -> P:
+    """Connect; return the protocol that `make` made, connected. Raises ConnectionLost.
+
+    With `tls` the handshake is part of it; `server_hostname` is the name to verify if it is not `host`.
+    """
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(timeout_ms / 1000):
+            if tls is not None:
+                return await connect_tls(make, host, port, tls, server_hostname or host)
             _, protocol = await loop.create_connection(make, host, port)
     except TimeoutError as error:
         raise ConnectionLost(f"{host}:{port} did not respond within {timeout_ms} ms", maybe_sent=False) from error
+    except TlsError as error:
+        raise ConnectionLost(f"{host}:{port} TLS handshake failed: {error}", maybe_sent=False) from error
     except OSError as error:
         refused = is_refusal(error)
         reason = "refused the connection" if refused else f"cannot be connected to: {error}"

@@ -2,26 +2,29 @@
 
 It can be set to refuse: the address is then closed as if the process had ended, and reopened by `accept`.
 
-SSL can be added as `ssl` (of the transport), SASL as `gate` (before the router until the peer has authenticated):
-neither changes a connection.
+TLS is added as `tls` (a transport between the socket's and the connection, which is made after the handshake), SASL as
+`gate` (before the router until the peer has authenticated): neither changes a connection.
 """
 
 import asyncio
-import ssl as tls
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from kvorum.network.arrival import Arrival
 from kvorum.network.authorizer import NoQuotas, Quotas
 from kvorum.network.connection import ServerConnection
 from kvorum.network.connection_counts import ConnectionCounts
+from kvorum.network.handshakes import Handshake, Handshakes
 from kvorum.network.limits import ConnectionLimits, RequestBudget
 from kvorum.network.memory import ConnectionMemory
 from kvorum.network.request_queue import RequestQueue
 from kvorum.network.router import Router
 from kvorum.network.shared import Connection, Gate, NetworkMetrics, Shared
+from kvorum.network.tls import tls_scratch
 from kvorum.network.tracing import Tracing
 from kvorum.runtime.listeners import SecurityProtocol, address
 from kvorum.runtime.logs import get_logger
+from kvorum.security.tls.server import TlsServer
 
 CLOSE_GRACE_MS: Final = 5_000
 """Time limit of requests in progress when a listener closes."""
@@ -54,7 +57,7 @@ class Listener:
         protected: bool = False,
         on_connection_closed: Callable[[str], None] | None = None,
         gate: Callable[[], Gate] | None = None,
-        ssl: tls.SSLContext | None = None,
+        tls: TlsServer | None = None,
     ) -> None:
         """Prepare. An empty host means every address of the machine; `counts` to `tracing` are the process's.
 
@@ -77,7 +80,7 @@ class Listener:
         self._protected = protected
         self._on_connection_closed = on_connection_closed
         self._gate = gate
-        self._ssl = ssl
+        self._tls = tls
         self._shared: Shared | None = None
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.TimerHandle | None = None
@@ -135,13 +138,21 @@ class Listener:
     async def _listen(self, shared: Shared) -> asyncio.Server:
         # With port 0 each family would get another port.
         host = self._host or (ANY_IPV4 if self._port == 0 else None)
-        return await shared.loop.create_server(
-            lambda: ServerConnection(shared, self._gate() if self._gate is not None else None),
-            host,
-            self._port,
-            backlog=self._limits.backlog,
-            ssl=self._ssl,
-        )
+        make = self._protocol_factory(shared)
+        return await shared.loop.create_server(make, host, self._port, backlog=self._limits.backlog)
+
+    def _protocol_factory(self, shared: Shared) -> Callable[[], asyncio.BufferedProtocol]:
+        """Return what makes the protocol of an accepted socket."""
+        tls, limits = self._tls, self._limits
+
+        def connection(arrival: Arrival | None = None) -> ServerConnection:
+            return ServerConnection(shared, self._gate() if self._gate is not None else None, arrival)
+
+        if tls is None:
+            return connection
+        table = Handshakes(shared.loop, limits.handshakes_max, limits.handshake_timeout_ms)
+        scratch = tls_scratch()
+        return lambda: Handshake(shared, tls, table, scratch, connection).transport
 
     @property
     def is_refusing(self) -> bool:
