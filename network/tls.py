@@ -39,7 +39,7 @@ LINGER_SECONDS: Final = 1.0
 LINGER_BYTES_MAX: Final = 1024 * 1024
 P = TypeVar("P", bound=asyncio.BaseProtocol)
 ALERT_INTERNAL_ERROR: Final = bytes.fromhex("15 03 03 00 02 02 50")
-"""What Kafka answers to bytes that are not TLS; OpenSSL answers nothing."""
+"""Kafka's answer to bytes that are not TLS; OpenSSL sends none."""
 
 
 class TlsError(ConnectionError):

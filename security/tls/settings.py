@@ -1,7 +1,7 @@
 """Settings of TLS: the values of `ssl.*` of one listener or client.
 
-Whoever reads the configuration decides which key counts (`listener.name.NAME.ssl...` or the plain one); `None` means
-that a key is not set.
+The reader of the configuration decides which key counts (`listener.name.NAME.ssl...` or the plain one); None means that
+a key is not set.
 """
 
 from dataclasses import dataclass, field

@@ -25,7 +25,7 @@ from kvorum.security.tls.settings import JKS, PEM, PKCS12, KeyStoreSettings, Tls
 KEYSTORE: Final = "ssl.keystore"
 TRUSTSTORE: Final = "ssl.truststore"
 FILE_BYTES_MAX: Final = 16 * 1024 * 1024
-"""A larger file is no store: the CA certificates of a whole operating system are 0.2 MB."""
+"""A store is smaller: the CA certificates of a whole operating system are 0.2 MB."""
 CHAIN_MAX: Final = 32
 """Certificates in a chain; OpenSSL verifies at most 100, browsers about 10."""
 JKS_MAGIC: Final = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
@@ -90,7 +90,7 @@ def read_file(path: str, key: str) -> tuple[bytes, FileState]:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise SecurityConfigError(key, f"{path} cannot be read: {reason}") from error
     if len(data) > FILE_BYTES_MAX:
-        raise SecurityConfigError(key, f"{path} is larger than {FILE_BYTES_MAX} bytes: it is no key or trust store")
+        raise SecurityConfigError(key, f"{path} has more than {FILE_BYTES_MAX} bytes, which no store has")
     return data, FileState(path, state.st_mtime_ns, state.st_size, state.st_ino, sha256(data).digest())
 
 
