@@ -5,7 +5,6 @@ Certificates require a large library; a node with plaintext listeners only does 
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from kvorum.network.authorizer import AllowAll, Authorizer, ClusterPrincipals
@@ -45,9 +44,9 @@ class NodeSecurity:
     """Of connections to controllers."""
     authorizer: Authorizer = field(default_factory=AllowAll)
     random_bytes: RandomBytes = field(repr=False)
-    client_tls: "Mapping[str, ReloadableContext]" = MappingProxyType({})
+    client_tls: "Mapping[str, ReloadableContext]"
     """Of connections, by the name of the listener that they go to."""
-    dialled: tuple[ListenerSettings, ...] = ()
+    dialled: tuple[ListenerSettings, ...]
     """The listeners of other nodes that this process connects to."""
 
     def sasl(self, listener: str, uses: "Callable[[], Authentication]") -> "SaslConfig | None":

@@ -125,6 +125,8 @@ class SaslExchange(asyncio.BufferedProtocol):
             correlation_id, position = decode_response_header(received, header_version)
             if correlation_id != self._correlation_id:
                 raise ProtocolError(f"correlation id {correlation_id}, expected {self._correlation_id}")
-            return decode(response_class, VERSION, received[position:])
+            answer = decode(response_class, VERSION, received[position:])
         except ProtocolError as error:
             raise AuthenticationFailed(f"{where}: unreadable answer to {type(request).__name__}: {error}") from error
+        assert isinstance(answer, response_class)
+        return answer
