@@ -21,7 +21,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
-from secrets import token_bytes
 from typing import TYPE_CHECKING
 
 from kvorum.broker.metadata.features import SUPPORTED_FEATURES
@@ -41,7 +40,7 @@ from kvorum.network.tracing import Tracing
 from kvorum.protocol.messages import broker_registration
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
 from kvorum.quorum.image import MetadataImage
-from kvorum.runtime.chance import random_uuid_bytes
+from kvorum.runtime.chance import new_nonce, random_uuid_bytes
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import Disk
@@ -111,7 +110,7 @@ class World:
     """Hook between listeners and handlers: fault injection, if configured."""
     authorizer: Authorizer | None = None
     """None: requests of nodes are accepted from the cluster's principals, others from everyone."""
-    random_bytes: Callable[[int], bytes] = token_bytes
+    new_nonce: Callable[[], str] = new_nonce
     """Chance of authentication."""
     tail_budget: TailBudget = field(default_factory=TailBudget)
     """Size of the log tails kept in memory: everything else is read from files."""
@@ -129,7 +128,7 @@ class BrokerServer:
         self._listeners: dict[str, Listener] = {}
         self._endpoints = broker_listeners(settings)
         self._inter_broker_listener = inter_broker_listener_name(settings)
-        self._security = broker_security(settings, world.random_bytes)
+        self._security = broker_security(settings, world.new_nonce)
         self._stores = self._security.watch_stores(settings)
         self._limits = ConnectionLimits.of(settings)
         self._counts = ConnectionCounts.of(settings, self._listener_names)
@@ -401,7 +400,7 @@ class BrokerServer:
         from kvorum.security.incoming import authentication
 
         world = self._world
-        return authentication(self._settings, self.broker.credentials, world.clock.wall_ms, world.random_bytes)
+        return authentication(self._settings, self.broker.credentials, world.clock.wall_ms, world.new_nonce)
 
     def _configs_changed(self, settings: Settings, keys: frozenset[str]) -> None:
         """Take over what listeners hold of the configuration."""

@@ -1,7 +1,6 @@
 """A connected cluster: the entry point of the public API."""
 
 from collections.abc import Mapping, Sequence
-from secrets import token_bytes
 from types import TracebackType
 from typing import Self
 
@@ -21,7 +20,7 @@ from kvorum.client.namespaces.transactions import Transactions
 from kvorum.client.wire.cluster_client import TIMEOUT_MS, ClusterClient
 from kvorum.network.addresses import parse_bootstrap
 from kvorum.protocol.errors import ErrorCode, KafkaError
-from kvorum.runtime.chance import new_random
+from kvorum.runtime.chance import new_nonce, new_random
 from kvorum.security.client import PLAINTEXT, ClientSecurity
 
 CLIENT_ID = "kvorum-client"
@@ -41,7 +40,7 @@ def security_of(config: Mapping[str, str]) -> ClientSecurity:
         if not is_security_key(key):
             raise ValueError(f"{key} is not a security property")
     try:
-        return security_of_client(client_settings(properties), token_bytes)
+        return security_of_client(client_settings(properties), new_nonce)
     except ConfigError as error:
         raise ValueError(str(error)) from None
 

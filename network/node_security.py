@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kvorum.security.tls.reload import ReloadableContext
     from kvorum.security.tls.server import TlsServer
 
-RandomBytes = Callable[[int], bytes]
+NewNonce = Callable[[], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,6 @@ class NodeSecurity:
     controllers: ClientSecurity = PLAINTEXT
     """Of connections to controllers."""
     authorizer: Authorizer = field(default_factory=AllowAll)
-    random_bytes: RandomBytes = field(repr=False)
     client_tls: "Mapping[str, ReloadableContext]"
     """Of connections, by the name of the listener that they go to."""
     dialled: tuple[ListenerSettings, ...]
@@ -69,36 +68,36 @@ class NodeSecurity:
         return StoreWatch(listeners.values(), contexts, settings.int(INTERVAL_KEY))
 
 
-def broker_security(settings: Settings, random_bytes: RandomBytes) -> NodeSecurity:
+def broker_security(settings: Settings, new_nonce: NewNonce) -> NodeSecurity:
     """Return the security of a broker process. Raises ConfigError: one line."""
     dialled = (brokers_dialled(settings), controllers_dialled(settings))
-    return _security(settings, broker_listeners(settings), dialled, random_bytes)
+    return _security(settings, broker_listeners(settings), dialled, new_nonce)
 
 
-def controller_security(settings: Settings, random_bytes: RandomBytes) -> NodeSecurity:
+def controller_security(settings: Settings, new_nonce: NewNonce) -> NodeSecurity:
     """Return the security of a controller process. Raises ConfigError: one line."""
-    return _security(settings, controller_listeners(settings), (controllers_dialled(settings),), random_bytes)
+    return _security(settings, controller_listeners(settings), (controllers_dialled(settings),), new_nonce)
 
 
-def admin_security(settings: Settings, random_bytes: RandomBytes) -> ClientSecurity:
+def admin_security(settings: Settings, new_nonce: NewNonce) -> ClientSecurity:
     """Return the security of connections to the brokers' inter-broker listener. Raises ConfigError: one line."""
-    return _connections(brokers_dialled(settings), random_bytes)
+    return _connections(brokers_dialled(settings), new_nonce)
 
 
-def _connections(target: Dialled, random_bytes: RandomBytes) -> ClientSecurity:
+def _connections(target: Dialled, new_nonce: NewNonce) -> ClientSecurity:
     """Return the security of connections to a listener. Raises ConfigError."""
     if target.settings.protocol is SecurityProtocol.PLAINTEXT:
         return PLAINTEXT
     from kvorum.security.outgoing import outgoing_security
 
-    return outgoing_security(target.settings, target.mechanism, random_bytes, mechanism_key=target.mechanism_key)
+    return outgoing_security(target.settings, target.mechanism, new_nonce, mechanism_key=target.mechanism_key)
 
 
 def _security(
     settings: Settings,
     endpoints: Iterable[Endpoint],
     dialled: tuple[Dialled, ...],
-    random_bytes: RandomBytes,
+    new_nonce: NewNonce,
 ) -> NodeSecurity:
     """Return the security of a process; other nodes of its kind connect to the first of `dialled`."""
     among_nodes = dialled[0]
@@ -111,7 +110,7 @@ def _security(
             server = tls_server(each, is_dialled=name == among_nodes.settings.listener)
             assert server is not None, "it has TLS"
             tls[name] = server
-    connections = [_connections(each, random_bytes) for each in dialled]
+    connections = [_connections(each, new_nonce) for each in dialled]
     names = [each.settings.listener for each in dialled]
     return NodeSecurity(
         listeners=listeners,
@@ -119,7 +118,6 @@ def _security(
         peers=connections[0],
         controllers=connections[-1],
         authorizer=_authorizer(settings, listeners, among_nodes, tls.get(among_nodes.settings.listener)),
-        random_bytes=random_bytes,
         dialled=tuple(each.settings for each in dialled),
         client_tls={
             name: security.tls for name, security in zip(names, connections, strict=True) if security.tls is not None

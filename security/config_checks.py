@@ -37,7 +37,7 @@ def check_security(settings: Settings) -> list[str]:
     return [*warnings_of(settings, own, names)]
 
 
-NOTHING = Authentication(credentials=NoCredentials(), wall_ms=lambda: 0, random_bytes=bytes, secret=b"")
+NOTHING = Authentication(credentials=NoCredentials(), wall_ms=lambda: 0, new_nonce=str, secret=b"")
 
 
 def check_dialled(target: Dialled, *, is_own: bool) -> None:
@@ -45,7 +45,7 @@ def check_dialled(target: Dialled, *, is_own: bool) -> None:
     settings, mechanism = target.settings, target.mechanism
     if settings.protocol is SecurityProtocol.PLAINTEXT:
         return
-    outgoing_security(settings, mechanism, bytes, mechanism_key=target.mechanism_key)
+    outgoing_security(settings, mechanism, str, mechanism_key=target.mechanism_key)
     if not is_own:
         return
     if settings.is_sasl:

@@ -12,7 +12,7 @@ from kvorum.security.credentials import CredentialStore
 from kvorum.security.errors import AuthenticationError, SecurityConfigError
 from kvorum.security.outgoing import (
     SCRAM_MECHANISMS,
-    RandomBytes,
+    NewNonce,
     check_mechanism,
     login_module,
     login_user,
@@ -28,7 +28,6 @@ from kvorum.security.tls.server import TlsServer
 
 ENABLED = "sasl.enabled.mechanisms"
 TOKEN_SECRET = "delegation.token.secret.key"
-SECRET_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,17 +36,17 @@ class Authentication:
 
     credentials: CredentialStore
     wall_ms: Callable[[], int]
-    random_bytes: RandomBytes
+    new_nonce: NewNonce
     secret: bytes = field(repr=False)
     """Determines the salts of unknown users."""
 
 
 def authentication(
-    settings: Settings, credentials: CredentialStore, wall_ms: Callable[[], int], random_bytes: RandomBytes
+    settings: Settings, credentials: CredentialStore, wall_ms: Callable[[], int], new_nonce: NewNonce
 ) -> Authentication:
     """Return what the mechanisms of a node's listeners use."""
-    secret = shared_secret(settings, random_bytes(SECRET_BYTES))
-    return Authentication(credentials=credentials, wall_ms=wall_ms, random_bytes=random_bytes, secret=secret)
+    secret = shared_secret(settings, new_nonce().encode())
+    return Authentication(credentials=credentials, wall_ms=wall_ms, new_nonce=new_nonce, secret=secret)
 
 
 def tls_server(settings: ListenerSettings, *, is_dialled: bool) -> TlsServer | None:
@@ -84,7 +83,7 @@ def sasl_config(settings: ListenerSettings, uses: Authentication) -> SaslConfig 
         raise settings.error(
             ENABLED, f"listener {settings.listener} needs at least one mechanism, such as SCRAM-SHA-512"
         )
-    scram = ScramServers(store=uses.credentials, secret=uses.secret, random_bytes=uses.random_bytes)
+    scram = ScramServers(store=uses.credentials, secret=uses.secret, new_nonce=uses.new_nonce)
     mechanisms = [
         EnabledMechanism(
             mechanism,

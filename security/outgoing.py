@@ -18,17 +18,16 @@ from kvorum.security.tls.context import client_context
 from kvorum.security.tls.settings import ClientAuth, KeyStoreSettings, TlsSettings, TrustStoreSettings
 from kvorum.security.tls.stores import Stores
 
-NONCE_BYTES: Final = 18
 SCRAM_MECHANISMS: Final[Mapping[str, ScramMechanism]] = {each.mechanism_name: each for each in ScramMechanism}
 MECHANISMS: Final = ("PLAIN", *SCRAM_MECHANISMS)
 
-RandomBytes = Callable[[int], bytes]
+NewNonce = Callable[[], str]
 
 
 def outgoing_security(
     settings: ListenerSettings,
     mechanism: str,
-    random_bytes: RandomBytes,
+    new_nonce: NewNonce,
     *,
     mechanism_key: str = MECHANISM,
     verifies_server: bool = True,
@@ -39,13 +38,13 @@ def outgoing_security(
         tls = client_tls(settings, verifies_server=verifies_server)
     if settings.is_sasl:
         check_mechanism(settings, mechanism_key, mechanism)
-        sasl = sasl_client(settings, mechanism, random_bytes)
+        sasl = sasl_client(settings, mechanism, new_nonce)
     return PLAINTEXT if tls is None and sasl is None else ClientSecurity(tls=tls, sasl=sasl)
 
 
-def security_of_client(client: ClientSettings, random_bytes: RandomBytes) -> ClientSecurity:
+def security_of_client(client: ClientSettings, new_nonce: NewNonce) -> ClientSecurity:
     """Return the security of a client's connections. Raises ConfigError."""
-    return outgoing_security(client.settings, client.mechanism, random_bytes, verifies_server=client.verifies_server)
+    return outgoing_security(client.settings, client.mechanism, new_nonce, verifies_server=client.verifies_server)
 
 
 def client_tls(settings: ListenerSettings, *, verifies_server: bool = True) -> ClientTls:
@@ -129,11 +128,11 @@ def login_user(settings: ListenerSettings, mechanism: str) -> tuple[str, str]:
     return options["username"], options["password"]
 
 
-def sasl_client(settings: ListenerSettings, mechanism: str, random_bytes: RandomBytes) -> Callable[[], SaslClient]:
+def sasl_client(settings: ListenerSettings, mechanism: str, new_nonce: NewNonce) -> Callable[[], SaslClient]:
     """Return what makes the client of one exchange. Raises ConfigError."""
     user, password = login_user(settings, mechanism)
     scram = SCRAM_MECHANISMS.get(mechanism)
     if scram is None:
         return lambda: PlainClient(user, password)
     is_token = login_module(settings, mechanism).options.get("tokenauth", "").lower() == "true"
-    return lambda: ScramClient(scram, user, password, random_bytes(NONCE_BYTES).hex(), is_token=is_token)
+    return lambda: ScramClient(scram, user, password, new_nonce(), is_token=is_token)

@@ -143,14 +143,13 @@ def is_missing(code: "ErrorCode") -> bool:
 
 def security_of(properties: Mapping[str, str]) -> "ClientSecurity":
     """Return the security of connections; properties that cannot work end the command."""
-    import secrets
-
+    from kvorum.runtime.chance import new_nonce
     from kvorum.runtime.config import ConfigError
     from kvorum.security.client_properties import client_settings
     from kvorum.security.outgoing import security_of_client
 
     try:
-        return security_of_client(client_settings(properties), secrets.token_bytes)
+        return security_of_client(client_settings(properties), new_nonce)
     except ConfigError as error:
         fail(str(error), Exit.USAGE)
 

@@ -1,7 +1,6 @@
 """The admin process: the HTTP API of a node, a client of the cluster."""
 
 from contextlib import ExitStack
-from secrets import token_bytes
 
 from aiohttp import web
 
@@ -20,7 +19,7 @@ from kvorum.cluster.process.hosting import Ending, Refusal, host
 from kvorum.network.addresses import Address
 from kvorum.network.cluster_check import ClusterCheck, EndpointType
 from kvorum.network.node_security import admin_security
-from kvorum.runtime.chance import new_random
+from kvorum.runtime.chance import new_nonce, new_random
 from kvorum.runtime.clock import SystemClock
 from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import Disk, OsDisk
@@ -77,7 +76,7 @@ def run_admin(settings: Settings, paths: NodePaths) -> int:
         access = access_of(settings, OsDisk())
         local = NodeLogs(OsDisk(), settings.int("node.id"), settings.list("log.dirs"))
         check = check_of(OsDisk(), settings)
-        security = admin_security(settings, token_bytes)
+        security = admin_security(settings, new_nonce)
         cluster = ClusterClient(bootstrap_of(settings), chance=new_random(), check=check, security=security)
         metrics = Metrics()
         build_info(metrics, "admin", settings.int("node.id"))

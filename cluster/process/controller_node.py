@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from secrets import token_bytes
 from typing import TYPE_CHECKING
 
 from kvorum.cluster.local.formatting import controller_directory, own_endpoints
@@ -36,6 +35,7 @@ from kvorum.quorum.raft.transport import RaftTransport
 from kvorum.quorum.records import MetadataRecord
 from kvorum.quorum.server import ControllerServer
 from kvorum.quorum.trace_config import TraceConfig
+from kvorum.runtime.chance import new_nonce
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import Disk
@@ -66,7 +66,7 @@ class ControllerWorld:
     network_metrics: NetworkMetrics | None = None
     interposer: Interposer | None = None
     """Hook between listeners and handlers: fault injection, if configured."""
-    random_bytes: Callable[[int], bytes] = token_bytes
+    new_nonce: Callable[[], str] = new_nonce
     """Chance of authentication."""
 
 
@@ -95,7 +95,7 @@ class ControllerNode:
         self._known = known
         self._endpoints = own_endpoints(settings)
         opened.voters.listens_at = self._endpoints
-        self.security = controller_security(settings, world.random_bytes)
+        self.security = controller_security(settings, world.new_nonce)
         self._stores = self.security.watch_stores(settings)
         self.transport = RaftTransport(
             node_id=node_id,
@@ -216,7 +216,7 @@ class ControllerNode:
         from kvorum.security.incoming import authentication
 
         world, credentials = self._world, self.server.services.credentials
-        return authentication(self._settings, credentials, world.clock.wall_ms, world.random_bytes)
+        return authentication(self._settings, credentials, world.clock.wall_ms, world.new_nonce)
 
     @property
     def listeners(self) -> tuple[Listener, ...]:
