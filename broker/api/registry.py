@@ -60,7 +60,12 @@ from kvorum.broker.api import (
     produce,
     push_telemetry,
     remove_raft_voter,
+<<<<<<< HEAD
     renew_delegation_token,
+=======
+    sasl_authenticate,
+    sasl_handshake,
+>>>>>>> secA
     sync_group,
     txn_offset_commit,
     unregister_broker,
@@ -85,6 +90,7 @@ APIS: Final[tuple[BrokerApi, ...]] = (
     sync_group.HANDLER,
     describe_groups.HANDLER,
     list_groups.HANDLER,
+    sasl_handshake.HANDLER,
     api_versions.HANDLER,
     create_topics.HANDLER,
     delete_topics.HANDLER,
@@ -100,6 +106,7 @@ APIS: Final[tuple[BrokerApi, ...]] = (
     alter_configs.HANDLER,
     alter_replica_log_dirs.HANDLER,
     describe_log_dirs.HANDLER,
+    sasl_authenticate.HANDLER,
     create_partitions.HANDLER,
     create_delegation_token.HANDLER,
     renew_delegation_token.HANDLER,

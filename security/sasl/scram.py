@@ -20,8 +20,6 @@ from kvorum.security.errors import AuthenticationError
 from kvorum.security.principal import USER, Principal
 from kvorum.security.sasl.scram_keys import exclusive_or, keyed_hash, plain_hash, salt_password
 
-NONCE_BYTES: Final = 18
-"""144 random bits; Kafka has 130."""
 CLIENT_ITERATIONS_MAX: Final = 65_536
 """A server cannot make its client compute for longer. Kafka's servers have at most 16384."""
 TOKEN_EXTENSION: Final = "tokenauth"
@@ -56,7 +54,8 @@ class ScramServers:
     store: CredentialStore
     secret: bytes = field(repr=False)
     """Determines the salts of unknown users; the same on all nodes of the cluster, and after a restart."""
-    random_bytes: Callable[[int], bytes]
+    new_nonce: Callable[[], str]
+    """Random and printable, without a comma: chance.new_nonce."""
     is_doubled_nonce_logged: bool = False
 
     def fake_credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential:
@@ -113,7 +112,7 @@ class ScramServer:
                 f"{credential.iterations} iterations of user {user!r}: fewer than {ITERATIONS_MIN}"
             )
         self._header = message["header"]
-        nonce = message["nonce"] + b64encode(self._shared.random_bytes(NONCE_BYTES)).decode()
+        nonce = message["nonce"] + self._shared.new_nonce()
         self._nonces = nonce, message["nonce"] + nonce
         answer = f"r={nonce},s={b64encode(credential.salt).decode()},i={credential.iterations}"
         self._auth_message = f"{message['bare']},{answer}"

@@ -1,6 +1,5 @@
 """Users, mechanisms and frames for tests of SASL."""
 
-import os
 from collections.abc import Coroutine
 from typing import Any
 
@@ -10,6 +9,7 @@ from kvorum.protocol.headers import RequestHeader, decode_response_header, encod
 from kvorum.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kvorum.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kvorum.protocol.schema import Message
+from kvorum.runtime.chance import new_nonce
 from kvorum.security.credentials import ScramCredential, ScramMechanism, TokenCredential
 from kvorum.security.principal import Principal
 from kvorum.security.sasl.authenticator import EnabledMechanism, SaslConfig
@@ -46,7 +46,7 @@ class Store:
 
 
 def scram_servers(store: Store | None = None) -> ScramServers:
-    return ScramServers(store=store or Store(), secret=b"secret of the cluster", random_bytes=os.urandom)
+    return ScramServers(store=store or Store(), secret=b"secret of the cluster", new_nonce=new_nonce)
 
 
 def sasl_config(store: Store | None = None, *, max_reauth_ms: int = 0, **options: Any) -> SaslConfig:
