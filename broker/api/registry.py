@@ -60,12 +60,9 @@ from kvorum.broker.api import (
     produce,
     push_telemetry,
     remove_raft_voter,
-<<<<<<< HEAD
     renew_delegation_token,
-=======
     sasl_authenticate,
     sasl_handshake,
->>>>>>> secA
     sync_group,
     txn_offset_commit,
     unregister_broker,

@@ -36,12 +36,9 @@ from kvorum.quorum.api import (
     incremental_alter_configs,
     list_partition_reassignments,
     remove_raft_voter,
-<<<<<<< HEAD
     renew_delegation_token,
-=======
     sasl_authenticate,
     sasl_handshake,
->>>>>>> secA
     unregister_broker,
     update_features,
     update_raft_voter,
