@@ -8,6 +8,7 @@ from typing import Final, TypeVar
 
 from kvorum.network.link import stream
 from kvorum.security.client import PLAINTEXT, ClientSecurity
+from kvorum.security.errors import AuthenticationError
 
 SETUP_TIMEOUT_MS: Final = 10_000
 """socket.connection.setup.timeout.ms."""
@@ -111,6 +112,8 @@ async def dial(
                 protocol = await dial_securely(make, host, port, security)
     except TimeoutError as error:
         raise ConnectionLost(f"{host}:{port} did not respond within {timeout_ms} ms", maybe_sent=False) from error
+    except AuthenticationError as error:
+        raise AuthenticationFailed(f"{host}:{port}: {error}") from error
     except OSError as error:
         refused = is_refusal(error)
         reason = "refused the connection" if refused else f"cannot be connected to: {error}"

@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from kvorum.network.dial import AuthenticationFailed, ConnectionLost
 from kvorum.network.frame import FrameParser, scratch
 from kvorum.network.link import stream
 from kvorum.network.tls import TlsError, connect_tls
@@ -31,13 +30,15 @@ M = TypeVar("M", bound=Message)
 
 
 async def dial_securely(make: Callable[[], P], host: str, port: int, security: ClientSecurity) -> P:
-    """Connect and authenticate; return the protocol that `make` made, connected. Raises ConnectionLost, OSError."""
-    where = f"{host}:{port}"
+    """Connect and authenticate; return the protocol that `make` made, connected.
+
+    Raises OSError, and AuthenticationError: one side did not accept the other.
+    """
     if security.sasl is None:
         return await _connect(make, host, port, security)
     exchange = await _connect(SaslExchange, host, port, security)
     try:
-        await exchange.authenticate(security.sasl(), where)
+        await exchange.authenticate(security.sasl())
         protocol = make()
         exchange.transport.set_protocol(protocol)
         protocol.connection_made(exchange.transport)
@@ -54,7 +55,7 @@ async def _connect(make: Callable[[], P], host: str, port: int, security: Client
     try:
         return await connect_tls(make, host, port, security.tls, host)
     except TlsError as error:
-        raise AuthenticationFailed(f"{host}:{port} TLS handshake failed: {error}") from error
+        raise AuthenticationError(f"TLS handshake failed: {error}") from error
 
 
 class SaslExchange(asyncio.BufferedProtocol):
@@ -75,8 +76,9 @@ class SaslExchange(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail the waiting request."""
         if self._answer is not None and not self._answer.done():
-            reason = "the peer closed the connection during SASL authentication"
-            self._answer.set_exception(ConnectionLost(reason, maybe_sent=False))
+            self._answer.set_exception(
+                ConnectionResetError("the peer closed the connection during SASL authentication")
+            )
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return where the next bytes go."""
@@ -92,26 +94,23 @@ class SaslExchange(asyncio.BufferedProtocol):
         if self._parser.error is not None:
             self.transport.abort()
 
-    async def authenticate(self, client: SaslClient, where: str) -> None:
-        """Run one exchange. Raises ConnectionLost."""
-        handshake = await self._ask(SaslHandshakeRequest(mechanism=client.mechanism), SaslHandshakeResponse, where)
+    async def authenticate(self, client: SaslClient) -> None:
+        """Run one exchange. Raises AuthenticationError, OSError."""
+        handshake = await self._ask(SaslHandshakeRequest(mechanism=client.mechanism), SaslHandshakeResponse)
         if handshake.error_code != ErrorCode.NONE:
             enabled = ", ".join(handshake.mechanisms)
-            raise AuthenticationFailed(f"{where} does not support SASL mechanism {client.mechanism}: it has {enabled}")
+            raise AuthenticationError(f"SASL mechanism {client.mechanism} is not enabled there; enabled are {enabled}")
         token = b""
-        try:
-            while (message := client.evaluate(token)) or not client.is_complete:
-                response = await self._ask(SaslAuthenticateRequest(auth_bytes=message), SaslAuthenticateResponse, where)
-                if response.error_code != ErrorCode.NONE:
-                    raise AuthenticationFailed(f"{where}: {response.error_message or 'SASL authentication failed'}")
-                if client.is_complete:
-                    return
-                token = response.auth_bytes
-        except AuthenticationError as error:
-            raise AuthenticationFailed(f"{where}: {error}") from error
+        while (message := client.evaluate(token)) or not client.is_complete:
+            response = await self._ask(SaslAuthenticateRequest(auth_bytes=message), SaslAuthenticateResponse)
+            if response.error_code != ErrorCode.NONE:
+                raise AuthenticationError(response.error_message or "SASL authentication failed")
+            if client.is_complete:
+                return
+            token = response.auth_bytes
 
-    async def _ask(self, request: Message, response_class: type[M], where: str) -> M:
-        """Send a request and return its response. Raises ConnectionLost."""
+    async def _ask(self, request: Message, response_class: type[M]) -> M:
+        """Send a request and return its response. Raises AuthenticationError, OSError."""
         self._correlation_id += 1
         key = request.API_KEY
         header = RequestHeader(key, VERSION, self._correlation_id, CLIENT_ID)
@@ -127,6 +126,6 @@ class SaslExchange(asyncio.BufferedProtocol):
                 raise ProtocolError(f"correlation id {correlation_id}, expected {self._correlation_id}")
             answer = decode(response_class, VERSION, received[position:])
         except ProtocolError as error:
-            raise AuthenticationFailed(f"{where}: unreadable answer to {type(request).__name__}: {error}") from error
+            raise AuthenticationError(f"unreadable answer to {type(request).__name__}: {error}") from error
         assert isinstance(answer, response_class)
         return answer

@@ -32,7 +32,7 @@ TOKEN_SECRET = "delegation.token.secret.key"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Authentication:
-    """What the mechanisms of a node's listeners use."""
+    """The parts that the mechanisms of a node's listeners share."""
 
     credentials: CredentialStore
     wall_ms: Callable[[], int]
