@@ -4,13 +4,16 @@ import asyncio
 import errno
 from collections.abc import Callable
 from random import Random
-from typing import Final, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from kvorum.network.link import stream
 from kvorum.security.client import PLAINTEXT, ClientSecurity
 
 SETUP_TIMEOUT_MS: Final = 10_000
 """socket.connection.setup.timeout.ms."""
+
+SESSION_MS_MAX: Final = 7 * 24 * 3_600_000
+"""A longer session is renewed after this time as well."""
 
 
 class ChannelError(Exception):
@@ -91,31 +94,42 @@ class Backoff:
 P = TypeVar("P", bound=asyncio.BaseProtocol)
 
 
+class Dialled(NamedTuple, Generic[P]):
+    """An established connection."""
+
+    protocol: P
+    session_ms: int = 0
+    """The peer accepts requests for this time only (KIP-368): use another connection then. 0: no limit."""
+
+
 async def dial(
     make: Callable[[], P],
     host: str,
     port: int,
     timeout_ms: int = SETUP_TIMEOUT_MS,
     security: ClientSecurity = PLAINTEXT,
-) -> P:
+) -> Dialled[P]:
     """Connect and authenticate; return the protocol that `make` made, connected. Raises ConnectionLost."""
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(timeout_ms / 1000):
             if security.tls is None and security.sasl is None:
-                _, protocol = await loop.create_connection(make, host, port)
-            else:
-                # Loaded only if needed: certificates require a large library.
-                from kvorum.network.secure_dial import dial_securely
+                return Dialled((await loop.create_connection(make, host, port))[1])
+            # Loaded only if needed: certificates require a large library.
+            from kvorum.network.secure_dial import dial_securely
 
-                protocol = await dial_securely(make, host, port, security)
+            return await dial_securely(make, host, port, security)
     except TimeoutError as error:
         raise ConnectionLost(f"{host}:{port} did not respond within {timeout_ms} ms", maybe_sent=False) from error
     except OSError as error:
         refused = is_refusal(error)
         reason = "refused the connection" if refused else f"cannot be connected to: {error}"
         raise ConnectionLost(f"{host}:{port} {reason}", maybe_sent=False, refused=refused) from error
-    return protocol
+
+
+def renewal_s(session_ms: int, chance: Random) -> float:
+    """Return after which time a session is renewed: 85 to 95 % of it, as in Kafka's clients."""
+    return min(session_ms, SESSION_MS_MAX) * chance.uniform(0.85, 0.95) / 1000
 
 
 def is_refusal(error: OSError) -> bool:
@@ -130,7 +144,7 @@ def is_refusal(error: OSError) -> bool:
 async def is_refusing(host: str, port: int, timeout_ms: int = SETUP_TIMEOUT_MS) -> bool:
     """Connect once and close; return whether it was refused. Other failures and timeouts count as not refused."""
     try:
-        protocol = await dial(Knock, host, port, timeout_ms)
+        protocol = (await dial(Knock, host, port, timeout_ms)).protocol
     except ConnectionLost as lost:
         return lost.refused
     protocol.transport.abort()

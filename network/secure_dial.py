@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from kvorum.network.dial import AuthenticationFailed, ConnectionLost
+from kvorum.network.dial import AuthenticationFailed, ConnectionLost, Dialled
 from kvorum.network.frame import FrameParser, scratch
 from kvorum.network.link import stream
 from kvorum.network.tls import TlsError, connect_tls
@@ -25,26 +25,27 @@ from kvorum.security.sasl.mechanism import SaslClient
 VERSION: Final = 1
 RESPONSE_BYTES_MAX: Final = 512 * 1024
 CLIENT_ID: Final = "kvorum"
+CLOSED: Final = "the peer closed the connection during SASL authentication"
 
 P = TypeVar("P", bound=asyncio.BaseProtocol)
 M = TypeVar("M", bound=Message)
 
 
-async def dial_securely(make: Callable[[], P], host: str, port: int, security: ClientSecurity) -> P:
+async def dial_securely(make: Callable[[], P], host: str, port: int, security: ClientSecurity) -> Dialled[P]:
     """Connect and authenticate; return the protocol that `make` made, connected. Raises ConnectionLost, OSError."""
     where = f"{host}:{port}"
     if security.sasl is None:
-        return await _connect(make, host, port, security)
+        return Dialled(await _connect(make, host, port, security))
     exchange = await _connect(SaslExchange, host, port, security)
     try:
-        await exchange.authenticate(security.sasl(), where)
+        session_ms = await exchange.authenticate(security.sasl(), where)
         protocol = make()
         exchange.transport.set_protocol(protocol)
         protocol.connection_made(exchange.transport)
     except BaseException:
         exchange.transport.abort()
         raise
-    return protocol
+    return Dialled(protocol, session_ms)
 
 
 async def _connect(make: Callable[[], P], host: str, port: int, security: ClientSecurity) -> P:
@@ -67,6 +68,7 @@ class SaslExchange(asyncio.BufferedProtocol):
         self._parser = FrameParser(RESPONSE_BYTES_MAX, scratch())
         self._answer: asyncio.Future[memoryview] | None = None
         self._correlation_id = 0
+        self._is_lost = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Store the transport."""
@@ -74,9 +76,9 @@ class SaslExchange(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail the waiting request."""
+        self._is_lost = True
         if self._answer is not None and not self._answer.done():
-            reason = "the peer closed the connection during SASL authentication"
-            self._answer.set_exception(ConnectionLost(reason, maybe_sent=False))
+            self._answer.set_exception(ConnectionLost(CLOSED, maybe_sent=False))
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return where the next bytes go."""
@@ -92,26 +94,31 @@ class SaslExchange(asyncio.BufferedProtocol):
         if self._parser.error is not None:
             self.transport.abort()
 
-    async def authenticate(self, client: SaslClient, where: str) -> None:
-        """Run one exchange. Raises ConnectionLost."""
+    async def authenticate(self, client: SaslClient, where: str) -> int:
+        """Run one exchange; return the lifetime of the session in milliseconds, 0: no limit. Raises ConnectionLost."""
         handshake = await self._ask(SaslHandshakeRequest(mechanism=client.mechanism), SaslHandshakeResponse, where)
         if handshake.error_code != ErrorCode.NONE:
             enabled = ", ".join(handshake.mechanisms)
             raise AuthenticationFailed(f"{where} does not support SASL mechanism {client.mechanism}: it has {enabled}")
-        token = b""
+        token, session_ms = b"", 0
         try:
             while (message := client.evaluate(token)) or not client.is_complete:
                 response = await self._ask(SaslAuthenticateRequest(auth_bytes=message), SaslAuthenticateResponse, where)
                 if response.error_code != ErrorCode.NONE:
                     raise AuthenticationFailed(f"{where}: {response.error_message or 'SASL authentication failed'}")
+                token, session_ms = response.auth_bytes, max(0, response.session_lifetime)
                 if client.is_complete:
-                    return
-                token = response.auth_bytes
+                    break
         except AuthenticationError as error:
             raise AuthenticationFailed(f"{where}: {error}") from error
+        if self._is_lost:
+            raise ConnectionLost(CLOSED, maybe_sent=False)
+        return session_ms
 
     async def _ask(self, request: Message, response_class: type[M], where: str) -> M:
         """Send a request and return its response. Raises ConnectionLost."""
+        if self._is_lost:
+            raise ConnectionLost(CLOSED, maybe_sent=False)
         self._correlation_id += 1
         key = request.API_KEY
         header = RequestHeader(key, VERSION, self._correlation_id, CLIENT_ID)

@@ -160,14 +160,8 @@ class ScramClient:
     """The client's side."""
 
     __slots__ = (
-        "_auth_message",
-        "_bare",
-        "_nonce",
-        "_password",
-        "_scram",
-        "_server_signature",
-        "is_complete",
-        "mechanism",
+        *("_bare", "_is_begun", "_nonce", "_password", "_scram", "_server_signature"),
+        *("is_complete", "mechanism"),
     )
 
     def __init__(
@@ -183,12 +177,14 @@ class ScramClient:
         self._nonce = nonce
         name = user.replace("=", "=3D").replace(",", "=2C")
         self._bare = f"n={name},r={nonce}" + (f",{TOKEN_EXTENSION}=true" if is_token else "")
+        self._is_begun = False
         self._server_signature: bytes | None = None
         self.is_complete = False
 
     def evaluate(self, token: bytes) -> bytes:
         """Process the server's message; the first message needs none."""
-        if not token:
+        if not self._is_begun:
+            self._is_begun = True
             return f"{GS2_HEADER}{self._bare}".encode()
         if self._server_signature is None:
             return self._prove(token)

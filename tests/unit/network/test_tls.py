@@ -5,6 +5,7 @@ import asyncio
 from confluent_kafka.admin import AdminClient
 
 from kvorum.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kvorum.security.client import ClientSecurity
 from tests.unit.network.network_kit import channel_to, run
 from tests.unit.network.tls_kit import CA, Cluster, authority, client_tls, tls_listener
 
@@ -12,7 +13,7 @@ from tests.unit.network.tls_kit import CA, Cluster, authority, client_tls, tls_l
 def test_a_channel_speaks_tls() -> None:
     async def main() -> None:
         listener = tls_listener()
-        channel = channel_to(await listener.start(), tls=client_tls())
+        channel = channel_to(await listener.start(), security=ClientSecurity(tls=client_tls()))
         response = await channel.ask(MetadataRequest(), MetadataResponse)
         assert response.cluster_id == "test-cluster"
         await channel.close()
