@@ -6,7 +6,7 @@ Order: reject duplicate resources, reject resources without cluster configs, for
 
 from collections import Counter
 
-from kvorum.broker.api.config_rules import check_broker, check_type, stored_configs
+from kvorum.broker.api.config_rules import check_broker, check_stores, check_type, stored_configs
 from kvorum.broker.api.forwarded import forward
 from kvorum.broker.services import Broker, BrokerApi
 from kvorum.network.context import RequestContext
@@ -54,7 +54,8 @@ async def check(broker: Broker, resource: AlterConfigsResource, times: int) -> N
     if resource.resource_type == ResourceType.BROKER:
         stored = stored_configs(broker, resource.resource_name)
         changes = {**dict.fromkeys(stored), **{each.name: each.value for each in resource.configs}}
-        await check_broker(broker, resource.resource_name, changes)
+        after = check_broker(broker, resource.resource_name, changes)
+        await check_stores(broker, after, changes.keys())
 
 
 def refuse(resource: AlterConfigsResource, error: KafkaError) -> AlterConfigsResourceResponse:

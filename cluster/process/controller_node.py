@@ -154,6 +154,7 @@ class ControllerNode:
             endpoints=self._endpoints,
             chance=self._world.chance(),
             on_fault=self._world.on_fatal,
+            security=self.security.controllers,
         )
         self.transport.on_voters = self.presence.on_voters_changed
         self.presence.start()

@@ -156,7 +156,7 @@ class RaftTransport:
         """
         assert node_id not in peers
         self._authorizer = authorizer or AllowAll()
-        self.security = security
+        self._security = security
         self._node_id = node_id
         self._cluster_id = cluster_id
         self._addresses = addresses
@@ -193,7 +193,7 @@ class RaftTransport:
             chance=self._chance,
             api_key=RAFT_KEY,
             client_id=f"raft-{self._node_id}",
-            security=self.security,
+            security=self._security,
         )
 
     @property
@@ -307,7 +307,7 @@ class RaftTransport:
             client_id=client_id,
             chance=self._chance,
             check=self._check,
-            security=self.security,
+            security=self._security,
         )
         try:
             await channel.connect()
