@@ -10,7 +10,7 @@ from random import Random
 from typing import Final, Protocol
 
 from kvorum.network.addresses import Address
-from kvorum.network.dial import SETUP_TIMEOUT_MS, Backoff, ConnectionLost, dial
+from kvorum.network.dial import SETUP_TIMEOUT_MS, Backoff, ConnectionLost, dial, renewal_s
 from kvorum.network.frame import PEER_RESERVED_BYTES_MAX, FrameParser, scratch
 from kvorum.network.link import FrameLink, stream
 from kvorum.network.router import PRIVATE_KEY_MIN
@@ -113,6 +113,7 @@ class RawLink:
         self._setup_timeout_ms = setup_timeout_ms
         self._backoff_max_ms = backoff_max_ms
         self._backoff = Backoff(backoff_ms, backoff_max_ms, chance)
+        self._chance = chance
         self._connection: LinkConnection | None = None
         self._task: asyncio.Task[None] | None = None
         self.failure: ConnectionLost | None = None
@@ -153,7 +154,7 @@ class RawLink:
             address = self._where()
             if address is not None:
                 try:
-                    connection = await dial(
+                    connection, session_ms = await dial(
                         lambda: LinkConnection(self, self._hello), *address, self._setup_timeout_ms, self._security
                     )
                 except ConnectionLost as lost:
@@ -161,17 +162,20 @@ class RawLink:
                     if lost.refused:
                         self.listener.on_refused()
                 else:
-                    await self._serve(connection)
+                    await self._serve(connection, session_ms)
             await asyncio.sleep(self._backoff.next_ms() / 1000)
 
-    async def _serve(self, connection: LinkConnection) -> None:
-        """Run until the connection is lost."""
+    async def _serve(self, connection: LinkConnection, session_ms: int) -> None:
+        """Run until the connection is lost; it is replaced before its session ends."""
         self._connection = connection
         self.listener.on_connected()
         loop = asyncio.get_running_loop()
         began = loop.time()
         self.failure = None
+        end = loop.call_later(renewal_s(session_ms, self._chance), connection.link.abort) if session_ms else None
         await asyncio.shield(connection.gone)
+        if end is not None:
+            end.cancel()
         self._connection = None
         if (loop.time() - began) * 1000 > self._backoff_max_ms:
             self._backoff.reset()  # a peer that accepts connections and drops them is not tried faster and faster

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, TypeVar
 
+from kvorum.network.channel_errors import AuthenticationFailed, ConnectionLost, Dialled
 from kvorum.network.frame import FrameParser, scratch
 from kvorum.network.link import stream
 from kvorum.network.tls import TlsError, connect_tls
@@ -24,28 +25,27 @@ from kvorum.security.sasl.mechanism import SaslClient
 VERSION: Final = 1
 RESPONSE_BYTES_MAX: Final = 512 * 1024
 CLIENT_ID: Final = "kvorum"
+CLOSED: Final = "the peer closed the connection during SASL authentication"
 
 P = TypeVar("P", bound=asyncio.BaseProtocol)
 M = TypeVar("M", bound=Message)
 
 
-async def dial_securely(make: Callable[[], P], host: str, port: int, security: ClientSecurity) -> P:
-    """Connect and authenticate; return the protocol that `make` made, connected.
-
-    Raises OSError, and AuthenticationError: one side did not accept the other.
-    """
+async def dial_securely(make: Callable[[], P], host: str, port: int, security: ClientSecurity) -> Dialled[P]:
+    """Connect and authenticate; return the protocol that `make` made, connected. Raises ConnectionLost, OSError."""
+    where = f"{host}:{port}"
     if security.sasl is None:
-        return await _connect(make, host, port, security)
+        return Dialled(await _connect(make, host, port, security))
     exchange = await _connect(SaslExchange, host, port, security)
     try:
-        await exchange.authenticate(security.sasl())
+        session_ms = await exchange.authenticate(security.sasl(), where)
         protocol = make()
         exchange.transport.set_protocol(protocol)
         protocol.connection_made(exchange.transport)
     except BaseException:
         exchange.transport.abort()
         raise
-    return protocol
+    return Dialled(protocol, session_ms)
 
 
 async def _connect(make: Callable[[], P], host: str, port: int, security: ClientSecurity) -> P:
@@ -55,7 +55,7 @@ async def _connect(make: Callable[[], P], host: str, port: int, security: Client
     try:
         return await connect_tls(make, host, port, security.tls, host)
     except TlsError as error:
-        raise AuthenticationError(f"TLS handshake failed: {error}") from error
+        raise AuthenticationFailed(f"{host}:{port} TLS handshake failed: {error}") from error
 
 
 class SaslExchange(asyncio.BufferedProtocol):
@@ -68,6 +68,7 @@ class SaslExchange(asyncio.BufferedProtocol):
         self._parser = FrameParser(RESPONSE_BYTES_MAX, scratch())
         self._answer: asyncio.Future[memoryview] | None = None
         self._correlation_id = 0
+        self._is_lost = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Store the transport."""
@@ -75,10 +76,9 @@ class SaslExchange(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail the waiting request."""
+        self._is_lost = True
         if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(
-                ConnectionResetError("the peer closed the connection during SASL authentication")
-            )
+            self._answer.set_exception(ConnectionLost(CLOSED, maybe_sent=False))
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return where the next bytes go."""
@@ -94,23 +94,31 @@ class SaslExchange(asyncio.BufferedProtocol):
         if self._parser.error is not None:
             self.transport.abort()
 
-    async def authenticate(self, client: SaslClient) -> None:
-        """Run one exchange. Raises AuthenticationError, OSError."""
-        handshake = await self._ask(SaslHandshakeRequest(mechanism=client.mechanism), SaslHandshakeResponse)
+    async def authenticate(self, client: SaslClient, where: str) -> int:
+        """Run one exchange; return the lifetime of the session in milliseconds, 0: no limit. Raises ConnectionLost."""
+        handshake = await self._ask(SaslHandshakeRequest(mechanism=client.mechanism), SaslHandshakeResponse, where)
         if handshake.error_code != ErrorCode.NONE:
             enabled = ", ".join(handshake.mechanisms)
-            raise AuthenticationError(f"SASL mechanism {client.mechanism} is not enabled there; enabled are {enabled}")
-        token = b""
-        while (message := client.evaluate(token)) or not client.is_complete:
-            response = await self._ask(SaslAuthenticateRequest(auth_bytes=message), SaslAuthenticateResponse)
-            if response.error_code != ErrorCode.NONE:
-                raise AuthenticationError(response.error_message or "SASL authentication failed")
-            if client.is_complete:
-                return
-            token = response.auth_bytes
+            raise AuthenticationFailed(f"{where} does not support SASL mechanism {client.mechanism}: it has {enabled}")
+        token, session_ms = b"", 0
+        try:
+            while (message := client.evaluate(token)) or not client.is_complete:
+                response = await self._ask(SaslAuthenticateRequest(auth_bytes=message), SaslAuthenticateResponse, where)
+                if response.error_code != ErrorCode.NONE:
+                    raise AuthenticationFailed(f"{where}: {response.error_message or 'SASL authentication failed'}")
+                token, session_ms = response.auth_bytes, max(0, response.session_lifetime)
+                if client.is_complete:
+                    break
+        except AuthenticationError as error:
+            raise AuthenticationFailed(f"{where}: {error}") from error
+        if self._is_lost:
+            raise ConnectionLost(CLOSED, maybe_sent=False)
+        return session_ms
 
-    async def _ask(self, request: Message, response_class: type[M]) -> M:
-        """Send a request and return its response. Raises AuthenticationError, OSError."""
+    async def _ask(self, request: Message, response_class: type[M], where: str) -> M:
+        """Send a request and return its response. Raises ConnectionLost."""
+        if self._is_lost:
+            raise ConnectionLost(CLOSED, maybe_sent=False)
         self._correlation_id += 1
         key = request.API_KEY
         header = RequestHeader(key, VERSION, self._correlation_id, CLIENT_ID)
@@ -126,6 +134,6 @@ class SaslExchange(asyncio.BufferedProtocol):
                 raise ProtocolError(f"correlation id {correlation_id}, expected {self._correlation_id}")
             answer = decode(response_class, VERSION, received[position:])
         except ProtocolError as error:
-            raise AuthenticationError(f"unreadable answer to {type(request).__name__}: {error}") from error
+            raise AuthenticationFailed(f"{where}: unreadable answer to {type(request).__name__}: {error}") from error
         assert isinstance(answer, response_class)
         return answer

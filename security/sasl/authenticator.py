@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from types import MappingProxyType
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
 from kvorum.protocol.api import ApiKey, request_header_version, response_header_version
 from kvorum.protocol.client_software import valid_software
@@ -46,6 +46,18 @@ class EnabledMechanism:
     """connections.max.reauth.ms; 0: sessions end with their credential only."""
 
 
+class SaslResource(Protocol):
+    """A task that a mechanism needs: the listener starts it first, and closes it."""
+
+    async def start(self) -> None:
+        """Begin. Raises ConfigError: the listener cannot start."""
+        ...
+
+    async def close(self) -> None:
+        """End. Idempotent."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaslConfig:
     """SASL of one listener."""
@@ -55,6 +67,7 @@ class SaslConfig:
     failure_delay_ms: int = FAILURE_DELAY_MS
     receive_bytes_max: int = RECEIVE_BYTES_MAX
     """Maximum size of a frame before authentication is complete."""
+    resources: tuple[SaslResource, ...] = ()
 
 
 class State(Enum):

@@ -7,6 +7,7 @@ nonce in the last message; that is accepted, with a log line: the proof covers i
 Source: Kafka's ScramSaslServer, ScramMessages. Unlike there, `c=` is checked and names may be other than ASCII.
 """
 
+import hashlib
 import hmac
 import re
 from base64 import b64decode, b64encode
@@ -18,15 +19,12 @@ from kvorum.runtime.logs import get_logger
 from kvorum.security.credentials import ITERATIONS_MIN, CredentialStore, ScramCredential, ScramMechanism
 from kvorum.security.errors import AuthenticationError
 from kvorum.security.principal import USER, Principal
-from kvorum.security.sasl.scram_keys import exclusive_or, keyed_hash, plain_hash, salt_password
+from kvorum.security.scram_keys import SALT_BYTES, salted_password
 
 CLIENT_ITERATIONS_MAX: Final = 65_536
 """A server cannot make its client compute for longer. Kafka's servers have at most 16384."""
 TOKEN_EXTENSION: Final = "tokenauth"
 GS2_HEADER: Final = "n,,"
-DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
-FAKE_SALT_DIGITS: Final = 25
-"""130 bits in base 36, as Kafka's tools make salts."""
 
 _NAME: Final = r"(?:[^\0=,]|=2C|=3D)+"
 _NONCE: Final = r"[\x21-\x2b\x2d-\x7e]+"
@@ -61,9 +59,7 @@ class ScramServers:
     def fake_credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential:
         """Return the credential of an unknown user: no proof fits it."""
         data = hmac.digest(self.secret, f"{mechanism.mechanism_name},{user}".encode(), mechanism.hash_name)
-        number = int.from_bytes(data)
-        salt = "".join(DIGITS[number // 36**index % 36] for index in range(FAKE_SALT_DIGITS)).encode()
-        return ScramCredential(salt, data, data, ITERATIONS_MIN)
+        return ScramCredential(data[:SALT_BYTES], data, data, ITERATIONS_MIN)
 
 
 class ScramServer:
@@ -164,14 +160,8 @@ class ScramClient:
     """The client's side."""
 
     __slots__ = (
-        "_auth_message",
-        "_bare",
-        "_nonce",
-        "_password",
-        "_scram",
-        "_server_signature",
-        "is_complete",
-        "mechanism",
+        *("_bare", "_is_begun", "_nonce", "_password", "_scram", "_server_signature"),
+        *("is_complete", "mechanism"),
     )
 
     def __init__(
@@ -187,12 +177,14 @@ class ScramClient:
         self._nonce = nonce
         name = user.replace("=", "=3D").replace(",", "=2C")
         self._bare = f"n={name},r={nonce}" + (f",{TOKEN_EXTENSION}=true" if is_token else "")
+        self._is_begun = False
         self._server_signature: bytes | None = None
         self.is_complete = False
 
     def evaluate(self, token: bytes) -> bytes:
         """Process the server's message; the first message needs none."""
-        if not token:
+        if not self._is_begun:
+            self._is_begun = True
             return f"{GS2_HEADER}{self._bare}".encode()
         if self._server_signature is None:
             return self._prove(token)
@@ -215,11 +207,26 @@ class ScramClient:
             raise AuthenticationError(f"{iterations} SCRAM iterations, expected {bounds}")
         unproven = f"c={b64encode(GS2_HEADER.encode()).decode()},r={message['nonce']}"
         auth_message = f"{self._bare},{token.decode()},{unproven}".encode()
-        salted = salt_password(scram, self._password, b64decode(message["salt"]), iterations)
+        salted = salted_password(scram, self._password.encode(), b64decode(message["salt"]), iterations)
         client_key = keyed_hash(scram, salted, b"Client Key")
         proof = exclusive_or(client_key, keyed_hash(scram, plain_hash(scram, client_key), auth_message))
         self._server_signature = keyed_hash(scram, keyed_hash(scram, salted, b"Server Key"), auth_message)
         return f"{unproven},p={b64encode(proof).decode()}".encode()
+
+
+def keyed_hash(mechanism: ScramMechanism, key: bytes, data: bytes) -> bytes:
+    """Return HMAC(key, data)."""
+    return hmac.digest(key, data, mechanism.hash_name)
+
+
+def plain_hash(mechanism: ScramMechanism, data: bytes) -> bytes:
+    """Return H(data)."""
+    return hashlib.new(mechanism.hash_name, data).digest()
+
+
+def exclusive_or(left: bytes, right: bytes) -> bytes:
+    """Return the bitwise difference of two texts of one length."""
+    return bytes(a ^ b for a, b in zip(left, right, strict=True))
 
 
 def _parse(pattern: re.Pattern[str], token: bytes, what: str) -> re.Match[str]:

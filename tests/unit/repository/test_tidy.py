@@ -81,7 +81,6 @@ SANS_IO = (
     "security/sasl/authenticator.py",
     "security/sasl/plain.py",
     "security/sasl/scram.py",
-    "security/sasl/scram_keys.py",
     "network/frame.py",
     "network/ip_rates.py",
     "network/quota_entities.py",

@@ -15,7 +15,7 @@ from kvorum.security.principal import Principal
 from kvorum.security.sasl.authenticator import EnabledMechanism, SaslConfig
 from kvorum.security.sasl.plain import PlainServer, PlainUsers
 from kvorum.security.sasl.scram import ScramServer, ScramServers
-from kvorum.security.sasl.scram_keys import credential_of, salt_password
+from kvorum.security.scram_keys import derive_credential
 
 USER, PASSWORD = "alice", "alice-secret"
 TOKEN_ID, TOKEN_PASSWORD = "dG9rZW4", "dG9rZW4taG1hYw=="
@@ -25,7 +25,7 @@ SALT = b"salt-of-a-test"
 
 
 def credential(mechanism: ScramMechanism, password: str, iterations: int = 4096) -> ScramCredential:
-    return credential_of(mechanism, salt_password(mechanism, password, SALT, iterations), SALT, iterations)
+    return derive_credential(mechanism, password.encode(), SALT, iterations)
 
 
 class Store:

@@ -23,6 +23,11 @@ def test_the_user_of_the_token_is_the_principal() -> None:
     assert server.principal == Principal("User", "é")
 
 
+def test_an_unknown_user_has_no_password() -> None:
+    assert not finish(USERS("mallory", ""))
+    assert finish(USERS(USER, PASSWORD))
+
+
 @pytest.mark.parametrize(
     ("token", "response"),
     [

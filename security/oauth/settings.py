@@ -1,0 +1,166 @@
+"""OAUTHBEARER of a listener and of a client, made of their settings and JAAS options."""
+
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Final
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+from kvorum.runtime.logs import get_logger
+from kvorum.security.oauth.http import WatchedFile, fetch, post
+from kvorum.security.oauth.key_refresh import (
+    FILE_INTERVAL_MS,
+    IssuerKeys,
+    KeySource,
+    RefreshTimes,
+    discovered_key_set,
+    key_set_at,
+    key_set_in,
+)
+from kvorum.security.oauth.retrieval import ClientCredentials, EndpointToken, FileToken, MadeToken, TokenSource
+from kvorum.security.oauth.signed import ClaimRules, SignedValidator
+from kvorum.security.oauth.tokens import TokenValidator
+from kvorum.security.oauth.unsecured import UnsecuredValidator, make_unsecured_token
+from kvorum.security.sasl.mechanism import SaslClient
+from kvorum.security.sasl.oauthbearer import MECHANISM, OauthBearerClient
+from kvorum.security.settings import JAAS, ListenerSettings
+
+PREFIX: Final = "sasl.oauthbearer."
+KEYS_URL: Final = f"{PREFIX}jwks.endpoint.url"
+DISCOVERY_URL: Final = "kvorum.sasl.oauthbearer.discovery.url"
+TOKEN_URL: Final = f"{PREFIX}token.endpoint.url"
+ISSUER: Final = f"{PREFIX}expected.issuer"
+HANDLER: Final = "sasl.server.callback.handler.class"
+EXTENSION_OPTION: Final = "extension_"
+FILE, HTTP, HTTPS = "file", "http", "https"
+
+log = get_logger("security")
+
+
+def token_validator(
+    settings: ListenerSettings, options: Mapping[str, str], wall_ms: Callable[[], int], context: ssl.SSLContext | None
+) -> tuple[TokenValidator, IssuerKeys | None]:
+    """Return the validator of a listener's tokens, and the keys that must be started before. Raises ConfigError.
+
+    `context` is for https: None: the machine's certificate authorities.
+    """
+    source = _key_source(settings, context)
+    if source is None:
+        return _unsecured(settings, options, wall_ms), None
+    keys_source, is_file = source
+    key = KEYS_URL if _text(settings, KEYS_URL) is not None else DISCOVERY_URL
+    times = RefreshTimes(
+        interval_ms=FILE_INTERVAL_MS if is_file else settings.int(f"{PREFIX}jwks.endpoint.refresh.ms", MECHANISM),
+        retry_ms=settings.int(f"{PREFIX}jwks.endpoint.retry.backoff.ms", MECHANISM),
+        retry_max_ms=settings.int(f"{PREFIX}jwks.endpoint.retry.backoff.max.ms", MECHANISM),
+    )
+    issuer = _text(settings, ISSUER)
+    keys = IssuerKeys(keys_source, times, lambda reason: settings.error(key, reason, MECHANISM), issuer)
+    rules = ClaimRules(
+        clock_skew_ms=settings.int(f"{PREFIX}clock.skew.seconds", MECHANISM) * 1000,
+        audiences=frozenset(settings.list(f"{PREFIX}expected.audience", MECHANISM)),
+        scope_claim=settings.str(f"{PREFIX}scope.claim.name", MECHANISM),
+        principal_claim=settings.str(f"{PREFIX}sub.claim.name", MECHANISM),
+    )
+    return SignedValidator(keys, rules, wall_ms), keys
+
+
+def _unsecured(settings: ListenerSettings, options: Mapping[str, str], wall_ms: Callable[[], int]) -> TokenValidator:
+    """Return the validator of unsigned tokens. Raises ConfigError if signed ones are meant."""
+    if _text(settings, HANDLER) is not None:
+        reason = f"is required with {HANDLER}: without the keys of the issuer anybody could make tokens"
+        raise settings.error(KEYS_URL, reason, MECHANISM)
+    try:
+        validator = UnsecuredValidator(options, wall_ms)
+    except ValueError as error:
+        raise settings.error(JAAS, str(error), MECHANISM) from None
+    log.warning(
+        f"OAUTHBEARER accepts tokens without a signature: anybody can be any user; set {KEYS_URL} except in tests",
+        listener=settings.listener,
+    )
+    return validator
+
+
+def _key_source(settings: ListenerSettings, context: ssl.SSLContext | None) -> tuple[KeySource, bool] | None:
+    """Return the source of the issuer's keys and whether it is a file; None if none is set. Raises ConfigError."""
+    url, discovery_url = _text(settings, KEYS_URL), _text(settings, DISCOVERY_URL)
+    if url is not None and discovery_url is not None:
+        raise settings.error(DISCOVERY_URL, f"set either this or {KEYS_URL}", MECHANISM)
+    get = partial(fetch, context=context)
+    if discovery_url is not None:
+        _scheme(settings, DISCOVERY_URL, discovery_url, (HTTP, HTTPS))
+        return discovered_key_set(discovery_url, get), False
+    if url is None:
+        return None
+    if _scheme(settings, KEYS_URL, url, (HTTP, HTTPS, FILE)) == FILE:
+        return key_set_in(WatchedFile(_path(url))), True
+    return key_set_at(url, get), False
+
+
+def oauth_client(
+    settings: ListenerSettings, options: Mapping[str, str], wall_ms: Callable[[], int], context: ssl.SSLContext | None
+) -> Callable[[], Awaitable[SaslClient]]:
+    """Return what makes the client of one exchange. Raises ConfigError."""
+    source = _token_source(settings, options, wall_ms, context)
+    extensions = {
+        key.removeprefix(EXTENSION_OPTION): value for key, value in options.items() if key.startswith(EXTENSION_OPTION)
+    }
+    try:
+        OauthBearerClient("", extensions)
+    except ValueError as error:
+        raise settings.error(JAAS, str(error), MECHANISM) from None
+
+    async def client() -> SaslClient:
+        return OauthBearerClient(await source.token(), extensions)
+
+    return client
+
+
+def _token_source(
+    settings: ListenerSettings, options: Mapping[str, str], wall_ms: Callable[[], int], context: ssl.SSLContext | None
+) -> TokenSource:
+    url = _text(settings, TOKEN_URL)
+    if url is None:
+        try:
+            make_unsecured_token(options, 0)
+        except ValueError as error:
+            reason = f"{error}; or set {TOKEN_URL}"
+            raise settings.error(JAAS, reason, MECHANISM) from None
+        return MadeToken(lambda: make_unsecured_token(options, wall_ms()))
+    if _scheme(settings, TOKEN_URL, url, (HTTP, HTTPS, FILE)) == FILE:
+        return FileToken(WatchedFile(_path(url)))
+    login = {}
+    for key, option in (("client.id", "clientId"), ("client.secret", "clientSecret")):
+        name = f"{PREFIX}client.credentials.{key}"
+        value = _text(settings, name) or options.get(option)
+        if not value:
+            raise settings.error(name, f"is required with {TOKEN_URL}; or set {option} in {JAAS}", MECHANISM)
+        login[key] = value
+    credentials = ClientCredentials(
+        url=url,
+        client_id=login["client.id"],
+        client_secret=login["client.secret"],
+        scope=_text(settings, f"{PREFIX}scope") or options.get("scope"),
+    )
+    return EndpointToken(credentials, partial(post, context=context), wall_ms)
+
+
+def _text(settings: ListenerSettings, key: str) -> str | None:
+    """Return a text, None where it is not set or empty."""
+    return settings.optional_str(key, MECHANISM) or None
+
+
+def _scheme(settings: ListenerSettings, key: str, url: str, permitted: tuple[str, ...]) -> str:
+    """Return the scheme of a URL. Raises ConfigError."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme not in permitted or not (parts.path if parts.scheme == FILE else parts.hostname):
+        raise settings.error(key, f"is no URL of {', '.join(permitted)}", MECHANISM)
+    return parts.scheme
+
+
+def _path(url: str) -> str:
+    return url2pathname(urlsplit(url).path)
