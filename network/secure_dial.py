@@ -5,6 +5,7 @@ SASL: SaslHandshake v1 and SaslAuthenticate v1, with correlation ids of its own 
 
 import asyncio
 from collections.abc import Callable
+from inspect import isawaitable
 from typing import Final, TypeVar
 
 from kvorum.network.channel_errors import AuthenticationFailed, ConnectionLost, Dialled
@@ -18,9 +19,8 @@ from kvorum.protocol.headers import RequestHeader, decode_response_header, encod
 from kvorum.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kvorum.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kvorum.protocol.schema import Message
-from kvorum.security.client import ClientSecurity
+from kvorum.security.client import ClientSecurity, NewClient
 from kvorum.security.errors import AuthenticationError
-from kvorum.security.sasl.mechanism import SaslClient
 
 VERSION: Final = 1
 RESPONSE_BYTES_MAX: Final = 512 * 1024
@@ -38,7 +38,7 @@ async def dial_securely(make: Callable[[], P], host: str, port: int, security: C
         return Dialled(await _connect(make, host, port, security))
     exchange = await _connect(SaslExchange, host, port, security)
     try:
-        session_ms = await exchange.authenticate(security.sasl(), where)
+        session_ms = await exchange.authenticate(security.sasl, where)
         protocol = make()
         exchange.transport.set_protocol(protocol)
         protocol.connection_made(exchange.transport)
@@ -94,8 +94,13 @@ class SaslExchange(asyncio.BufferedProtocol):
         if self._parser.error is not None:
             self.transport.abort()
 
-    async def authenticate(self, client: SaslClient, where: str) -> int:
+    async def authenticate(self, new_client: NewClient, where: str) -> int:
         """Run one exchange; return the lifetime of the session in milliseconds, 0: no limit. Raises ConnectionLost."""
+        try:
+            made = new_client()
+            client = await made if isawaitable(made) else made
+        except AuthenticationError as error:
+            raise AuthenticationFailed(str(error)) from error
         handshake = await self._ask(SaslHandshakeRequest(mechanism=client.mechanism), SaslHandshakeResponse, where)
         if handshake.error_code != ErrorCode.NONE:
             enabled = ", ".join(handshake.mechanisms)

@@ -22,7 +22,7 @@ from kvorum.network.shared import Connection, NetworkMetrics, Shared
 from kvorum.network.tracing import Tracing
 from kvorum.runtime.listeners import SecurityProtocol, address
 from kvorum.runtime.logs import get_logger
-from kvorum.security.sasl.authenticator import SaslConfig
+from kvorum.security.sasl.authenticator import SaslConfig, SaslResource
 
 if TYPE_CHECKING:
     from kvorum.security.tls.server import TlsServer
@@ -106,7 +106,7 @@ class Listener:
         return sum(connection.queued for connection in self._shared.by_activity) if self._shared is not None else 0
 
     async def start(self) -> int:
-        """Listen; return the port, chosen by the kernel if 0 was requested. Raises OSError."""
+        """Listen; return the port, chosen by the kernel if 0 was requested. Raises OSError, ConfigError."""
         assert self._shared is None, "a listener starts once"
         loop = asyncio.get_running_loop()
         shared = self._shared = Shared(
@@ -126,6 +126,8 @@ class Listener:
             on_connection_closed=self._on_connection_closed,
             sasl=self._sasl,
         )
+        for resource in self._resources():
+            await resource.start()
         self._server = await self._listen(shared)
         self._port = int(self._server.sockets[0].getsockname()[1])
         self._sweep()
@@ -210,6 +212,8 @@ class Listener:
             await self._emptied(shared)
         if server is not None:
             await server.wait_closed()
+        for resource in self._resources():
+            await resource.close()
         log.info("listener closed", listener=self.name, port=self._port)
 
     async def _emptied(self, shared: Shared) -> None:
@@ -217,6 +221,9 @@ class Listener:
         if shared.by_activity:
             shared.emptied = shared.loop.create_future()
             await shared.emptied
+
+    def _resources(self) -> tuple[SaslResource, ...]:
+        return self._sasl.resources if self._sasl is not None else ()
 
     def _sweep(self) -> None:
         """Close idle connections, and schedule the next check."""

@@ -10,7 +10,9 @@ from kvorum.runtime.config import Settings
 from kvorum.runtime.listeners import SecurityProtocol
 from kvorum.security.credentials import NoCredentials
 from kvorum.security.incoming import ENABLED, Authentication, own_principal, sasl_config, tls_server
+from kvorum.security.oauth.config_keys import KEYS_URL, is_signed
 from kvorum.security.outgoing import login_module, login_user, outgoing_security
+from kvorum.security.sasl.oauthbearer import MECHANISM as OAUTHBEARER
 from kvorum.security.sasl.plain import MECHANISM as PLAIN
 from kvorum.security.sasl.plain import USER_PREFIX
 from kvorum.security.settings import (
@@ -73,6 +75,11 @@ def warnings_of(settings: Settings, own: list[ListenerSettings], among_nodes: se
         if key == JAAS or (has_sasl and any(key == f"listener.name.{each.listener.lower()}.{JAAS}" for each in own)):
             yield f"{key} is ignored: write listener.name.LISTENER.MECHANISM.{JAAS}"
     for each in own:
+        if each.is_sasl and OAUTHBEARER in each.mechanisms and not is_signed(each):
+            yield (
+                f"listener {each.listener} accepts tokens without a signature: every client can be any user; "
+                f"set {KEYS_URL} except in tests"
+            )
         if (
             each.is_sasl
             and each.is_tls

@@ -23,8 +23,18 @@ from kvorum.security.client_properties import (
     is_security_key,
 )
 from kvorum.security.errors import SecurityConfigError
-from kvorum.security.outgoing import MECHANISMS, login_module, login_user, tls_settings
-from kvorum.security.settings import JAAS
+from kvorum.security.oauth.config_keys import client_login
+from kvorum.security.outgoing import (
+    MECHANISMS,
+    TOKEN_URL,
+    UNSECURED_USER,
+    login_module,
+    login_user,
+    oauth_options,
+    tls_settings,
+)
+from kvorum.security.sasl.oauthbearer import MECHANISM as OAUTHBEARER
+from kvorum.security.settings import JAAS, ListenerSettings
 from kvorum.security.tls.ciphers import TLS_1_2_SUITES
 from kvorum.security.tls.stores import load_stores
 
@@ -34,6 +44,7 @@ SAME_NAMES: Final = frozenset(
         *("sasl.kerberos.min.time.before.relogin", "sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.scope"),
     )
 )
+OAUTH_CONFIG: Final = "sasl.oauthbearer.config"
 INLINE: Final[Mapping[str, str]] = MappingProxyType(
     {
         "ssl.truststore.certificates": "ssl.ca.pem",
@@ -56,7 +67,7 @@ def librdkafka_security(properties: Mapping[str, str], where: str = "client prop
         found[PROTOCOL] = client.settings.protocol.name
         if client.settings.is_sasl:
             found[MECHANISM] = client.mechanism
-            found |= login(client)
+            found |= {} if OAUTH_CONFIG in found else login(client)
         if client.settings.is_tls:
             found |= stores(client)
     except SecurityConfigError as error:
@@ -71,10 +82,29 @@ def login(client: ClientSettings) -> dict[str, str]:
     settings, mechanism = client.settings, client.mechanism
     if mechanism not in MECHANISMS:
         return {}
+    if mechanism == OAUTHBEARER:
+        return oauth_login(settings)
     if "tokenauth" in login_module(settings, mechanism).options:
         raise settings.error(JAAS, "has tokenauth, but librdkafka does not support delegation tokens", mechanism)
     user, password = login_user(settings, mechanism)
     return {"sasl.username": user, "sasl.password": password}
+
+
+def oauth_login(settings: ListenerSettings) -> dict[str, str]:
+    """Return the login of OAUTHBEARER. Raises ConfigError."""
+    options, url = oauth_options(settings), settings.optional_str(TOKEN_URL, OAUTHBEARER)
+    if url is None:
+        user = options.get(UNSECURED_USER)
+        if user is None:
+            raise settings.error(JAAS, f"has no {UNSECURED_USER}; or set {TOKEN_URL}", OAUTHBEARER)
+        return {"enable.sasl.oauthbearer.unsecure.jwt": "true", OAUTH_CONFIG: f"principal={user}"}
+    if url.startswith("file:"):
+        raise settings.error(TOKEN_URL, "is a file, but librdkafka reads no token from files", OAUTHBEARER)
+    client_id, secret = client_login(settings, options)
+    found = {"sasl.oauthbearer.method": "oidc", "sasl.oauthbearer.client.id": client_id}
+    found |= {"sasl.oauthbearer.client.secret": secret, TOKEN_URL: url}
+    scope = settings.optional_str("sasl.oauthbearer.scope", OAUTHBEARER) or options.get("scope")
+    return found if scope is None else found | {"sasl.oauthbearer.scope": scope}
 
 
 def stores(client: ClientSettings) -> dict[str, str]:

@@ -4,12 +4,14 @@ import ssl
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from kvorum.security.client import PLAINTEXT, ClientSecurity
+from kvorum.runtime.clock import SystemClock
+from kvorum.security.client import PLAINTEXT, ClientSecurity, NewClient
 from kvorum.security.client_properties import MECHANISM, ClientSettings
 from kvorum.security.credentials import ScramMechanism
 from kvorum.security.errors import SecurityConfigError
 from kvorum.security.jaas import MODULES_OF_MECHANISMS, JaasError, JaasModule, parse_jaas
-from kvorum.security.sasl.mechanism import SaslClient
+from kvorum.security.sasl.oauthbearer import MECHANISM as OAUTHBEARER
+from kvorum.security.sasl.plain import MECHANISM as PLAIN
 from kvorum.security.sasl.plain import PlainClient
 from kvorum.security.sasl.scram import ScramClient
 from kvorum.security.settings import JAAS, ListenerSettings
@@ -19,7 +21,11 @@ from kvorum.security.tls.settings import ClientAuth, KeyStoreSettings, TlsSettin
 from kvorum.security.tls.stores import Stores
 
 SCRAM_MECHANISMS: Final[Mapping[str, ScramMechanism]] = {each.mechanism_name: each for each in ScramMechanism}
-MECHANISMS: Final = ("PLAIN", *SCRAM_MECHANISMS)
+MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS, OAUTHBEARER)
+
+TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"
+UNSECURED_USER: Final = "unsecuredLoginStringClaim_sub"
+"""JAAS option with the user of a token without a signature."""
 
 NewNonce = Callable[[], str]
 
@@ -112,6 +118,14 @@ def login_module(settings: ListenerSettings, mechanism: str) -> JaasModule:
     return module
 
 
+def oauth_options(settings: ListenerSettings) -> Mapping[str, str]:
+    """Return the JAAS options of OAUTHBEARER; with a token endpoint none is needed. Raises ConfigError."""
+    is_optional = settings.optional_str(TOKEN_URL, OAUTHBEARER) is not None
+    if is_optional and settings.optional_str(JAAS, OAUTHBEARER) is None:
+        return {}
+    return login_module(settings, OAUTHBEARER).options
+
+
 def check_mechanism(settings: ListenerSettings, key: str, mechanism: str) -> None:
     """Raise ConfigError for a mechanism that is not supported."""
     if mechanism not in MECHANISMS:
@@ -128,8 +142,13 @@ def login_user(settings: ListenerSettings, mechanism: str) -> tuple[str, str]:
     return options["username"], options["password"]
 
 
-def sasl_client(settings: ListenerSettings, mechanism: str, new_nonce: NewNonce) -> Callable[[], SaslClient]:
+def sasl_client(settings: ListenerSettings, mechanism: str, new_nonce: NewNonce) -> NewClient:
     """Return what makes the client of one exchange. Raises ConfigError."""
+    if mechanism == OAUTHBEARER:
+        from kvorum.security.oauth.settings import https_context, oauth_client
+
+        options = oauth_options(settings)
+        return oauth_client(settings, options, SystemClock().wall_ms, https_context(settings, options))
     user, password = login_user(settings, mechanism)
     scram = SCRAM_MECHANISMS.get(mechanism)
     if scram is None:

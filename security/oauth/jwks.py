@@ -81,13 +81,13 @@ def _import(entry: object) -> Key | None:
     if not isinstance(entry, dict):
         return None
     try:
-        if entry.get("kty") == "oct" and len(decode_base64(entry["k"])) < SECRET_BYTES_MIN:
+        if entry["kty"] == "oct" and len(decode_base64(entry["k"])) < SECRET_BYTES_MIN:
             return None
-        key = JWKRegistry.import_key(entry)
-        is_weak = isinstance(key, RSAKey) and key.public_key.key_size < RSA_BITS_MIN
+        if entry["kty"] == "RSA" and int.from_bytes(decode_base64(entry["n"])).bit_length() < RSA_BITS_MIN:
+            return None
+        return JWKRegistry.import_key(entry)
     except (JoseError, ValueError, TypeError, KeyError, AttributeError):  # cryptography's, for numbers that are no key
         return None
-    return None if is_weak else key
 
 
 def _fits(key: Key, algorithm: str) -> bool:

@@ -7,8 +7,18 @@ from typing import Final
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from kvorum.runtime.logs import get_logger
-from kvorum.security.oauth.http import WatchedFile, fetch, post
+from kvorum.security.errors import SecurityConfigError
+from kvorum.security.oauth.config_keys import (
+    DISCOVERY_URL,
+    HANDLER,
+    ISSUER,
+    KEYS_URL,
+    PREFIX,
+    client_login,
+    text_of,
+)
+from kvorum.security.oauth.http import RESPONSE_BYTES_MAX, WatchedFile, fetch, post
+from kvorum.security.oauth.jwks import KeySet, KeySetError
 from kvorum.security.oauth.key_refresh import (
     FILE_INTERVAL_MS,
     IssuerKeys,
@@ -22,20 +32,39 @@ from kvorum.security.oauth.retrieval import ClientCredentials, EndpointToken, Fi
 from kvorum.security.oauth.signed import ClaimRules, SignedValidator
 from kvorum.security.oauth.tokens import TokenValidator
 from kvorum.security.oauth.unsecured import UnsecuredValidator, make_unsecured_token
+from kvorum.security.outgoing import TOKEN_URL
 from kvorum.security.sasl.mechanism import SaslClient
 from kvorum.security.sasl.oauthbearer import MECHANISM, OauthBearerClient
 from kvorum.security.settings import JAAS, ListenerSettings
 
-PREFIX: Final = "sasl.oauthbearer."
-KEYS_URL: Final = f"{PREFIX}jwks.endpoint.url"
-DISCOVERY_URL: Final = "kvorum.sasl.oauthbearer.discovery.url"
-TOKEN_URL: Final = f"{PREFIX}token.endpoint.url"
-ISSUER: Final = f"{PREFIX}expected.issuer"
-HANDLER: Final = "sasl.server.callback.handler.class"
 EXTENSION_OPTION: Final = "extension_"
+TRUST_OPTION: Final = "ssl.truststore."
 FILE, HTTP, HTTPS = "file", "http", "https"
 
-log = get_logger("security")
+
+def https_context(settings: ListenerSettings, options: Mapping[str, str]) -> ssl.SSLContext | None:
+    """Return the context for the identity provider by the JAAS options, None: the machine's certificate authorities.
+
+    Raises ConfigError.
+    """
+    trust = {key.removeprefix(TRUST_OPTION): value for key, value in options.items() if key.startswith(TRUST_OPTION)}
+    if not trust:
+        return None
+    from kvorum.security.tls.context import client_context
+    from kvorum.security.tls.settings import TlsSettings, TrustStoreSettings
+    from kvorum.security.tls.stores import load_stores
+
+    store = TrustStoreSettings(
+        type=trust.get("type", settings.str("ssl.truststore.type")),
+        location=trust.get("location"),
+        password=trust.get("password"),
+        certificates=trust.get("certificates"),
+    )
+    tls = TlsSettings(trust_store=store)
+    try:
+        return client_context(tls, load_stores(tls))
+    except SecurityConfigError as error:
+        raise settings.error(JAAS, f"{error.key}: {error.reason}", MECHANISM) from None
 
 
 def token_validator(
@@ -49,13 +78,13 @@ def token_validator(
     if source is None:
         return _unsecured(settings, options, wall_ms), None
     keys_source, is_file = source
-    key = KEYS_URL if _text(settings, KEYS_URL) is not None else DISCOVERY_URL
+    key = KEYS_URL if text_of(settings, KEYS_URL) is not None else DISCOVERY_URL
     times = RefreshTimes(
         interval_ms=FILE_INTERVAL_MS if is_file else settings.int(f"{PREFIX}jwks.endpoint.refresh.ms", MECHANISM),
         retry_ms=settings.int(f"{PREFIX}jwks.endpoint.retry.backoff.ms", MECHANISM),
         retry_max_ms=settings.int(f"{PREFIX}jwks.endpoint.retry.backoff.max.ms", MECHANISM),
     )
-    issuer = _text(settings, ISSUER)
+    issuer = text_of(settings, ISSUER)
     keys = IssuerKeys(keys_source, times, lambda reason: settings.error(key, reason, MECHANISM), issuer)
     rules = ClaimRules(
         clock_skew_ms=settings.int(f"{PREFIX}clock.skew.seconds", MECHANISM) * 1000,
@@ -68,23 +97,18 @@ def token_validator(
 
 def _unsecured(settings: ListenerSettings, options: Mapping[str, str], wall_ms: Callable[[], int]) -> TokenValidator:
     """Return the validator of unsigned tokens. Raises ConfigError if signed ones are meant."""
-    if _text(settings, HANDLER) is not None:
+    if text_of(settings, HANDLER) is not None:
         reason = f"is required with {HANDLER}: without the keys of the issuer anybody could make tokens"
         raise settings.error(KEYS_URL, reason, MECHANISM)
     try:
-        validator = UnsecuredValidator(options, wall_ms)
+        return UnsecuredValidator(options, wall_ms)
     except ValueError as error:
         raise settings.error(JAAS, str(error), MECHANISM) from None
-    log.warning(
-        f"OAUTHBEARER accepts tokens without a signature: anybody can be any user; set {KEYS_URL} except in tests",
-        listener=settings.listener,
-    )
-    return validator
 
 
 def _key_source(settings: ListenerSettings, context: ssl.SSLContext | None) -> tuple[KeySource, bool] | None:
     """Return the source of the issuer's keys and whether it is a file; None if none is set. Raises ConfigError."""
-    url, discovery_url = _text(settings, KEYS_URL), _text(settings, DISCOVERY_URL)
+    url, discovery_url = text_of(settings, KEYS_URL), text_of(settings, DISCOVERY_URL)
     if url is not None and discovery_url is not None:
         raise settings.error(DISCOVERY_URL, f"set either this or {KEYS_URL}", MECHANISM)
     get = partial(fetch, context=context)
@@ -94,8 +118,20 @@ def _key_source(settings: ListenerSettings, context: ssl.SSLContext | None) -> t
     if url is None:
         return None
     if _scheme(settings, KEYS_URL, url, (HTTP, HTTPS, FILE)) == FILE:
+        check_key_file(settings, _path(url))
         return key_set_in(WatchedFile(_path(url))), True
     return key_set_at(url, get), False
+
+
+def check_key_file(settings: ListenerSettings, path: str) -> None:
+    """Raise ConfigError if the file cannot be read, or has no keys."""
+    try:
+        with open(path, "rb") as file:
+            KeySet.parse(file.read(RESPONSE_BYTES_MAX))
+    except OSError as error:
+        raise settings.error(KEYS_URL, f"file {path} cannot be read: {error.strerror}", MECHANISM) from None
+    except KeySetError as error:
+        raise settings.error(KEYS_URL, f"file {path} has no keys: {error}", MECHANISM) from None
 
 
 def oauth_client(
@@ -120,7 +156,7 @@ def oauth_client(
 def _token_source(
     settings: ListenerSettings, options: Mapping[str, str], wall_ms: Callable[[], int], context: ssl.SSLContext | None
 ) -> TokenSource:
-    url = _text(settings, TOKEN_URL)
+    url = text_of(settings, TOKEN_URL)
     if url is None:
         try:
             make_unsecured_token(options, 0)
@@ -130,25 +166,14 @@ def _token_source(
         return MadeToken(lambda: make_unsecured_token(options, wall_ms()))
     if _scheme(settings, TOKEN_URL, url, (HTTP, HTTPS, FILE)) == FILE:
         return FileToken(WatchedFile(_path(url)))
-    login = {}
-    for key, option in (("client.id", "clientId"), ("client.secret", "clientSecret")):
-        name = f"{PREFIX}client.credentials.{key}"
-        value = _text(settings, name) or options.get(option)
-        if not value:
-            raise settings.error(name, f"is required with {TOKEN_URL}; or set {option} in {JAAS}", MECHANISM)
-        login[key] = value
+    client_id, client_secret = client_login(settings, options)
     credentials = ClientCredentials(
         url=url,
-        client_id=login["client.id"],
-        client_secret=login["client.secret"],
-        scope=_text(settings, f"{PREFIX}scope") or options.get("scope"),
+        client_id=client_id,
+        client_secret=client_secret,
+        scope=text_of(settings, f"{PREFIX}scope") or options.get("scope"),
     )
     return EndpointToken(credentials, partial(post, context=context), wall_ms)
-
-
-def _text(settings: ListenerSettings, key: str) -> str | None:
-    """Return a text, None where it is not set or empty."""
-    return settings.optional_str(key, MECHANISM) or None
 
 
 def _scheme(settings: ListenerSettings, key: str, url: str, permitted: tuple[str, ...]) -> str:
