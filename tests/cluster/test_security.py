@@ -16,7 +16,10 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from kvorum.cluster.local.add_scram import parse_scram_option
+from kvorum.cluster.local.formatting import controller_directory, new_cluster_id
 from kvorum.cluster.local.local import LocalCluster
+from kvorum.cluster.local.plan import plan_of
 from kvorum.network.addresses import Address
 from kvorum.network.channel import Channel
 from kvorum.network.channel_errors import ConnectionLost
@@ -32,14 +35,18 @@ from kvorum.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from kvorum.protocol.uuids import METADATA_TOPIC_ID
+from kvorum.quorum.bootstrap_file import write_bootstrap
 from kvorum.quorum.raft.transport import Greeting
-from kvorum.runtime.chance import new_nonce
+from kvorum.runtime.chance import new_nonce, random_bytes
+from kvorum.runtime.cluster_file import load_cluster
+from kvorum.runtime.config import Settings
+from kvorum.runtime.disk import OsDisk
 from kvorum.security.client import ClientSecurity
 from kvorum.security.client_properties import client_settings
 from kvorum.security.outgoing import security_of_client
 from tests.certificates import Authority
 from tests.cluster.clients import create_topic, eventually, read_all, send_one
-from tests.cluster.conftest import clusters_in
+from tests.cluster.conftest import clusters_in, logs_of
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 NODE_PASSWORD, ALICE_PASSWORD, BOB_PASSWORD = "planted-node-secret", "planted-alice-secret", "planted-bob-secret"
@@ -178,7 +185,7 @@ def test_a_wrong_password_is_refused(secured: Secured) -> None:
 
 
 def test_requests_of_nodes_are_refused_to_clients(secured: Secured) -> None:
-    """A user at a broker, and a certificate of the right authority at a controller, are not the cluster's principals."""
+    """Users at a broker, and certificates of the right authority at a controller, are not principals of the cluster."""
     controller = {**secured.tls, "ssl.keystore.location": str(secured.authority.issue("client"))}
     markers = WriteTxnMarkersRequest(
         markers=[
@@ -233,3 +240,49 @@ def test_a_raft_connection_of_a_client_is_closed_with_a_line_in_the_log(secured:
         await link.close()
 
     asyncio.run(greet())
+
+
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+SCRAM_CLUSTER = {
+    "cluster": {"name": "scram"},
+    "defaults": {
+        "listener.security.protocol.map": "CONTROLLER:SASL_PLAINTEXT,CLIENTS:SASL_PLAINTEXT",
+        "inter.broker.listener.name": "CLIENTS",
+        "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
+        "sasl.mechanism.controller.protocol": "SCRAM-SHA-512",
+        **{
+            f"listener.name.{name}.scram-sha-512.sasl.jaas.config": (
+                f'{SCRAM} required username="node" password="{NODE_PASSWORD}";'
+            )
+            for name in ("clients", "controller")
+        },
+    },
+    "nodes": [
+        {"name": f"node-{number}", "node.id": number, "listeners": "CLIENTS://127.0.0.1:0,CONTROLLER://127.0.0.1:0"}
+        for number in (1, 2, 3)
+    ],
+}
+
+
+def test_scram_between_all_nodes_requires_credentials_from_the_format(tmp_path: Path) -> None:
+    file, data = tmp_path / "scram.yaml", tmp_path / "data"
+    file.write_text(yaml.safe_dump(SCRAM_CLUSTER))
+    cluster = LocalCluster.create(str(data), plan_of(load_cluster(str(file), str(data)), new_cluster_id()))
+    try:
+        assert set(cluster.start(timeout_seconds=60).values()) == {"died"}
+        refusal = "user node has no SCRAM-SHA-512 credential in this node's metadata"
+        assert all(refusal in reason and NODE_PASSWORD not in reason for reason in cluster.refusals.values())
+        user = parse_scram_option(f"SCRAM-SHA-512=[name=node,password={NODE_PASSWORD}]").to_record(random_bytes)
+        for node in cluster.plan.nodes:
+            write_bootstrap(OsDisk(), controller_directory(Settings.of(dict(node.properties))), [user])
+        outcome = cluster.start(timeout_seconds=60)
+        assert set(outcome.values()) == {"ready"}, logs_of(cluster, outcome)
+        bootstrap = cluster.plan.nodes[0].properties["listeners"].split(",")[0].partition("://")[2]
+        login = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "node", "sasl.password": NODE_PASSWORD}
+        client = {"security.protocol": "SASL_PLAINTEXT", **login}
+        create_topic(bootstrap, "orders", 1, 3, client=client)
+        assert send_one(bootstrap, "orders", **client) is None
+    finally:
+        for node in cluster.plan.nodes:
+            cluster.kill(node.name)
