@@ -1,6 +1,7 @@
 """A cluster whose controllers use mTLS, and whose brokers and clients use SASL over TLS."""
 
 import asyncio
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -9,12 +10,18 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
     AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
     ScramCredentialInfo,
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
+from cryptography import x509
 
 from kvorum.cluster.local.add_scram import parse_scram_option
 from kvorum.cluster.local.formatting import controller_directory, new_cluster_id
@@ -121,9 +128,10 @@ class Secured:
         """Return a channel to a listener of the first node."""
         return Channel(*self.address(index), client_id="test", chance=Random(1), security=security(properties))
 
-    def logged(self, text: str) -> bool:
-        """Return whether a node has logged this."""
-        return any(text in path.read_text(errors="replace") for path in self.folder.glob("cluster-*/*/*.log"))
+    def count(self, text: str, node: str = "*") -> int:
+        """Return how many lines of the logs have this text."""
+        paths = self.folder.glob(f"cluster-*/{node}/*.log")
+        return sum(text in line for path in paths for line in path.read_text(errors="replace").splitlines())
 
     @property
     def alice(self) -> dict[str, Any]:
@@ -158,11 +166,13 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     file = folder / "secure.yaml"
     file.write_text(yaml.safe_dump(config_of(authority)))
     with clusters_in(folder) as start:
-        yield Secured(folder, start(str(file)), authority)
+        found = Secured(folder, start(str(file)), authority)
+        for topic in ("orders", "of-bob", "of-reload"):
+            create_topic(found.bootstrap, topic, 3, 3, client=found.alice)
+        yield found
 
 
 def test_an_unmodified_client_produces_and_consumes(secured: Secured) -> None:
-    create_topic(secured.bootstrap, "orders", 3, 3, client=secured.alice)
     assert send_one(secured.bootstrap, "orders", **secured.alice) is None
     found = read_all(secured.bootstrap, "orders", 3, **secured.alice)
     assert sum(map(len, found.values())) == 1
@@ -173,7 +183,6 @@ def test_a_user_of_the_metadata_authenticates_at_every_broker(secured: Secured) 
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
     change = UserScramCredentialUpsertion("bob", info, BOB_PASSWORD.encode())
     admin.alter_user_scram_credentials([change])["bob"].result(30)
-    create_topic(secured.bootstrap, "of-bob", 3, 1, client=secured.alice)
     bob = secured.client("bob", BOB_PASSWORD, "SCRAM-SHA-512")
     assert send_one(secured.bootstrap, "of-bob", **bob) is None
     assert sum(map(len, read_all(secured.bootstrap, "of-bob", 3, **bob).values())) == 1
@@ -234,12 +243,62 @@ def test_a_raft_connection_of_a_client_is_closed_with_a_line_in_the_log(secured:
         link.start()
         await asyncio.to_thread(
             eventually,
-            lambda: secured.logged("Raft greeting of User:CN=client, which is not a principal of the cluster"),
+            lambda: secured.count("Raft greeting of User:CN=client, which is not a principal of the cluster"),
             "a line about the connection",
         )
         await link.close()
 
     asyncio.run(greet())
+
+
+def serial_of(address: Address) -> int:
+    """Return the serial number of the certificate that a listener presents."""
+    pem = ssl.get_server_certificate(address, timeout=10)
+    return x509.load_pem_x509_certificate(pem.encode()).serial_number
+
+
+def test_a_certificate_that_is_replaced_in_place_is_presented_by_both_processes(secured: Secured) -> None:
+    listeners = [secured.address(index, node=1) for index in (0, 1)]
+    before = {serial_of(address) for address in listeners}
+    secured.authority.issue("node-2")
+    eventually(lambda: before.isdisjoint(serial_of(address) for address in listeners), "the new certificate")
+    assert send_one(secured.bootstrap, "of-reload", **secured.alice) is None
+
+
+def test_a_file_that_cannot_be_used_changes_nothing_and_is_logged_once_per_process(secured: Secured) -> None:
+    file, before = secured.authority.folder / "node-3.pem", serial_of(secured.address(0, node=2))
+    text = file.read_bytes()
+    file.write_bytes(b"nonsense")
+    line = "key and trust stores not reloaded"
+    eventually(lambda: secured.count(line, "node-3") == 2, "a warning of broker and controller")
+    secured.authority.issue("other", file="node-3")
+    eventually(lambda: secured.count("ssl.allow.dn.changes", "node-3") == 2, "a warning about another name")
+    file.write_bytes(text)
+    assert (secured.count(line, "node-3"), serial_of(secured.address(0, node=2))) == (4, before)
+
+
+def test_a_dynamic_config_names_another_key_store(secured: Secured) -> None:
+    key = "listener.name.clients.ssl.keystore.location"
+    before, admin = (
+        serial_of(secured.address(0)),
+        AdminClient({"bootstrap.servers": secured.bootstrap, **secured.alice}),
+    )
+
+    def alter(name: str, value: str) -> str | None:
+        entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
+        try:
+            admin.incremental_alter_configs([resource])[resource].result(30)
+        except KafkaException as error:
+            return str(error.args[0].str())
+        return None
+
+    assert "lacks" in (alter(key, str(secured.authority.issue("node-1", "bare", hosts=("localhost",)))) or "")
+    assert "cannot be read" in (alter(key, "/no/such.pem") or "")
+    assert "only per-listener" in (alter("ssl.keystore.location", "/no/such.pem") or "")
+    assert alter(key, str(secured.authority.issue("node-1", "moved"))) is None
+    eventually(lambda: serial_of(secured.address(0)) != before, "the certificate of the other key store")
+    assert send_one(secured.bootstrap, "orders", **secured.alice) is None
 
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
