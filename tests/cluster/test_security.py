@@ -1,15 +1,21 @@
 """A cluster whose controllers use mTLS, and whose brokers and clients use SASL over TLS."""
 
 import asyncio
+import io
+import os
 import ssl
+import stat
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
+from urllib.request import urlopen
 
 import msgspec
 import pytest
 import yaml
+from click.testing import CliRunner, Result
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
     AdminClient,
@@ -23,6 +29,9 @@ from confluent_kafka.admin import (
 )
 from cryptography import x509
 
+from kvorum.cli.main import main
+from kvorum.client import Unreachable
+from kvorum.client.sync import SyncCluster
 from kvorum.cluster.local.add_scram import parse_scram_option
 from kvorum.cluster.local.formatting import controller_directory, new_cluster_id
 from kvorum.cluster.local.local import LocalCluster
@@ -83,6 +92,8 @@ def config_of(authority: Authority) -> dict[str, Any]:
             "node.id": number,
             "listeners": "CLIENTS://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
             "ssl.keystore.location": str(authority.issue(f"node-{number}")),
+            "metrics.listener": "http://127.0.0.1:0",
+            **({"admin.listeners": "http://127.0.0.1:0"} if number == 1 else {}),
         }
         for number in (1, 2, 3)
     ]
@@ -127,6 +138,12 @@ class Secured:
     def channel(self, index: int, properties: dict[str, Any]) -> Channel:
         """Return a channel to a listener of the first node."""
         return Channel(*self.address(index), client_id="test", chance=Random(1), security=security(properties))
+
+    def get(self, path: str) -> bytes:
+        """Return what the admin API answers."""
+        url = self.cluster.plan.nodes[0].properties["admin.listeners"]
+        with urlopen(url + path, timeout=60) as answer:
+            return bytes(answer.read())
 
     def count(self, text: str, node: str = "*") -> int:
         """Return how many lines of the logs have this text."""
@@ -299,6 +316,76 @@ def test_a_dynamic_config_names_another_key_store(secured: Secured) -> None:
     assert alter(key, str(secured.authority.issue("node-1", "moved"))) is None
     eventually(lambda: serial_of(secured.address(0)) != before, "the certificate of the other key store")
     assert send_one(secured.bootstrap, "orders", **secured.alice) is None
+
+
+def test_commands_authenticate_with_a_file_or_a_profile(secured: Secured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(secured.folder / "home"))
+    monkeypatch.setenv("ALICE", ALICE_PASSWORD)
+    monkeypatch.delenv("KVORUM_BOOTSTRAP", raising=False)
+    file = secured.folder / "client.properties"
+    lines = {**secured.alice, "sasl.password": "${env:ALICE}"}
+    file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+    first, second, _ = secured.bootstrap.split(",")
+    script = run("kafka-topics", "--bootstrap-server", first, "--command-config", str(file), "--list")
+    assert (script.exit_code, "orders" in script.stdout) == (0, True), script.output
+    run("profile", "add", "safe", "-b", first, "--command-config", str(file), "--use")
+    for words in (["topics", "list"], ["produce", "orders"], ["consume", "orders", "-e", "--from-beginning"]):
+        native = run(*words, input="one\n")
+        assert native.exit_code == 0 and ALICE_PASSWORD not in native.output, native.output
+    wrong = run("topics", "list", "-b", second)
+    assert wrong.exit_code != 0 and "Traceback" not in wrong.output
+
+
+def test_the_python_api_authenticates(secured: Secured) -> None:
+    config = {key: str(value) for key, value in secured.alice.items()}
+    with SyncCluster.connect(secured.bootstrap, **config) as cluster:
+        assert "orders" in {topic.name for topic in cluster.topics.list()}
+    with pytest.raises(Unreachable, match="Invalid username or password"):
+        SyncCluster.connect(secured.bootstrap, **{**config, "sasl.password": "wrong"})
+
+
+def test_the_admin_process_authenticates_at_its_cluster(secured: Secured) -> None:
+    assert "orders" in secured.get("/v1/topics").decode()
+
+
+PAGES = (
+    "/v1/brokers/1/configs",
+    "/v1/metadata/tree",
+    "/v1/metadata/records",
+    "/v1/users",
+)
+
+
+def test_no_secret_is_shown(secured: Secured) -> None:
+    """Passwords and keys are in no log, answer, bundle, dump or data file: only in the nodes' own configuration."""
+    keys = [line for path in secured.authority.folder.glob("*.pem") for line in key_lines(path.read_text())]
+    secrets = [each.encode() for each in (NODE_PASSWORD, ALICE_PASSWORD, BOB_PASSWORD, *keys)]
+    admin = AdminClient({"bootstrap.servers": secured.bootstrap, **secured.alice})
+    resource = ConfigResource(ResourceType.BROKER, "1")
+    described = admin.describe_configs([resource])[resource].result(30)
+    assert described["listener.name.clients.plain.sasl.jaas.config"].is_sensitive
+    shown = {
+        "DescribeConfigs": repr({name: entry.value for name, entry in described.items()}).encode(),
+        **{path: secured.get(path) for path in PAGES},
+    }
+    with zipfile.ZipFile(io.BytesIO(secured.get("/v1/debug-bundle"))) as bundle:
+        shown |= {name: bundle.read(name) for name in bundle.namelist()}
+    own = {secured.cluster.paths.cluster, *(secured.cluster.node(f"node-{number}").config for number in (1, 2, 3))}
+    for path in (secured.folder / "cluster-0").rglob("*"):
+        if path.is_file() and str(path) not in own:
+            shown[str(path)] = path.read_bytes()
+    for path in own:
+        assert stat.S_IMODE(os.stat(path).st_mode) == 0o600, path
+    assert [(name, secret) for name, data in shown.items() for secret in secrets if secret in data] == []
+
+
+def key_lines(pem: str) -> list[str]:
+    """Return the lines of the private key in a file, none if it has none."""
+    return pem.partition("PRIVATE KEY-----\n")[2].partition("\n-----END PRIVATE KEY")[0].split()
+
+
+def run(*words: str, input: str = "") -> Result:
+    return CliRunner().invoke(main, words, input=input)
 
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
