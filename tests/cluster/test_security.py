@@ -313,8 +313,12 @@ def test_a_dynamic_config_names_another_key_store(secured: Secured) -> None:
     assert "lacks" in (alter(key, str(secured.authority.issue("node-1", "bare", hosts=("localhost",)))) or "")
     assert "cannot be read" in (alter(key, "/no/such.pem") or "")
     assert "only per-listener" in (alter("ssl.keystore.location", "/no/such.pem") or "")
-    assert alter(key, str(secured.authority.issue("node-1", "moved"))) is None
+    moved, of_controller = str(secured.authority.issue("node-1", "moved")), serial_of(secured.address(1))
+    assert alter(key, moved) is None
     eventually(lambda: serial_of(secured.address(0)) != before, "the certificate of the other key store")
+    assert serial_of(secured.address(1)) == of_controller
+    assert alter("listener.name.controller.ssl.keystore.location", moved) is None
+    eventually(lambda: serial_of(secured.address(1)) != of_controller, "the controller's certificate")
     assert send_one(secured.bootstrap, "orders", **secured.alice) is None
 
 
