@@ -111,9 +111,9 @@ def test_unsigned_tokens_are_accepted_with_a_warning_only() -> None:
         ({JAAS: LOGIN[:-1] + ' extension_auth="x";'}, JAAS, "extension auth"),
         ({HANDLER: VALIDATOR}, "sasl.oauthbearer.jwks.endpoint.url", "is required"),
         ({KEYS_URL: "file:///no/such.json"}, KEYS_URL, "No such file"),
-        ({KEYS_URL: "ftp://x/y"}, KEYS_URL, "no URL of http, https, file"),
-        ({KEYS_URL: "https://"}, KEYS_URL, "no URL of http"),
-        ({KEYS_URL: "https://[x"}, KEYS_URL, "no URL of http"),
+        ({KEYS_URL: "ftp://x/y"}, KEYS_URL, "not a URL of http, https, file"),
+        ({KEYS_URL: "https://"}, KEYS_URL, "not a URL of http"),
+        ({KEYS_URL: "https://[x"}, KEYS_URL, "not a URL of http"),
         (
             {KEYS_URL: "https://x/y", "kvorum.sasl.oauthbearer.discovery.url": "https://x/z"},
             "kvorum.sasl.oauthbearer.discovery.url",
