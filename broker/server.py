@@ -21,7 +21,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING
 
 from kvorum.broker.metadata.features import SUPPORTED_FEATURES
 from kvorum.broker.metadata.lifecycle import NO_BROKER_EPOCH, BrokerIdentity, BrokerLifecycleManager
@@ -56,9 +55,6 @@ from kvorum.runtime.trace_wish import KEY as TRACE
 from kvorum.storage.checkpoints import MetaProperties, read_meta_properties
 from kvorum.storage.log_dir import LogDir
 from kvorum.storage.tail import TailBudget
-
-if TYPE_CHECKING:
-    from kvorum.security.incoming import Authentication
 
 log = get_logger("broker")
 
@@ -221,6 +217,9 @@ class BrokerServer:
         await parts.loader.wait_for_offset(lifecycle.broker_epoch)
         parts.replica_manager.start()
         parts.log_maintenance.start()
+        problem = self._security.missing_credential(self.broker.credentials)
+        if problem is not None:
+            log.error("brokers cannot connect to each other", reason=problem)
         await self._open_listeners(unchosen_ports=False)
         await parts.replica_manager.wait_lost_reported()
         lifecycle.set_ready_to_unfence()
@@ -365,7 +364,7 @@ class BrokerServer:
     async def _open_listeners(self, *, unchosen_ports: bool) -> None:
         """Open the listeners whose port is chosen now (before the registration, which names it), or the others."""
         opened: dict[str, int] = {}
-        telemetry, security = self.broker.telemetry, self._security
+        telemetry, security, world = self.broker.telemetry, self._security, self._world
         for endpoint in self._endpoints:
             if (endpoint.port == 0) is not unchosen_ports:
                 continue
@@ -386,7 +385,9 @@ class BrokerServer:
                 protected=endpoint.listener_name == self._inter_broker_listener,
                 on_connection_closed=None if telemetry is None else telemetry.connection_closed,
                 tls=security.tls.get(endpoint.listener_name),
-                sasl=security.sasl(endpoint.listener_name, self._authentication),
+                sasl=security.sasl(
+                    endpoint.listener_name, self.broker.credentials, world.clock.wall_ms, world.new_nonce
+                ),
             )
             opened[endpoint.listener_name] = await listener.start()
             self._listeners[endpoint.listener_name] = listener
@@ -394,13 +395,6 @@ class BrokerServer:
                 self._world.interposer.add_listener(listener)
         if unchosen_ports and opened and self._world.on_ports is not None:
             self._world.on_ports(opened)
-
-    def _authentication(self) -> "Authentication":
-        """Return what the mechanisms of SASL use."""
-        from kvorum.security.incoming import authentication
-
-        world = self._world
-        return authentication(self._settings, self.broker.credentials, world.clock.wall_ms, world.new_nonce)
 
     def _configs_changed(self, settings: Settings, keys: frozenset[str]) -> None:
         """Take over what listeners hold of the configuration."""

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kvorum.network.authorizer import AllowAll, Authorizer, ClusterPrincipals
-from kvorum.runtime.config import Settings
+from kvorum.runtime.config import ConfigError, Settings
 from kvorum.runtime.listeners import Endpoint, SecurityProtocol, broker_listeners, controller_listeners
 from kvorum.security.client import PLAINTEXT, ClientSecurity
+from kvorum.security.credentials import CredentialStore
 from kvorum.security.principal import Principal
 from kvorum.security.settings import (
     Dialled,
@@ -23,7 +24,6 @@ from kvorum.security.settings import (
 
 if TYPE_CHECKING:
     from kvorum.network.store_watch import StoreWatch
-    from kvorum.security.incoming import Authentication
     from kvorum.security.sasl.authenticator import SaslConfig
     from kvorum.security.tls.reload import ReloadableContext
     from kvorum.security.tls.server import TlsServer
@@ -45,17 +45,35 @@ class NodeSecurity:
     authorizer: Authorizer = field(default_factory=AllowAll)
     client_tls: "Mapping[str, ReloadableContext]"
     """Of connections, by the name of the listener that they go to."""
-    dialled: tuple[ListenerSettings, ...]
-    """The listeners of other nodes that this process connects to."""
+    dialled: tuple[Dialled, ...]
+    """The listeners of other nodes that this process connects to, its own kind first."""
+    secret: bytes = field(default=b"", repr=False)
+    """Determines the salts of unknown users of SCRAM."""
 
-    def sasl(self, listener: str, uses: "Callable[[], Authentication]") -> "SaslConfig | None":
+    @property
+    def among_nodes(self) -> Dialled:
+        """Return the listener at which other nodes of this kind connect."""
+        return self.dialled[0]
+
+    def sasl(
+        self, listener: str, credentials: CredentialStore, wall_ms: Callable[[], int], new_nonce: NewNonce
+    ) -> "SaslConfig | None":
         """Return SASL of a listener, None without. Raises ConfigError."""
         settings = self.listeners[listener]
         if not settings.is_sasl:
             return None
-        from kvorum.security.incoming import sasl_config
+        from kvorum.security.incoming import Authentication, sasl_config
 
-        return sasl_config(settings, uses())
+        uses = Authentication(credentials=credentials, wall_ms=wall_ms, new_nonce=new_nonce, secret=self.secret)
+        return sasl_config(settings, uses)
+
+    def missing_credential(self, credentials: CredentialStore) -> ConfigError | None:
+        """Return the problem if nodes could not connect to this one for lack of a SCRAM credential, else None."""
+        if not self.among_nodes.settings.is_sasl:
+            return None
+        from kvorum.security.incoming import missing_credential
+
+        return missing_credential(self.among_nodes, credentials)
 
     def watch_stores(self, settings: Settings) -> "StoreWatch | None":
         """Return what reloads the key and trust stores, None without TLS."""
@@ -63,7 +81,7 @@ class NodeSecurity:
             return None
         from kvorum.network.store_watch import INTERVAL_KEY, StoreWatch
 
-        listeners = self.listeners | {each.listener: each for each in self.dialled}
+        listeners = self.listeners | {each.settings.listener: each.settings for each in self.dialled}
         contexts = (*self.tls.items(), *self.client_tls.items())
         return StoreWatch(listeners.values(), contexts, settings.int(INTERVAL_KEY))
 
@@ -118,11 +136,21 @@ def _security(
         peers=connections[0],
         controllers=connections[-1],
         authorizer=_authorizer(settings, listeners, among_nodes, tls.get(among_nodes.settings.listener)),
-        dialled=tuple(each.settings for each in dialled),
+        dialled=dialled,
+        secret=_secret(settings, listeners.values(), new_nonce),
         client_tls={
             name: security.tls for name, security in zip(names, connections, strict=True) if security.tls is not None
         },
     )
+
+
+def _secret(settings: Settings, listeners: Iterable[ListenerSettings], new_nonce: NewNonce) -> bytes:
+    """Return the secret of a process with SASL."""
+    if not any(each.is_sasl for each in listeners):
+        return b""
+    from kvorum.security.incoming import shared_secret
+
+    return shared_secret(settings, new_nonce().encode())
 
 
 def _authorizer(

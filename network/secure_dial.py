@@ -8,7 +8,7 @@ from collections.abc import Callable
 from inspect import isawaitable
 from typing import Final, TypeVar
 
-from kvorum.network.dial import AuthenticationFailed, ConnectionLost, Dialled
+from kvorum.network.channel_errors import AuthenticationFailed, ConnectionLost, Dialled
 from kvorum.network.frame import FrameParser, scratch
 from kvorum.network.link import stream
 from kvorum.network.tls import TlsError, connect_tls

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from kvorum.runtime.config import Settings
+from kvorum.runtime.config import ConfigError, Settings
 from kvorum.security.credentials import CredentialStore
 from kvorum.security.errors import AuthenticationError, SecurityConfigError
 from kvorum.security.outgoing import (
@@ -30,7 +30,7 @@ from kvorum.security.sasl.plain import MECHANISM as PLAIN
 from kvorum.security.sasl.plain import PasswordVerifier, PlainServer, PlainUsers
 from kvorum.security.sasl.scram import ScramServer, ScramServers
 from kvorum.security.sasl.verifier import FunctionVerifier, load_function
-from kvorum.security.settings import JAAS, ListenerSettings
+from kvorum.security.settings import JAAS, Dialled, ListenerSettings
 from kvorum.security.tls.server import TlsServer
 
 ENABLED = "sasl.enabled.mechanisms"
@@ -40,21 +40,13 @@ TOKEN_SECRET = "delegation.token.secret.key"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Authentication:
-    """What the mechanisms of a node's listeners use."""
+    """The parts that the mechanisms of a node's listeners share."""
 
     credentials: CredentialStore
     wall_ms: Callable[[], int]
     new_nonce: NewNonce
     secret: bytes = field(repr=False)
     """Determines the salts of unknown users."""
-
-
-def authentication(
-    settings: Settings, credentials: CredentialStore, wall_ms: Callable[[], int], new_nonce: NewNonce
-) -> Authentication:
-    """Return what the mechanisms of a node's listeners use."""
-    secret = shared_secret(settings, new_nonce().encode())
-    return Authentication(credentials=credentials, wall_ms=wall_ms, new_nonce=new_nonce, secret=secret)
 
 
 def tls_server(settings: ListenerSettings, *, is_dialled: bool) -> TlsServer | None:
@@ -150,6 +142,24 @@ def oauth_server(settings: ListenerSettings, uses: Authentication) -> NewServer:
     options = login_module(settings, OAUTHBEARER).options if is_login_needed else {}
     validator, keys = token_validator(settings, options, uses.wall_ms, https_context(settings, options))
     return NewServer(partial(OauthBearerServer, validator), keys)
+
+
+def missing_credential(target: Dialled, credentials: CredentialStore) -> ConfigError | None:
+    """Return the problem if the user by which nodes connect to a listener has no SCRAM credential, else None."""
+    settings, mechanism = target.settings, target.mechanism
+    scram = SCRAM_MECHANISMS.get(mechanism)
+    if not settings.is_sasl or scram is None:
+        return None
+    user = login_user(settings, mechanism)[0]
+    if login_module(settings, mechanism).options.get("tokenauth") or credentials.scram_credential(scram, user):
+        return None
+    command = f"kvorum format CONFIG --cluster-id ID --add-scram '{mechanism}=[name={user},password=...]'"
+    return settings.error(
+        JAAS,
+        f"user {user} has no {mechanism} credential in this node's metadata, so that no node could connect to it; "
+        f"format each controller with {command}, or use PLAIN or TLS with client certificates between nodes",
+        mechanism,
+    )
 
 
 def shared_secret(settings: Settings, fallback: bytes) -> bytes:

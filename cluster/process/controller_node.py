@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING
 
 from kvorum.cluster.local.formatting import controller_directory, own_endpoints
 from kvorum.cluster.local.quorum_presence import QuorumPresence
@@ -42,9 +41,6 @@ from kvorum.runtime.disk import Disk
 from kvorum.runtime.listeners import bootstrap_servers, controller_listeners, peer_addresses, voters
 from kvorum.runtime.logs import get_logger
 from kvorum.runtime.metrics import Metrics
-
-if TYPE_CHECKING:
-    from kvorum.security.incoming import Authentication
 
 log = get_logger("quorum")
 
@@ -176,6 +172,9 @@ class ControllerNode:
         if self._stores is not None:
             self._stores.start()
         await self.server.start()
+        problem = self.security.missing_credential(self.server.services.credentials)
+        if problem is not None:
+            raise problem
         self.metadata_log.add_listener(TraceConfig(settings, lambda: self.server.store.image, self._tracing))
         follow_quorum(world.metrics, self.metadata_log, self.transport, world.clock)
         self.metadata_log.start()
@@ -204,20 +203,15 @@ class ControllerNode:
                 protected=True,
                 on_connection_closed=self.server.on_connection_closed,
                 tls=self.security.tls.get(endpoint.listener_name),
-                sasl=self.security.sasl(endpoint.listener_name, self._authentication),
+                sasl=self.security.sasl(
+                    endpoint.listener_name, self.server.services.credentials, world.clock.wall_ms, world.new_nonce
+                ),
             )
             await listener.start()
             self._listeners.append(listener)
             if world.interposer is not None:
                 world.interposer.add_listener(listener)
         self.transport.start()
-
-    def _authentication(self) -> "Authentication":
-        """Return what the mechanisms of SASL use."""
-        from kvorum.security.incoming import authentication
-
-        world, credentials = self._world, self.server.services.credentials
-        return authentication(self._settings, credentials, world.clock.wall_ms, world.new_nonce)
 
     @property
     def listeners(self) -> tuple[Listener, ...]:

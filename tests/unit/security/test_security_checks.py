@@ -75,7 +75,7 @@ def test_a_broker_checks_the_controllers_listener_that_it_connects_to(sound: dic
         ({"super.users": "node"}, "super.users", "User:NAME"),
     ],
 )
-def test_what_cannot_work_is_refused(
+def test_settings_that_cannot_work_are_refused(
     sound: dict[str, object], change: dict[str, object], key: str, reason: str
 ) -> None:
     with pytest.raises(ConfigError) as error:

@@ -135,7 +135,7 @@ def test_names_with_colons_are_read_back_as_they_were(tokens: Tokens) -> None:
     assert token.renewers == (Principal("User", "x:y"), Principal("User", ""))
 
 
-def test_what_does_not_fit_a_record_is_rejected(tokens: Tokens) -> None:
+def test_principals_that_do_not_fit_a_record_are_rejected(tokens: Tokens) -> None:
     made = tokens.create(renewers=renewers(*["\x01" * 60] * 990))
     assert tokens.token(made.token_id) is not None
     assert code_of(lambda: tokens.create(renewers=renewers(*["x"] * 1001))) is ErrorCode.INVALID_REQUEST
