@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from kvorum.runtime.config import Settings
 from kvorum.runtime.listeners import SecurityProtocol
 from kvorum.security.credentials import NoCredentials
-from kvorum.security.incoming import ENABLED, Authentication, own_principal, sasl_config, tls_server
+from kvorum.security.incoming import ENABLED, VERIFIER, Authentication, own_principal, sasl_config, tls_server
 from kvorum.security.oauth.config_keys import KEYS_URL, is_signed
 from kvorum.security.outgoing import login_module, login_user, outgoing_security
 from kvorum.security.sasl.oauthbearer import MECHANISM as OAUTHBEARER
@@ -54,7 +54,7 @@ def check_dialled(target: Dialled, *, is_own: bool) -> None:
         if mechanism not in settings.mechanisms:
             reason = f"does not contain {mechanism}, by which nodes connect to each other ({target.mechanism_key})"
             raise settings.error(ENABLED, f"of listener {settings.listener} {reason}")
-        if mechanism == PLAIN:
+        if mechanism == PLAIN and settings.optional_str(VERIFIER, PLAIN) is None:
             check_plain_user(settings)
     else:
         own_principal(settings, mechanism, tls_server(settings, is_dialled=True))

@@ -23,10 +23,9 @@ from kvorum.security.client_properties import (
     is_security_key,
 )
 from kvorum.security.errors import SecurityConfigError
-from kvorum.security.oauth.config_keys import client_login
+from kvorum.security.oauth.config_keys import TOKEN_URL, client_login
 from kvorum.security.outgoing import (
     MECHANISMS,
-    TOKEN_URL,
     UNSECURED_USER,
     login_module,
     login_user,

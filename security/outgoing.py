@@ -10,6 +10,7 @@ from kvorum.security.client_properties import MECHANISM, ClientSettings
 from kvorum.security.credentials import ScramMechanism
 from kvorum.security.errors import SecurityConfigError
 from kvorum.security.jaas import MODULES_OF_MECHANISMS, JaasError, JaasModule, parse_jaas
+from kvorum.security.oauth.config_keys import TOKEN_URL
 from kvorum.security.sasl.oauthbearer import MECHANISM as OAUTHBEARER
 from kvorum.security.sasl.plain import MECHANISM as PLAIN
 from kvorum.security.sasl.plain import PlainClient
@@ -23,7 +24,6 @@ from kvorum.security.tls.stores import Stores
 SCRAM_MECHANISMS: Final[Mapping[str, ScramMechanism]] = {each.mechanism_name: each for each in ScramMechanism}
 MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS, OAUTHBEARER)
 
-TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"
 UNSECURED_USER: Final = "unsecuredLoginStringClaim_sub"
 """JAAS option with the user of a token without a signature."""
 

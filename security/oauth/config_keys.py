@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Final
 
-from kvorum.security.outgoing import TOKEN_URL
 from kvorum.security.sasl.oauthbearer import MECHANISM
 from kvorum.security.settings import JAAS, ListenerSettings
 
 PREFIX: Final = "sasl.oauthbearer."
 KEYS_URL: Final = f"{PREFIX}jwks.endpoint.url"
 DISCOVERY_URL: Final = "kvorum.sasl.oauthbearer.discovery.url"
+TOKEN_URL: Final = f"{PREFIX}token.endpoint.url"
 ISSUER: Final = f"{PREFIX}expected.issuer"
 HANDLER: Final = "sasl.server.callback.handler.class"
 

@@ -23,7 +23,7 @@ MISSING_IDS_MAX: Final = 16
 MISSING_ID_INTERVAL_S: Final = 60.0
 """The keys are fetched at most so often because of the same unknown id."""
 FETCH_INTERVAL_S: Final = 5.0
-"""The keys are fetched at most so often because of unknown ids: anybody can send them."""
+"""The keys are fetched at most so often because of unknown ids, which any client can send."""
 KINDS: Final = ("RS", "PS", "ES", "HS")
 ALGORITHMS: Final = ("EdDSA", "Ed25519", *(f"{kind}{bits}" for kind in KINDS for bits in (256, 384, 512)))
 RSA_BITS_MIN: Final = 2048
@@ -49,10 +49,10 @@ class KeySet:
         try:
             found = json.loads(text)
         except (ValueError, RecursionError):
-            raise KeySetError("it is no JSON") from None
+            raise KeySetError("it is not JSON") from None
         entries = found.get("keys") if isinstance(found, dict) else None
         if not isinstance(entries, list):
-            raise KeySetError("it is no JSON Web Key Set: it has no list of keys")
+            raise KeySetError("it is not a JSON Web Key Set: it has no list of keys")
         if len(entries) > KEYS_MAX:
             raise KeySetError(f"it has {len(entries)} keys, more than {KEYS_MAX}")
         keys = [key for entry in entries if (key := _import(entry)) is not None]
@@ -110,22 +110,22 @@ def _has_signed(key: Key, algorithm: str, data: bytes, signature: bytes) -> bool
 class MissingKeyIds:
     """Unknown key ids of tokens: each causes one fetch of the keys per minute."""
 
-    __slots__ = ("_asked_at_s", "_fetched_at_s")
+    __slots__ = ("_fetched_at_s", "_reported_at_s")
 
     def __init__(self) -> None:
         """Remember none."""
         self._fetched_at_s = float("-inf")
-        self._asked_at_s: OrderedDict[str, float] = OrderedDict()
+        self._reported_at_s: OrderedDict[str, float] = OrderedDict()
 
     def must_fetch(self, key_id: str, now_s: float) -> bool:
         """Return whether the keys are to be fetched because of this id, and remember it."""
         if len(key_id) > KEY_ID_CHARS_MAX or now_s < self._fetched_at_s + FETCH_INTERVAL_S:
             return False
-        before_s = self._asked_at_s.get(key_id)
+        before_s = self._reported_at_s.get(key_id)
         if before_s is not None and now_s < before_s + MISSING_ID_INTERVAL_S:
             return False
-        self._fetched_at_s = self._asked_at_s[key_id] = now_s
-        self._asked_at_s.move_to_end(key_id)
-        while len(self._asked_at_s) > MISSING_IDS_MAX:
-            self._asked_at_s.popitem(last=False)
+        self._fetched_at_s = self._reported_at_s[key_id] = now_s
+        self._reported_at_s.move_to_end(key_id)
+        while len(self._reported_at_s) > MISSING_IDS_MAX:
+            self._reported_at_s.popitem(last=False)
         return True

@@ -139,13 +139,13 @@ def discovered_key_set(url: str, fetch: Fetch) -> KeySource:
         try:
             found = json.loads(await fetch(url))
         except (ValueError, RecursionError):
-            raise KeySetError(f"{url} is no JSON") from None
+            raise KeySetError(f"{url} is not JSON") from None
         names = ("issuer", "jwks_uri")
         issuer, address = (found.get(name) if isinstance(found, dict) else None for name in names)
         if not isinstance(issuer, str) or not isinstance(address, str):
-            raise KeySetError(f"{url} is no discovery document: it needs issuer and jwks_uri")
+            raise KeySetError(f"{url} is not a discovery document: it needs issuer and jwks_uri")
         if not address.startswith(("https://", "http://")):
-            raise KeySetError(f"{url}: jwks_uri is no URL of http or https")
+            raise KeySetError(f"{url}: jwks_uri is not a URL of http or https")
         return IssuerDocument(await fetch(address), issuer)
 
     return source

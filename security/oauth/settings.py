@@ -14,6 +14,7 @@ from kvorum.security.oauth.config_keys import (
     ISSUER,
     KEYS_URL,
     PREFIX,
+    TOKEN_URL,
     client_login,
     text_of,
 )
@@ -32,7 +33,6 @@ from kvorum.security.oauth.retrieval import ClientCredentials, EndpointToken, Fi
 from kvorum.security.oauth.signed import ClaimRules, SignedValidator
 from kvorum.security.oauth.tokens import TokenValidator
 from kvorum.security.oauth.unsecured import UnsecuredValidator, make_unsecured_token
-from kvorum.security.outgoing import TOKEN_URL
 from kvorum.security.sasl.mechanism import SaslClient
 from kvorum.security.sasl.oauthbearer import MECHANISM, OauthBearerClient
 from kvorum.security.settings import JAAS, ListenerSettings
@@ -183,7 +183,7 @@ def _scheme(settings: ListenerSettings, key: str, url: str, permitted: tuple[str
     except ValueError:
         parts = urlsplit("")
     if parts.scheme not in permitted or not (parts.path if parts.scheme == FILE else parts.hostname):
-        raise settings.error(key, f"is no URL of {', '.join(permitted)}", MECHANISM)
+        raise settings.error(key, f"is not a URL of {', '.join(permitted)}", MECHANISM)
     return parts.scheme
 
 

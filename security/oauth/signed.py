@@ -79,7 +79,7 @@ class SignedValidator:
         if "crit" in header:
             raise TokenRejected("header crit is not supported")
         if not (key_id is None or isinstance(key_id, str)):
-            raise TokenRejected("header kid is no text")
+            raise TokenRejected("header kid is not a text")
         try:
             signature = decode_base64(signature_part)
         except ValueError:

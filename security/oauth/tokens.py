@@ -55,7 +55,7 @@ def decode_object(part: str, what: str) -> Claims:
     except (ValueError, RecursionError):  # the text of the error may have a part of the token
         raise TokenRejected(f"{what} is not base64url of JSON") from None
     if not isinstance(found, dict):
-        raise TokenRejected(f"{what} is no JSON object")
+        raise TokenRejected(f"{what} is not a JSON object")
     return found
 
 
@@ -80,7 +80,7 @@ def _checked(text: str) -> str:
 
 
 def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def time_claim(claims: Claims, name: str) -> int | None:
@@ -89,7 +89,7 @@ def time_claim(claims: Claims, name: str) -> int | None:
     if value is None:
         return None
     if not isinstance(value, int | float) or isinstance(value, bool):
-        raise TokenRejected(f"claim {name} is no number")
+        raise TokenRejected(f"claim {name} is not a number")
     if not math.isfinite(value) or abs(value) > SECONDS_MAX:
         raise TokenRejected(f"claim {name} is out of range")
     return round(value * 1000)
@@ -107,7 +107,7 @@ def principal_claim(claims: Claims, name: str) -> str:
     """Return the principal's name. Raises TokenRejected."""
     value = claims.get(name)
     if not isinstance(value, str) or not value.strip():
-        raise TokenRejected(f"claim {name} is no text, or empty")
+        raise TokenRejected(f"claim {name} is not a text, or empty")
     return value.strip()
 
 

@@ -1,4 +1,4 @@
-"""Tokens without a signature: anybody can make one, so they are for tests only. Sans-IO.
+"""Tokens without a signature: any client can make one, so they are for tests only. Sans-IO.
 
 Source: Kafka's OAuthBearerUnsecuredValidatorCallbackHandler and OAuthBearerUnsecuredLoginCallbackHandler, whose JAAS
 options these are.
@@ -89,4 +89,4 @@ def _number(options: Mapping[str, str], key: str, default: float) -> float:
     try:
         return float(options.get(key) or default)
     except ValueError:
-        raise ValueError(f"{key} is no number") from None
+        raise ValueError(f"{key} is not a number") from None

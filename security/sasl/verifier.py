@@ -34,7 +34,7 @@ def load_function(text: str) -> Callable[[str, str], Any]:
     except Exception as error:  # importing runs the user's code
         raise ValueError(f"cannot be imported: {type(error).__name__}: {error}") from None
     if not callable(found):
-        raise ValueError(f"{attribute} is no function")
+        raise ValueError(f"{attribute} is not a function")
     return found
 
 

@@ -17,6 +17,7 @@ from kvorum.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kvorum.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kvorum.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kvorum.runtime import metric_names as names
+from kvorum.runtime.config import ConfigError
 from kvorum.runtime.metrics import Metrics
 from kvorum.security.errors import AuthenticationError
 from kvorum.security.principal import Principal
@@ -371,5 +372,33 @@ def test_a_renewal_that_fails_closes_the_connection() -> None:
             assert response.error_code == 58
             assert await client.end() == b""
             assert server.counts() == {"ok": 1, "no reauth": 1, "failed again": 1}
+
+    run(main)
+
+
+def test_a_listener_starts_and_closes_what_its_mechanisms_need() -> None:
+    class Resource:
+        def __init__(self) -> None:
+            self.events: list[str] = []
+            self.error: Exception | None = None
+
+        async def start(self) -> None:
+            self.events.append("start")
+            if self.error is not None:
+                raise self.error
+
+        async def close(self) -> None:
+            self.events.append("close")
+
+    async def main() -> None:
+        resource = Resource()
+        async with Server(sasl_config(resources=(resource,))):
+            assert resource.events == ["start"]
+        assert resource.events == ["start", "close"]
+        resource.error = ConfigError("the.key", None, "here", "the issuer is away")
+        server = Server(sasl_config(resources=(resource,)))
+        with pytest.raises(ConfigError, match="the issuer is away"):
+            await server.listener.start()
+        assert server.listener.port == 0
 
     run(main)

@@ -53,15 +53,15 @@ def test_weak_keys_are_left_out() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (b"<html>", "no JSON"),
-        (b"\xff", "no JSON"),
+        (b"<html>", "not JSON"),
+        (b"\xff", "not JSON"),
         (b"[]", "no list of keys"),
         (b"{}", "no list of keys"),
         (b'{"keys":{}}', "no list of keys"),
         (b'{"keys":[]}', "no key that can verify"),
         (json.dumps({"keys": UNUSABLE}).encode(), "no key that can verify"),
         (json.dumps({"keys": [GOOD] * (KEYS_MAX + 1)}).encode(), "101 keys, more than 100"),
-        (b"[" * 100_000, "no JSON"),
+        (b"[" * 100_000, "not JSON"),
     ],
     ids=lambda value: str(value)[:20],
 )
@@ -89,4 +89,4 @@ def test_a_limited_number_of_ids_is_remembered() -> None:
     missing = MissingKeyIds()
     for number in range(100):
         missing.must_fetch(str(number), number * FETCH_INTERVAL_S)
-    assert len(missing._asked_at_s) == MISSING_IDS_MAX
+    assert len(missing._reported_at_s) == MISSING_IDS_MAX

@@ -146,7 +146,7 @@ def test_headers_that_are_not_supported(header: dict[str, Any]) -> None:
         ({"aud": "kafka"}, "audience is not set"),
         ({"scope": ["a", "a "]}, "duplicates"),
         ({"scope": 5}, "scope"),
-        ({"exp": "x"}, "exp is no number"),
+        ({"exp": "x"}, "exp is not a number"),
     ],
     ids=str,
 )

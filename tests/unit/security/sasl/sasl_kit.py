@@ -1,6 +1,7 @@
 """Users, mechanisms and frames for tests of SASL."""
 
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any
 
 from kvorum.protocol.api import request_header_version, response_header_version
@@ -11,8 +12,10 @@ from kvorum.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kvorum.protocol.schema import Message
 from kvorum.runtime.chance import new_nonce
 from kvorum.security.credentials import ScramCredential, ScramMechanism, TokenCredential
+from kvorum.security.oauth.tokens import TokenValidator
 from kvorum.security.principal import Principal
 from kvorum.security.sasl.authenticator import EnabledMechanism, SaslConfig
+from kvorum.security.sasl.oauthbearer import OauthBearerServer
 from kvorum.security.sasl.plain import PlainServer, PlainUsers
 from kvorum.security.sasl.scram import ScramServer, ScramServers
 from kvorum.security.scram_keys import derive_credential
@@ -49,8 +52,10 @@ def scram_servers(store: Store | None = None) -> ScramServers:
     return ScramServers(store=store or Store(), secret=b"secret of the cluster", new_nonce=new_nonce)
 
 
-def sasl_config(store: Store | None = None, *, max_reauth_ms: int = 0, **options: Any) -> SaslConfig:
-    """Return PLAIN and both SCRAM mechanisms for the same user."""
+def sasl_config(
+    store: Store | None = None, *, max_reauth_ms: int = 0, validator: TokenValidator | None = None, **options: Any
+) -> SaslConfig:
+    """Return PLAIN and both SCRAM mechanisms for the same user, and OAUTHBEARER with a validator."""
     shared, users = scram_servers(store), PlainUsers({f"user_{USER}": PASSWORD, "user_bob": "bobs-secret"})
     mechanisms = [EnabledMechanism("PLAIN", lambda: PlainServer(users), max_reauth_ms)]
     for mechanism in ScramMechanism:
@@ -59,6 +64,8 @@ def sasl_config(store: Store | None = None, *, max_reauth_ms: int = 0, **options
             return ScramServer(mechanism, shared)
 
         mechanisms.append(EnabledMechanism(mechanism.mechanism_name, new_server, max_reauth_ms))
+    if validator is not None:
+        mechanisms.append(EnabledMechanism("OAUTHBEARER", partial(OauthBearerServer, validator), max_reauth_ms))
     return SaslConfig(mechanisms=tuple(mechanisms), **({"wall_ms": lambda: WALL_MS} | options))
 
 

@@ -57,7 +57,7 @@ def test_a_function_decides(name: str) -> None:
         ("a:", "MODULE:FUNCTION"),
         ("no_such_module_here:check", "cannot be imported: ModuleNotFoundError"),
         (f"{__name__}:none", "cannot be imported: AttributeError"),
-        (f"{__name__}:PASSWORD", "no function"),
+        (f"{__name__}:PASSWORD", "not a function"),
     ],
 )
 def test_a_function_that_cannot_be_called_is_an_error(text: str, reason: str) -> None:
