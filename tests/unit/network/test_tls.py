@@ -5,8 +5,9 @@ import asyncio
 from confluent_kafka.admin import AdminClient
 
 from kvorum.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from tests.certificates import CA, authority, client_tls
 from tests.unit.network.network_kit import channel_to, run
-from tests.unit.network.tls_kit import CA, Cluster, authority, client_tls, tls_listener
+from tests.unit.network.tls_kit import Cluster, tls_listener
 
 
 def test_a_channel_speaks_tls() -> None:
