@@ -17,6 +17,7 @@ BY_HAND: Final[Mapping[str, tuple[str, str]]] = {
     "brokers list": ("cli.reassign.brokers:list_", "administrative state of all brokers; /v1 has it of one"),
     "brokers maintenance": ("cli.reassign.brokers:maintenance", "waits, with progress"),
     "brokers decommission": ("cli.reassign.brokers:decommission", "waits, with progress"),
+    "users create": ("cli.users.create:create", "prompts for the password or reads it from a file"),
     "quorum add-controller": ("cli.metadata.quorum_voters:add_controller", "reads the controller's own files"),
     "quorum readmit": ("cli.metadata.quorum:readmit", "changes files of a stopped controller"),
     "reassign generate": ("cli.reassign.commands:generate", "files of Kafka's tool"),
@@ -49,6 +50,8 @@ partitions: Final = noun(
 groups: Final = noun("groups", "List, describe and delete groups; reset their offsets.", "groups.groups_routes")
 configs: Final = noun("configs", "Describe and alter configs of topics, brokers, ...; validate config files.", *CONFIGS)
 quotas: Final = noun("quotas", "Manage client quotas by user, client id or IP address.", "cluster.quota_routes")
+users: Final = noun("users", "Manage users with SCRAM credentials.", "cluster.user_routes")
+tokens: Final = noun("tokens", "Manage delegation tokens.", "cluster.token_routes")
 features: Final = noun("features", "Describe and alter the features of a cluster.", "cluster.feature_routes")
 log_dirs: Final = noun(
     "log-dirs",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kvorum.client.values.broker import AdminState, Broker, BrokerState, RequestedState
     from kvorum.client.values.cluster import ClusterDescription
     from kvorum.client.values.config import Config, ConfigSynonym
+    from kvorum.client.values.delegation_token import DelegationToken
     from kvorum.client.values.feature import Feature
     from kvorum.client.values.group import (
         Group,
@@ -49,10 +50,12 @@ if TYPE_CHECKING:
     from kvorum.client.values.record import NewRecord, Record, RecordMetadata
     from kvorum.client.values.topic import CreatedTopic, NewTopic, Topic
     from kvorum.client.values.transaction import OpenTransaction, ProducerState, Transaction, TransactionListing
+    from kvorum.client.values.user import ScramCredentialInfo, User
     from kvorum.client.wire.cluster_client import IsolationLevel, ResourceType, Unreachable
     from kvorum.protocol.errors import ErrorCode, KafkaError, KafkaException
     from kvorum.protocol.topic_partition import TopicPartition
     from kvorum.protocol.uuids import Uuid
+    from kvorum.security.credentials import ScramMechanism
 
 __all__ = [
     "AdminState",
@@ -64,6 +67,7 @@ __all__ = [
     "Config",
     "ConfigSynonym",
     "CreatedTopic",
+    "DelegationToken",
     "ErrorCode",
     "Feature",
     "Group",
@@ -103,6 +107,8 @@ __all__ = [
     "ResetError",
     "ResetTarget",
     "ResourceType",
+    "ScramCredentialInfo",
+    "ScramMechanism",
     "SyncCluster",
     "Throttles",
     "Topic",
@@ -115,6 +121,7 @@ __all__ = [
     "Tree",
     "Unreachable",
     "UpgradeType",
+    "User",
     "Uuid",
 ]
 
@@ -135,6 +142,7 @@ MODULES = {
         "Config",
         "ConfigSynonym",
     ),
+    "kvorum.client.values.delegation_token": ("DelegationToken",),
     "kvorum.client.values.feature": ("Feature",),
     "kvorum.client.values.log_dir": (
         "LogDir",
@@ -194,6 +202,10 @@ MODULES = {
         "Transaction",
         "TransactionListing",
     ),
+    "kvorum.client.values.user": (
+        "ScramCredentialInfo",
+        "User",
+    ),
     "kvorum.client.wire.cluster_client": (
         "IsolationLevel",
         "ResourceType",
@@ -206,6 +218,7 @@ MODULES = {
     ),
     "kvorum.protocol.topic_partition": ("TopicPartition",),
     "kvorum.protocol.uuids": ("Uuid",),
+    "kvorum.security.credentials": ("ScramMechanism",),
 }
 """{module: its public names}. They are imported on first use, because commands import single modules of `client`."""
 

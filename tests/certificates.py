@@ -1,90 +1,55 @@
-"""Certificates and TLS settings for tests."""
+"""A certificate authority of a test, and the files of certificates that it issues."""
 
-import datetime
-from functools import cache
-from typing import Any, Final
+import ipaddress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
-import trustme
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    load_pem_private_key,
-)
-from trustme import KeyType
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from kvorum.security.tls.client import ClientTls
-from kvorum.security.tls.server import TlsServer
-from kvorum.security.tls.settings import PEM, ClientAuth, KeyStoreSettings, TlsSettings, TrustStoreSettings
-
-CA: Final = "CA"
-OTHER_CA: Final = "other CA"
-PAST: Final = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
+HOSTS = ("localhost", "127.0.0.1")
+LIFETIME = timedelta(days=30)
 
 
-@cache
-def authority(name: str) -> trustme.CA:
-    return trustme.CA(organization_name=name, key_type=KeyType.ECDSA)
+class Authority:
+    """A CA whose certificates are in files of one folder: `ca.pem`, and FILE.pem with key and chain."""
+
+    def __init__(self, folder: Path, name: str = "test-ca") -> None:
+        """Make a CA."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder, self.file = folder, folder / "ca.pem"
+        self._key, self._name = ec.generate_private_key(ec.SECP256R1()), name_of(name)
+        builder = certificate(self._name, self._name, self._key).add_extension(x509.BasicConstraints(True, 0), True)
+        self.file.write_bytes(builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM))
+
+    def issue(self, name: str, file: str | None = None, lifetime: timedelta = LIFETIME) -> Path:
+        """Issue a certificate with a common name for this machine; a present file is replaced at once."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+        hosts = [x509.DNSName(HOSTS[0]), x509.IPAddress(ipaddress.ip_address(HOSTS[1]))]
+        builder = certificate(name_of(name), self._name, key, lifetime)
+        builder = builder.add_extension(x509.SubjectAlternativeName(hosts), False)
+        builder = builder.add_extension(x509.ExtendedKeyUsage(usages), False)
+        chain = builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM)
+        path = self.folder / f"{file or name}.pem"
+        part = path.with_suffix(".part")
+        part.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()) + chain)
+        return part.replace(path)
 
 
-@cache
-def issued(
-    *names: str, common_name: str | None = None, ca: str = CA, not_after: datetime.datetime | None = None
-) -> trustme.LeafCert:
-    return authority(ca).issue_cert(
-        *names,
-        common_name=common_name,
-        organization_name="Acme",
-        organization_unit_name="tests",
-        key_type=KeyType.ECDSA,
-        not_after=not_after,
-    )
+def name_of(common_name: str) -> x509.Name:
+    """Return a distinguished name."""
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 
 
-def renewed(*names: str, **options: Any) -> trustme.LeafCert:
-    """A new certificate for the same names."""
-    return issued.__wrapped__(*names, **options)
-
-
-def pkcs8(cert: trustme.LeafCert) -> str:
-    """The key as Kafka takes it."""
-    key = load_pem_private_key(cert.private_key_pem.bytes(), None)
-    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
-
-
-def chain_pem(cert: trustme.LeafCert) -> str:
-    return b"".join(blob.bytes() for blob in cert.cert_chain_pems).decode()
-
-
-def ca_pem(*cas: str) -> str:
-    return "".join(authority(ca).cert_pem.bytes().decode() for ca in cas)
-
-
-def key_store(cert: trustme.LeafCert) -> KeyStoreSettings:
-    return KeyStoreSettings(type=PEM, key=pkcs8(cert), certificate_chain=chain_pem(cert))
-
-
-def trust_store(*cas: str) -> TrustStoreSettings:
-    return TrustStoreSettings(type=PEM, certificates=ca_pem(*cas))
-
-
-def server_tls(
-    cert: trustme.LeafCert | None = None,
-    *,
-    client_auth: ClientAuth = ClientAuth.NONE,
-    cas: tuple[str, ...] = (CA,),
-    **options: Any,
-) -> TlsServer:
-    return TlsServer(
-        TlsSettings(
-            key_store=key_store(cert or issued("127.0.0.1", "localhost")),
-            trust_store=trust_store(*cas),
-            client_auth=client_auth,
-            **options,
-        )
-    )
-
-
-def client_tls(cert: trustme.LeafCert | None = None, *, cas: tuple[str, ...] = (CA,), **options: Any) -> ClientTls:
-    store = KeyStoreSettings() if cert is None else key_store(cert)
-    return ClientTls(TlsSettings(key_store=store, trust_store=trust_store(*cas), **options))
+def certificate(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, lifetime: timedelta = LIFETIME
+) -> x509.CertificateBuilder:
+    """Begin a certificate that is valid from yesterday on."""
+    now = datetime.now(UTC)
+    builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key.public_key())
+    builder = builder.serial_number(x509.random_serial_number())
+    return builder.not_valid_before(now - timedelta(days=1)).not_valid_after(now + lifetime)

@@ -9,8 +9,8 @@ from typing import Any, BinaryIO
 import click
 
 from kvorum.cli.completion import topic_names
-from kvorum.cli.connection.client import client_of, given_of
-from kvorum.cli.kafka.common import Connection, Files, connected, read_properties
+from kvorum.cli.connection.client import client_of, given_of, read_properties
+from kvorum.cli.kafka.common import Connection, Files, connected
 from kvorum.cli.kafka.line_reader import Line, LineError, LineReader
 from kvorum.cli.kafka.option_checks import key_values, one_of_two
 from kvorum.cli.output import fail, say, warn

@@ -5,8 +5,8 @@ from typing import Any
 import click
 
 from kvorum.cli.completion import topic_names
-from kvorum.cli.connection.client import client_of
-from kvorum.cli.kafka.common import Connection, Files, connected, read_properties
+from kvorum.cli.connection.client import client_of, read_properties
+from kvorum.cli.kafka.common import Connection, Files, connected
 from kvorum.cli.kafka.perf_options import ManyWords, collect_statistics, metric_lines, say_deprecated, with_servers
 from kvorum.cli.kafka.perf_payloads import payloads_of
 from kvorum.cli.kafka.perf_producer_run import Load, run_producer

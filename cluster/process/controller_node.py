@@ -8,7 +8,7 @@ Its host (a process, or the simulator) provides the seams and decides on the con
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -22,6 +22,7 @@ from kvorum.network.dial import ChannelError
 from kvorum.network.interposer import Interposer
 from kvorum.network.limits import ConnectionLimits, RequestBudget
 from kvorum.network.memory import ConnectionMemory
+from kvorum.network.node_security import controller_security
 from kvorum.network.request_queue import RequestQueue
 from kvorum.network.server import Listener
 from kvorum.network.shared import NetworkMetrics
@@ -30,8 +31,10 @@ from kvorum.quorum.raft.opening import Opened
 from kvorum.quorum.raft.replicated import RaftMetadataLog
 from kvorum.quorum.raft.settings import raft_settings
 from kvorum.quorum.raft.transport import RaftTransport
+from kvorum.quorum.records import MetadataRecord
 from kvorum.quorum.server import ControllerServer
 from kvorum.quorum.trace_config import TraceConfig
+from kvorum.runtime.chance import new_nonce
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import Disk
@@ -59,13 +62,26 @@ class ControllerWorld:
     network_metrics: NetworkMetrics | None = None
     interposer: Interposer | None = None
     """Hook between listeners and handlers: fault injection, if configured."""
+    new_nonce: Callable[[], str] = new_nonce
+    """Chance of authentication."""
 
 
 class ControllerNode:
     """A controller: Raft, metadata log and server. `start` once, `close` once, in one event loop."""
 
-    def __init__(self, settings: Settings, opened: Opened, world: ControllerWorld, *, cluster_id: str) -> None:
-        """Connect the parts; nothing runs yet. `opened` is the opened and checked Raft directory."""
+    def __init__(
+        self,
+        settings: Settings,
+        opened: Opened,
+        world: ControllerWorld,
+        *,
+        cluster_id: str,
+        bootstrap: Sequence[MetadataRecord] = (),
+    ) -> None:
+        """Connect the parts; nothing runs yet.
+
+        `opened` is the opened and checked Raft directory, `bootstrap` are the records of a new cluster's format.
+        """
         node_id, known = settings.int("node.id"), voters(settings)
         self._settings = settings
         self._world = world
@@ -75,6 +91,8 @@ class ControllerNode:
         self._known = known
         self._endpoints = own_endpoints(settings)
         opened.voters.listens_at = self._endpoints
+        self.security = controller_security(settings, world.new_nonce)
+        self._stores = self.security.watch_stores(settings)
         self.transport = RaftTransport(
             node_id=node_id,
             cluster_id=cluster_id,
@@ -83,6 +101,8 @@ class ControllerNode:
             chance=world.chance(),
             listens_at=self._endpoints[0][1:] if self._endpoints else None,
             dynamic=opened.voters.dynamic,
+            authorizer=self.security.authorizer,
+            security=self.security.controllers,
         )
         self.transport.on_dynamic = self._begin_presence
         self.transport.on_foreign = self._check_own_cluster
@@ -108,8 +128,11 @@ class ControllerNode:
             voter_addresses=self._voter_addresses,
             upgrades=self.transport.upgrades,
             metrics=world.metrics,
+            authorizer=self.security.authorizer,
+            security=self.security.controllers,
             membership=self.metadata_log.membership,
             voter_endpoints=self.metadata_log.voter_endpoints,
+            bootstrap=bootstrap,
         )
 
     def _voter_addresses(self) -> dict[int, Address]:
@@ -127,6 +150,7 @@ class ControllerNode:
             endpoints=self._endpoints,
             chance=self._world.chance(),
             on_fault=self._world.on_fatal,
+            security=self.security.controllers,
         )
         self.transport.on_voters = self.presence.on_voters_changed
         self.presence.start()
@@ -145,7 +169,12 @@ class ControllerNode:
         settings, world = self._settings, self._world
         if world.interposer is not None:
             self.server.router.interpose(world.interposer.around)
+        if self._stores is not None:
+            self._stores.start()
         await self.server.start()
+        problem = self.security.missing_credential(self.server.services.credentials)
+        if problem is not None:
+            raise problem
         self.metadata_log.add_listener(TraceConfig(settings, lambda: self.server.store.image, self._tracing))
         follow_quorum(world.metrics, self.metadata_log, self.transport, world.clock)
         self.metadata_log.start()
@@ -173,6 +202,10 @@ class ControllerNode:
                 metrics=world.network_metrics,
                 protected=True,
                 on_connection_closed=self.server.on_connection_closed,
+                tls=self.security.tls.get(endpoint.listener_name),
+                sasl=self.security.sasl(
+                    endpoint.listener_name, self.server.services.credentials, world.clock.wall_ms, world.new_nonce
+                ),
             )
             await listener.start()
             self._listeners.append(listener)
@@ -227,6 +260,8 @@ class ControllerNode:
         self.transport.on_dynamic = self.transport.on_voters = self.transport.on_foreign = None
         if self.presence is not None:
             await self.presence.close()
+        if self._stores is not None:
+            await self._stores.close()
         for listener in self._listeners:
             await listener.close()
         await self.transport.close()

@@ -53,6 +53,10 @@ class ReloadableContext:
         before, self._seen = self._seen, tuple(_present_state(file) for file in self._seen)
         return [file.digest for file in before] != [file.digest for file in self._seen]
 
+    def check(self, key_store: KeyStoreSettings, trust_store: TrustStoreSettings) -> None:
+        """Raise SecurityConfigError if `reload` with these would."""
+        self._prepare(replace(self.settings, key_store=key_store, trust_store=trust_store))
+
     def reload(self, key_store: KeyStoreSettings | None = None, trust_store: TrustStoreSettings | None = None) -> None:
         """Load the stores again, or other ones, check them against the present ones, and take them over.
 
@@ -63,12 +67,17 @@ class ReloadableContext:
             key_store=key_store or self.settings.key_store,
             trust_store=trust_store or self.settings.trust_store,
         )
+        stores, context = self._prepare(settings)
+        self.settings, self.stores, self._seen, self.context = settings, stores, stores.files, context
+
+    def _prepare(self, settings: TlsSettings) -> tuple[Stores, ssl.SSLContext]:
+        """Load stores and check them against the present ones. Raises SecurityConfigError."""
         stores = load_stores(settings)
         check_replacement(self.stores, stores, settings)
         context = self._context_of(settings, stores)
         if settings.verify_own_chain:
             verify_own_chain(self.stores, stores, settings)
-        self.settings, self.stores, self._seen, self.context = settings, stores, stores.files, context
+        return stores, context
 
     def permits(self, cipher: str) -> bool:
         """Return whether ssl.cipher.suites has the suite of a connection (OpenSSL's name)."""

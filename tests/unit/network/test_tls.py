@@ -5,7 +5,8 @@ import asyncio
 from confluent_kafka.admin import AdminClient
 
 from kvorum.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from tests.certificates import CA, authority, client_tls
+from kvorum.security.client import ClientSecurity
+from tests.tls_certificates import CA, authority, client_tls
 from tests.unit.network.network_kit import channel_to, run
 from tests.unit.network.tls_kit import Cluster, tls_listener
 
@@ -13,7 +14,7 @@ from tests.unit.network.tls_kit import Cluster, tls_listener
 def test_a_channel_speaks_tls() -> None:
     async def main() -> None:
         listener = tls_listener()
-        channel = channel_to(await listener.start(), tls=client_tls())
+        channel = channel_to(await listener.start(), security=ClientSecurity(tls=client_tls()))
         response = await channel.ask(MetadataRequest(), MetadataResponse)
         assert response.cluster_id == "test-cluster"
         await channel.close()

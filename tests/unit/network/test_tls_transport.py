@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kvorum.network.tls import ALERT_INTERNAL_ERROR, CONTROL_BYTES_MAX, LINGER_BYTES_MAX, TlsTransport, tls_scratch
 from kvorum.security.errors import AuthenticationError
-from tests.certificates import client_tls, server_tls
+from tests.tls_certificates import client_tls, server_tls
 from tests.unit.network.network_kit import run
 
 SCRATCH = tls_scratch()

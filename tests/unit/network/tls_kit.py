@@ -14,7 +14,7 @@ from kvorum.protocol.api import ApiKey
 from kvorum.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
 from kvorum.runtime.listeners import SecurityProtocol
 from kvorum.security.tls.server import TlsServer
-from tests.certificates import CA, authority, server_tls
+from tests.tls_certificates import CA, authority, server_tls
 from tests.unit.network.network_kit import listener_of, metadata_handler
 
 

@@ -12,7 +12,7 @@ from kvorum.security.errors import AuthenticationError, SecurityConfigError
 from kvorum.security.tls.names import NAME_BYTES_MAX, PrincipalMapper, distinguished_name
 from kvorum.security.tls.server import TlsServer
 from kvorum.security.tls.settings import TlsSettings
-from tests.certificates import issued, key_store
+from tests.tls_certificates import issued, key_store
 
 UTF8, PRINTABLE, T61, IA5, BMP, UNIVERSAL, OCTETS = 0x0C, 0x13, 0x14, 0x16, 0x1E, 0x1C, 0x04
 CN, C, ORG, OU, L, ST, STREET = "550403", "550406", "55040a", "55040b", "550407", "550408", "550409"

@@ -13,7 +13,7 @@ from kvorum.security.tls.client import ClientTls
 from kvorum.security.tls.reload import handshake_in_memory
 from kvorum.security.tls.server import TlsServer
 from kvorum.security.tls.settings import ClientAuth, KeyStoreSettings, TlsSettings, TrustStoreSettings
-from tests.certificates import (
+from tests.tls_certificates import (
     CA,
     OTHER_CA,
     ca_pem,

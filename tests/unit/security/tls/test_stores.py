@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from kvorum.security.errors import SecurityConfigError
 from kvorum.security.tls.settings import KeyStoreSettings, TlsSettings, TrustStoreSettings
 from kvorum.security.tls.stores import FILE_BYTES_MAX, KeyStore, TrustStore, load_stores
-from tests.certificates import CA, OTHER_CA, authority, ca_pem, chain_pem, issued, key_store, pkcs8
+from tests.tls_certificates import CA, OTHER_CA, authority, ca_pem, chain_pem, issued, key_store, pkcs8
 
 DATA = Path(__file__).parents[3] / "data"
 KEYTOOL_KEYS, KEYTOOL_TRUST = str(DATA / "keytool-keystore.p12"), str(DATA / "keytool-truststore.p12")
