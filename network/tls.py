@@ -455,27 +455,28 @@ def tls_scratch() -> memoryview:
     return memoryview(bytearray(SCRATCH_BYTES))
 
 
-async def connect_tls(make: Callable[[], P], host: str, port: int, tls: ClientTls, server_hostname: str) -> P:
+async def connect_tls(make: Callable[[], P], host: str, port: int, tls: ClientTls) -> P:
     """Connect, verify the server, and return the protocol that `make` made. Raises OSError, TlsError among them."""
     loop = asyncio.get_running_loop()
-    handshake = ClientHandshake(make, tls, server_hostname)
-    await loop.create_connection(lambda: handshake.transport, host, port)
+    handshake = ClientHandshake(make, tls, host)
     try:
+        await loop.create_connection(lambda: handshake.transport, host, port)
         return cast(P, await handshake.done)
     except asyncio.CancelledError:
-        handshake.transport.abort()
+        handshake.cancel()
         raise
 
 
 class ClientHandshake:
     """A client's side: `done` becomes the connected protocol, or raises TlsError."""
 
-    __slots__ = ("_make", "_tls", "done", "transport")
+    __slots__ = ("_is_connected", "_make", "_tls", "done", "transport")
 
     def __init__(self, make: Callable[[], asyncio.BaseProtocol], tls: ClientTls, server_hostname: str) -> None:
         """Wait for a connection; `make` makes the protocol once the server is verified."""
         self._make = make
         self._tls = tls
+        self._is_connected = False
         self.done: asyncio.Future[asyncio.BaseProtocol] = asyncio.get_running_loop().create_future()
         self.transport = TlsTransport(self, tls_scratch(), server_hostname)
 
@@ -486,6 +487,7 @@ class ClientHandshake:
 
     def connected(self, raw: asyncio.Transport) -> None:
         """See TlsUser."""
+        self._is_connected = True
         self.transport.start()
 
     def completed(self) -> asyncio.BufferedProtocol:
@@ -506,3 +508,9 @@ class ClientHandshake:
     def lost(self) -> None:
         """See TlsUser."""
         self.failed(CLOSED)
+
+    def cancel(self) -> None:
+        """Give up: close, and report nothing."""
+        self.done.cancel()
+        if self._is_connected:
+            self.transport.abort()

@@ -10,6 +10,7 @@ import trustme
 from kvorum.network.context import RequestContext
 from kvorum.network.router import Handler
 from kvorum.network.server import Listener
+from kvorum.network.shared import Authentication
 from kvorum.protocol.api import ApiKey
 from kvorum.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
 from kvorum.runtime.listeners import SecurityProtocol
@@ -24,11 +25,39 @@ class Cluster:
     def __init__(self, cluster_id: str) -> None:
         self.port = 0
         self.cluster_id = cluster_id
+        self.principals: list[str] = []
         self.handler = Handler(ApiKey.METADATA, (0, 13), self.handle)
 
     def handle(self, ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
+        self.principals.append(str(ctx.principal))
         broker = MetadataResponseBroker(node_id=1, host="localhost", port=self.port)
         return MetadataResponse(cluster_id=self.cluster_id, controller_id=1, brokers=[broker])
+
+
+class Counted:
+    """NetworkMetrics of a listener."""
+
+    def __init__(self) -> None:
+        self.open = 0
+        self.outcomes: list[Authentication] = []
+        self.refusals: list[str] = []
+
+    def connections(self, listener: str, change: int) -> None:
+        self.open += change
+
+    def received(self, listener: str, size: int) -> None: ...
+
+    def sent(self, listener: str, size: int) -> None: ...
+
+    def refused(self, listener: str, reason: str) -> None:
+        self.refusals.append(reason)
+
+    def authenticated(self, listener: str, outcome: Authentication) -> None:
+        self.outcomes.append(outcome)
+
+    def handled(self, api: str, version: int, error_code: int, elapsed_ms: float) -> None: ...
+
+    def handled_by_lane(self, *arguments: object) -> None: ...
 
 
 def tls_listener(tls: TlsServer | None = None, *handlers: Any, **options: Any) -> Listener:
@@ -46,6 +75,10 @@ def python_context(cert: trustme.LeafCert | None = None, ca: str = CA, **options
     authority(ca).configure_trust(context)
     if cert is not None:
         cert.configure_cert(context)
+    ciphers = options.pop("ciphers", None)
+    if ciphers is not None:
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+        context.set_ciphers(ciphers)
     for name, value in options.items():
         setattr(context, name, value)
     return context
