@@ -4,7 +4,7 @@ Sources: Java's X500Principal.getName, Kafka's SslPrincipalMapper.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,7 +38,7 @@ RULE: Final = re.compile(
     r"\s*(?:(?P<default>DEFAULT)|RULE:(?P<pattern>(?:\\.|[^\\/])*)/(?P<replacement>(?:\\.|[^\\/])*)/(?P<case>[LU]?)|)"
     r"\s*(?:,|$)"
 )
-REFERENCE: Final = re.compile(r"\\(?P<escaped>.?)|\$(?P<number>[0-9]*)", re.DOTALL)
+REFERENCE: Final = re.compile(r"\\(?P<escaped>.?)|\$\{(?P<name>[A-Za-z0-9]+)\}|\$(?P<number>[0-9]*)", re.DOTALL)
 
 
 def distinguished_name(certificate: bytes) -> str:
@@ -180,16 +180,21 @@ def _rule(pattern: str, replacement: str, case: str) -> Rule:
         reason = error.args[0] if error.args else error
         shown = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
         raise _invalid(f"pattern `{pattern}`: {shown}") from error
-    return Rule(compiled, tuple(_parse_replacement(replacement, compiled.groups)), case)
+    return Rule(compiled, tuple(_parse_replacement(replacement, compiled.groups, compiled.groupindex)), case)
 
 
-def _parse_replacement(text: str, groups: int) -> Iterator[str | int]:
+def _parse_replacement(text: str, groups: int, names: Mapping[str, int]) -> Iterator[str | int]:
     """Yield the parts of a replacement: as in Java, \\x is x, and $12 is group 1 and a 2 if there are fewer groups."""
     position = 0
     for match in REFERENCE.finditer(text):
         yield text[position : match.start()]
         position = match.end()
         digits = match["number"]
+        if match["name"] is not None:
+            if match["name"] not in names:
+                raise _invalid(f"replacement `{text}`: the pattern has no group {match['name']}")
+            yield names[match["name"]]
+            continue
         if digits is None:
             if not match["escaped"]:
                 raise _invalid(f"replacement `{text}` ends with a backslash")
@@ -198,7 +203,7 @@ def _parse_replacement(text: str, groups: int) -> Iterator[str | int]:
         if not digits:
             raise _invalid(f"replacement `{text}`: $ needs the number of a group; write \\$ for the character")
         count = len(digits)
-        while count > 1 and (int(digits[:count]) > groups or digits[0] == "0"):
+        while count > 1 and int(digits[:count]) > groups:
             count -= 1
         if int(digits[:count]) <= groups:
             yield int(digits[:count])
