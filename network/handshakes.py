@@ -14,7 +14,7 @@ from typing import Final
 
 from kvorum.network.arrival import Arrival, arrive
 from kvorum.network.context import Peer
-from kvorum.network.shared import Shared
+from kvorum.network.shared import Authentication, Shared
 from kvorum.network.tls import TlsTransport
 from kvorum.runtime.listeners import SecurityProtocol
 from kvorum.runtime.logs import get_logger
@@ -22,8 +22,6 @@ from kvorum.security.errors import AuthenticationError
 from kvorum.security.tls.server import TlsServer
 
 CROWDED_MS: Final = 1_000
-REFUSED: Final = "tls handshake"
-"""Reason in the metric of refused connections."""
 
 log = get_logger("network")
 
@@ -157,6 +155,7 @@ class Handshake:
             raise AuthenticationError(f"cipher suite {cipher} is not one of ssl.cipher.suites")
         if shared.security_protocol is SecurityProtocol.SSL:  # with SASL, the principal is SASL's
             self.peer.principal = self._tls.principal_of(transport.get_extra_info("peer_certificate"))
+            shared.authenticated(Authentication.SUCCEEDED)
         self._is_listed = False
         del shared.by_activity[self]
         self._table.end(self)
@@ -171,10 +170,11 @@ class Handshake:
         self._count(reason)
 
     def _count(self, reason: str) -> None:
+        shared = self._shared
+        if self._is_listed:
+            shared.authenticated(Authentication.FAILED)
         event = "TLS handshake failed" if self._is_listed else "TLS connection failed"
-        log.info(event, client=self.address, listener=self._shared.listener, reason=reason)
-        if self._shared.metrics is not None:
-            self._shared.metrics.refused(self._shared.listener, REFUSED)
+        log.info(event, client=self.address, listener=shared.listener, reason=reason)
 
     def lost(self) -> None:
         """Release what the connection held."""

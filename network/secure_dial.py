@@ -53,7 +53,7 @@ async def _connect(make: Callable[[], P], host: str, port: int, security: Client
     if security.tls is None:
         return (await asyncio.get_running_loop().create_connection(make, host, port))[1]
     try:
-        return await connect_tls(make, host, port, security.tls, host)
+        return await connect_tls(make, host, port, security.tls)
     except TlsError as error:
         raise AuthenticationFailed(f"{host}:{port} TLS handshake failed: {error}") from error
 
@@ -78,7 +78,7 @@ class SaslExchange(asyncio.BufferedProtocol):
         """Fail the waiting request."""
         self._is_lost = True
         if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(ConnectionLost(CLOSED, maybe_sent=False))
+            self._answer.set_exception(ConnectionLost(CLOSED if exc is None else f"{CLOSED}: {exc}", maybe_sent=False))
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return where the next bytes go."""

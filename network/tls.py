@@ -19,7 +19,7 @@ import ssl
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from enum import Enum, auto
-from typing import Any, Final, Protocol, TypeVar, cast
+from typing import Any, Final, Protocol, TypeAlias, TypeVar, cast
 
 from kvorum.network.link import stream
 from kvorum.security.errors import AuthenticationError
@@ -28,15 +28,18 @@ from kvorum.security.tls.failures import CLOSED, failure_reason, is_plaintext
 
 SCRATCH_BYTES: Final = 128 * 1024
 """One read of a socket."""
+ENCRYPTED_BYTES_MAX: Final = 64 * 1024
+"""Received bytes that OpenSSL is given at once. Larger pieces are not faster, smaller ones are slower."""
 PIECE_BYTES: Final = 32 * 1024
-"""Bytes encrypted or decrypted before they are taken from OpenSSL's buffer: two records. Larger pieces are not faster,
-and each connection would keep their memory."""
+"""Bytes that are encrypted before they are taken from OpenSSL's buffer: two records. Larger pieces are not faster."""
 JOINED_BYTES_MAX: Final = 16 * 1024
 """Smaller parts of one write are joined: each write of its own is a record."""
 CONTROL_BYTES_MAX: Final = 64 * 1024
 """Answers to key updates that a peer does not read; beyond it the connection is closed."""
 LINGER_SECONDS: Final = 1.0
 LINGER_BYTES_MAX: Final = 1024 * 1024
+Read: TypeAlias = Callable[[int, memoryview], int]
+"""SSLObject.read into a buffer."""
 P = TypeVar("P", bound=asyncio.BaseProtocol)
 ALERT_INTERNAL_ERROR: Final = bytes.fromhex("15 03 03 00 02 02 50")
 """Kafka's answer to bytes that are not TLS; OpenSSL sends none."""
@@ -155,8 +158,8 @@ class TlsTransport(asyncio.BufferedProtocol):
         scratch, incoming = self._scratch, self._incoming
         self.has_received = True
         if self._state is State.OPEN:
-            for start in range(0, nbytes, PIECE_BYTES):
-                incoming.write(scratch[start : min(start + PIECE_BYTES, nbytes)])
+            for start in range(0, nbytes, ENCRYPTED_BYTES_MAX):
+                incoming.write(scratch[start : min(start + ENCRYPTED_BYTES_MAX, nbytes)])
                 self._deliver()
         elif self._state is State.HANDSHAKE:
             incoming.write(scratch[:nbytes])
@@ -249,7 +252,7 @@ class TlsTransport(asyncio.BufferedProtocol):
         """Decrypt what has arrived into the protocol's buffers, until it is empty or the protocol pauses."""
         tls, incoming = self._ssl, self._incoming
         assert tls is not None
-        read = cast(Callable[[int, memoryview], int], tls.read)
+        read = cast(Read, tls.read)
         has_more = True
         while has_more and self._state is State.OPEN and not self._is_paused:
             inner = self._inner
@@ -452,27 +455,28 @@ def tls_scratch() -> memoryview:
     return memoryview(bytearray(SCRATCH_BYTES))
 
 
-async def connect_tls(make: Callable[[], P], host: str, port: int, tls: ClientTls, server_hostname: str) -> P:
+async def connect_tls(make: Callable[[], P], host: str, port: int, tls: ClientTls) -> P:
     """Connect, verify the server, and return the protocol that `make` made. Raises OSError, TlsError among them."""
     loop = asyncio.get_running_loop()
-    handshake = ClientHandshake(make, tls, server_hostname)
-    await loop.create_connection(lambda: handshake.transport, host, port)
+    handshake = ClientHandshake(make, tls, host)
     try:
+        await loop.create_connection(lambda: handshake.transport, host, port)
         return cast(P, await handshake.done)
     except asyncio.CancelledError:
-        handshake.transport.abort()
+        handshake.cancel()
         raise
 
 
 class ClientHandshake:
     """A client's side: `done` becomes the connected protocol, or raises TlsError."""
 
-    __slots__ = ("_make", "_tls", "done", "transport")
+    __slots__ = ("_is_connected", "_make", "_tls", "done", "transport")
 
     def __init__(self, make: Callable[[], asyncio.BaseProtocol], tls: ClientTls, server_hostname: str) -> None:
         """Wait for a connection; `make` makes the protocol once the server is verified."""
         self._make = make
         self._tls = tls
+        self._is_connected = False
         self.done: asyncio.Future[asyncio.BaseProtocol] = asyncio.get_running_loop().create_future()
         self.transport = TlsTransport(self, tls_scratch(), server_hostname)
 
@@ -483,6 +487,7 @@ class ClientHandshake:
 
     def connected(self, raw: asyncio.Transport) -> None:
         """See TlsUser."""
+        self._is_connected = True
         self.transport.start()
 
     def completed(self) -> asyncio.BufferedProtocol:
@@ -503,3 +508,9 @@ class ClientHandshake:
     def lost(self) -> None:
         """See TlsUser."""
         self.failed(CLOSED)
+
+    def cancel(self) -> None:
+        """Give up: close, and report nothing."""
+        self.done.cancel()
+        if self._is_connected:
+            self.transport.abort()

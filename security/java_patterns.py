@@ -1,7 +1,7 @@
 """Regular expressions and replacements with Java's syntax. RE2: linear in time, whatever the text."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 import re2  # type: ignore[import-untyped]  # the wheel has no stubs
@@ -12,7 +12,7 @@ Replacement: TypeAlias = tuple[str | int, ...]
 """Literal texts and numbers of groups."""
 MEMORY_MAX: Final = 512 * 1024
 """Limit of a compiled pattern."""
-REFERENCE: Final = re.compile(r"\\(?P<escaped>.?)|\$(?P<number>[0-9]*)", re.DOTALL)
+REFERENCE: Final = re.compile(r"\\(?P<escaped>.?)|\$\{(?P<name>[A-Za-z0-9]+)\}|\$(?P<number>[0-9]*)", re.DOTALL)
 
 
 def compile_pattern(text: str) -> Pattern:
@@ -28,12 +28,12 @@ def compile_pattern(text: str) -> Pattern:
         raise ValueError(f"pattern `{text}`: {shown}") from error
 
 
-def parse_replacement(text: str, groups: int) -> Replacement:
+def parse_replacement(text: str, pattern: Pattern) -> Replacement:
     """Return the parts of a replacement: \\x is x, and $12 is group 1 and a 2 if there are fewer groups.
 
     Raises ValueError with the reason.
     """
-    return tuple(_parts(text, groups))
+    return tuple(_parts(text, pattern.groups, pattern.groupindex))
 
 
 def replace_matches(pattern: Pattern, replacement: Replacement, text: str, count: int | None = None) -> str:
@@ -48,12 +48,17 @@ def replace_matches(pattern: Pattern, replacement: Replacement, text: str, count
     return "".join((*parts, text[position:]))
 
 
-def _parts(text: str, groups: int) -> Iterator[str | int]:
+def _parts(text: str, groups: int, names: Mapping[str, int]) -> Iterator[str | int]:
     position = 0
     for match in REFERENCE.finditer(text):
         yield text[position : match.start()]
         position = match.end()
         digits = match["number"]
+        if match["name"] is not None:
+            if match["name"] not in names:
+                raise ValueError(f"replacement `{text}`: the pattern has no group {match['name']}")
+            yield names[match["name"]]
+            continue
         if digits is None:
             if not match["escaped"]:
                 raise ValueError(f"replacement `{text}` ends with a backslash")
@@ -62,7 +67,7 @@ def _parts(text: str, groups: int) -> Iterator[str | int]:
         if not digits:
             raise ValueError(f"replacement `{text}`: $ needs the number of a group; write \\$ for the character")
         count = len(digits)
-        while count > 1 and (int(digits[:count]) > groups or digits[0] == "0"):
+        while count > 1 and int(digits[:count]) > groups:
             count -= 1
         if int(digits[:count]) <= groups:
             yield int(digits[:count])

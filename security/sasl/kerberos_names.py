@@ -101,7 +101,7 @@ def _parse(text: str) -> Rule:
             format=match["format"],
             match=None if match["match"] is None else compile_pattern(match["match"]),
             pattern=pattern,
-            replacement=() if pattern is None else parse_replacement(match["replacement"], pattern.groups),
+            replacement=() if pattern is None else parse_replacement(match["replacement"], pattern),
             is_for_all=match["all"] is not None,
             case=match["case"] or "",
         )

@@ -163,7 +163,7 @@ def _parse_rules(text: str) -> Iterator[Rule]:
 def _rule(pattern: str, replacement: str, case: str) -> Rule:
     try:
         compiled = compile_pattern(pattern)
-        return Rule(compiled, parse_replacement(replacement, compiled.groups), case)
+        return Rule(compiled, parse_replacement(replacement, compiled), case)
     except ValueError as error:
         raise _invalid(str(error)) from error
 

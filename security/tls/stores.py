@@ -5,9 +5,9 @@ it. Source: Kafka's DefaultSslEngineFactory.
 """
 
 import base64
-import binascii
 import os
 import re
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -201,7 +201,9 @@ def _check_format(data: bytes, kind: str, path: str, key: str) -> None:
 def _open_pkcs12(data: bytes, password: str | None, path: str, key: str) -> pkcs12.PKCS12KeyAndCertificates:
     secret = None if password is None else password.encode()
     try:
-        return pkcs12.load_pkcs12(data, secret)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # BER instead of DER: some tools write it
+            return pkcs12.load_pkcs12(data, secret)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         if password is None:
             reason = f"{path} cannot be opened without a password; set {key}.password"
@@ -237,7 +239,7 @@ def _certificates(text: str, key: str, where: str) -> tuple[x509.Certificate, ..
         found = tuple(
             x509.load_der_x509_certificate(der) for _, der in _blocks(text, lambda label: label.endswith("CERTIFICATE"))
         )
-    except (ValueError, binascii.Error) as error:
+    except ValueError as error:
         raise SecurityConfigError(key, f"{where} has a certificate that is damaged: {_one_line(error)}") from error
     if not found:
         raise SecurityConfigError(key, f"{where} has no certificate (-----BEGIN CERTIFICATE-----)")
@@ -247,7 +249,7 @@ def _certificates(text: str, key: str, where: str) -> tuple[x509.Certificate, ..
 def _private_key(text: str, key: str, where: str, password: str | None) -> PrivateKeyTypes:
     try:
         found = list(_blocks(text, lambda label: label.endswith("PRIVATE KEY")))
-    except binascii.Error as error:
+    except ValueError as error:
         raise SecurityConfigError(key, f"{where} has a private key that is damaged") from error
     if len(found) != 1:
         expected = (

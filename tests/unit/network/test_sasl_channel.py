@@ -21,8 +21,8 @@ from kvorum.security.credentials import ScramMechanism
 from kvorum.security.principal import Principal
 from kvorum.security.sasl.plain import PlainClient
 from kvorum.security.sasl.scram import ScramClient
+from tests.tls_certificates import client_tls, server_tls
 from tests.unit.network.network_kit import channel_to, listener_of, metadata_handler, run, until
-from tests.unit.network.tls_kit import client_tls, server_tls
 from tests.unit.security.sasl.sasl_kit import OWNER, PASSWORD, TOKEN_ID, TOKEN_PASSWORD, USER, sasl_config
 
 PRINCIPAL = Principal("User", USER)

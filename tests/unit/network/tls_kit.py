@@ -1,86 +1,22 @@
-"""Certificates, TLS listeners and TLS clients of every kind."""
+"""TLS listeners, and TLS clients of every kind."""
 
 import asyncio
-import datetime
 import socket
 import ssl
-from functools import cache
 from typing import Any
 
 import trustme
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    load_pem_private_key,
-)
-from trustme import KeyType
 
 from kvorum.network.context import RequestContext
 from kvorum.network.router import Handler
 from kvorum.network.server import Listener
+from kvorum.network.shared import Authentication
 from kvorum.protocol.api import ApiKey
 from kvorum.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
 from kvorum.runtime.listeners import SecurityProtocol
-from kvorum.security.tls.client import ClientTls
 from kvorum.security.tls.server import TlsServer
-from kvorum.security.tls.settings import PEM, ClientAuth, KeyStoreSettings, TlsSettings, TrustStoreSettings
+from tests.tls_certificates import CA, authority, server_tls
 from tests.unit.network.network_kit import listener_of, metadata_handler
-
-PAST = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
-
-
-CA = "CA"
-
-
-@cache
-def authority(name: str) -> trustme.CA:
-    return trustme.CA(organization_name=name, key_type=KeyType.ECDSA)
-
-
-@cache
-def issued(
-    *names: str, common_name: str | None = None, ca: str = CA, not_after: datetime.datetime | None = None
-) -> trustme.LeafCert:
-    return authority(ca).issue_cert(*names, common_name=common_name, key_type=KeyType.ECDSA, not_after=not_after)
-
-
-def key_store(cert: trustme.LeafCert) -> KeyStoreSettings:
-    chain = b"".join(blob.bytes() for blob in cert.cert_chain_pems).decode()
-    return KeyStoreSettings(type=PEM, key=pkcs8(cert), certificate_chain=chain)
-
-
-def pkcs8(cert: trustme.LeafCert) -> str:
-    """The key as Kafka takes it."""
-    key = load_pem_private_key(cert.private_key_pem.bytes(), None)
-    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
-
-
-def trust_store(*cas: str) -> TrustStoreSettings:
-    pem = "".join(authority(ca).cert_pem.bytes().decode() for ca in cas)
-    return TrustStoreSettings(type=PEM, certificates=pem)
-
-
-def server_tls(
-    cert: trustme.LeafCert | None = None,
-    *,
-    client_auth: ClientAuth = ClientAuth.NONE,
-    cas: tuple[str, ...] = (CA,),
-    **options: Any,
-) -> TlsServer:
-    return TlsServer(
-        TlsSettings(
-            key_store=key_store(cert or issued("127.0.0.1", "localhost")),
-            trust_store=trust_store(*cas),
-            client_auth=client_auth,
-            **options,
-        )
-    )
-
-
-def client_tls(cert: trustme.LeafCert | None = None, *, cas: tuple[str, ...] = (CA,), **options: Any) -> ClientTls:
-    store = KeyStoreSettings() if cert is None else key_store(cert)
-    return ClientTls(TlsSettings(key_store=store, trust_store=trust_store(*cas), **options))
 
 
 class Cluster:
@@ -89,11 +25,39 @@ class Cluster:
     def __init__(self, cluster_id: str) -> None:
         self.port = 0
         self.cluster_id = cluster_id
+        self.principals: list[str] = []
         self.handler = Handler(ApiKey.METADATA, (0, 13), self.handle)
 
     def handle(self, ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
+        self.principals.append(str(ctx.principal))
         broker = MetadataResponseBroker(node_id=1, host="localhost", port=self.port)
         return MetadataResponse(cluster_id=self.cluster_id, controller_id=1, brokers=[broker])
+
+
+class Counted:
+    """NetworkMetrics of a listener."""
+
+    def __init__(self) -> None:
+        self.open = 0
+        self.outcomes: list[Authentication] = []
+        self.refusals: list[str] = []
+
+    def connections(self, listener: str, change: int) -> None:
+        self.open += change
+
+    def received(self, listener: str, size: int) -> None: ...
+
+    def sent(self, listener: str, size: int) -> None: ...
+
+    def refused(self, listener: str, reason: str) -> None:
+        self.refusals.append(reason)
+
+    def authenticated(self, listener: str, outcome: Authentication) -> None:
+        self.outcomes.append(outcome)
+
+    def handled(self, api: str, version: int, error_code: int, elapsed_ms: float) -> None: ...
+
+    def handled_by_lane(self, *arguments: object) -> None: ...
 
 
 def tls_listener(tls: TlsServer | None = None, *handlers: Any, **options: Any) -> Listener:
@@ -111,6 +75,10 @@ def python_context(cert: trustme.LeafCert | None = None, ca: str = CA, **options
     authority(ca).configure_trust(context)
     if cert is not None:
         cert.configure_cert(context)
+    ciphers = options.pop("ciphers", None)
+    if ciphers is not None:
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+        context.set_ciphers(ciphers)
     for name, value in options.items():
         setattr(context, name, value)
     return context
