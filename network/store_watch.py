@@ -96,12 +96,17 @@ class StoreWatch:
                 pass
             self._wake.clear()
             wanted, self._wanted = self._wanted, {}
+            outcomes: dict[str | None, list[str]] = {}
             for listener, error in (await blocking.run(loop, self._reload, wanted)).items():
-                if error is None:
-                    log.info("key and trust stores reloaded", listener=listener)
+                outcomes.setdefault(None if error is None else str(error), []).append(listener)
+            for reason, names in outcomes.items():
+                if reason is None:
+                    log.info("key and trust stores reloaded", listeners=",".join(names))
                 else:
                     log.warning(
-                        "key and trust stores not reloaded, the former ones stay", listener=listener, reason=error
+                        "key and trust stores not reloaded, the former ones stay",
+                        listeners=",".join(names),
+                        reason=reason,
                     )
 
     def _reload(self, wanted: dict[str, TlsSettings]) -> dict[str, SecurityConfigError | None]:

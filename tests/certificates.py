@@ -25,13 +25,17 @@ class Authority:
         builder = certificate(self._name, self._name, self._key).add_extension(x509.BasicConstraints(True, 0), True)
         self.file.write_bytes(builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM))
 
-    def issue(self, name: str, file: str | None = None, lifetime: timedelta = LIFETIME) -> Path:
+    def issue(
+        self, name: str, file: str | None = None, lifetime: timedelta = LIFETIME, hosts: tuple[str, ...] = HOSTS
+    ) -> Path:
         """Issue a certificate with a common name for this machine; a present file is replaced at once."""
         key = ec.generate_private_key(ec.SECP256R1())
         usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
-        hosts = [x509.DNSName(HOSTS[0]), x509.IPAddress(ipaddress.ip_address(HOSTS[1]))]
+        names = [
+            x509.IPAddress(ipaddress.ip_address(each)) if each[0].isdigit() else x509.DNSName(each) for each in hosts
+        ]
         builder = certificate(name_of(name), self._name, key, lifetime)
-        builder = builder.add_extension(x509.SubjectAlternativeName(hosts), False)
+        builder = builder.add_extension(x509.SubjectAlternativeName(names), False)
         builder = builder.add_extension(x509.ExtendedKeyUsage(usages), False)
         chain = builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM)
         path = self.folder / f"{file or name}.pem"

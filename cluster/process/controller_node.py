@@ -27,13 +27,13 @@ from kvorum.network.request_queue import RequestQueue
 from kvorum.network.server import Listener
 from kvorum.network.shared import NetworkMetrics
 from kvorum.network.tracing import Tracing
+from kvorum.quorum.controller_configs import ControllerConfigs
 from kvorum.quorum.raft.opening import Opened
 from kvorum.quorum.raft.replicated import RaftMetadataLog
 from kvorum.quorum.raft.settings import raft_settings
 from kvorum.quorum.raft.transport import RaftTransport
 from kvorum.quorum.records import MetadataRecord
 from kvorum.quorum.server import ControllerServer
-from kvorum.quorum.trace_config import TraceConfig
 from kvorum.runtime.chance import new_nonce
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
@@ -41,6 +41,7 @@ from kvorum.runtime.disk import Disk
 from kvorum.runtime.listeners import bootstrap_servers, controller_listeners, peer_addresses, voters
 from kvorum.runtime.logs import get_logger
 from kvorum.runtime.metrics import Metrics
+from kvorum.runtime.trace_wish import KEY as TRACE
 
 log = get_logger("quorum")
 
@@ -175,7 +176,10 @@ class ControllerNode:
         problem = self.security.missing_credential(self.server.services.credentials)
         if problem is not None:
             raise problem
-        self.metadata_log.add_listener(TraceConfig(settings, lambda: self.server.store.image, self._tracing))
+        self._tracing.configure(settings.str(TRACE))
+        self.metadata_log.add_listener(
+            ControllerConfigs(settings, lambda: self.server.store.image, self._configs_changed)
+        )
         follow_quorum(world.metrics, self.metadata_log, self.transport, world.clock)
         self.metadata_log.start()
         endpoints = controller_listeners(settings)
@@ -212,6 +216,13 @@ class ControllerNode:
             if world.interposer is not None:
                 world.interposer.add_listener(listener)
         self.transport.start()
+
+    def _configs_changed(self, settings: Settings, keys: frozenset[str]) -> None:
+        """Take over the dynamic configs of this process."""
+        if TRACE in keys:
+            self._tracing.configure(settings.str(TRACE))
+        if self._stores is not None:
+            self._stores.take_over(settings, keys)
 
     @property
     def listeners(self) -> tuple[Listener, ...]:

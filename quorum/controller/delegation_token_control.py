@@ -20,6 +20,7 @@ from kvorum.quorum.controller.context import Context
 from kvorum.quorum.controller.result import Result
 from kvorum.quorum.image.delegation_tokens import TokenImage
 from kvorum.quorum.records import MetadataRecord, RemoveDelegationToken
+from kvorum.quorum.steps import Steps
 from kvorum.quorum.token_hmacs import TOKENS_MAX, TokenHmacs
 from kvorum.security.principal import USER, Principal
 
@@ -107,13 +108,13 @@ def create_delegation_token(
 
 def renew_delegation_token(
     context: Context, change: TokenChange, hmacs: TokenHmacs
-) -> Result[RenewDelegationTokenResponse]:
+) -> Steps[Result[RenewDelegationTokenResponse]]:
     """Set a new expiration, from now on.
 
     Raises KafkaError: DELEGATION_TOKEN_AUTH_DISABLED, DELEGATION_TOKEN_NOT_FOUND, DELEGATION_TOKEN_EXPIRED,
     DELEGATION_TOKEN_OWNER_MISMATCH, in this order.
     """
-    token = _token_of(context, change, hmacs)
+    token = yield from _token_of(context, change, hmacs)
     _require_alive(token, change.now_ms)
     _require_own(token, change.requester)
     period_ms = context.settings.token_expiry_ms
@@ -126,13 +127,13 @@ def renew_delegation_token(
 
 def expire_delegation_token(
     context: Context, change: TokenChange, hmacs: TokenHmacs
-) -> Result[ExpireDelegationTokenResponse]:
+) -> Steps[Result[ExpireDelegationTokenResponse]]:
     """Set an expiration, or remove the token at once (period below 0), which is possible for an expired one too.
 
     Raises KafkaError: DELEGATION_TOKEN_AUTH_DISABLED, DELEGATION_TOKEN_NOT_FOUND, DELEGATION_TOKEN_OWNER_MISMATCH,
     DELEGATION_TOKEN_EXPIRED, in this order.
     """
-    token = _token_of(context, change, hmacs)
+    token = yield from _token_of(context, change, hmacs)
     _require_own(token, change.requester)
     if change.period_ms < 0:
         response = ExpireDelegationTokenResponse(expiry_timestamp=change.now_ms)
@@ -168,9 +169,9 @@ def _require_enabled(hmacs: TokenHmacs) -> None:
         raise KafkaError(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, "delegation.token.secret.key is not set")
 
 
-def _token_of(context: Context, change: TokenChange, hmacs: TokenHmacs) -> TokenImage:
+def _token_of(context: Context, change: TokenChange, hmacs: TokenHmacs) -> Steps[TokenImage]:
     _require_enabled(hmacs)
-    token = hmacs.find(context.image.delegation_tokens, change.hmac)
+    token = yield from hmacs.find(context.image.delegation_tokens, change.hmac)
     if token is None:
         raise KafkaError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND, "No delegation token has this HMAC")
     return token

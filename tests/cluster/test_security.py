@@ -1,21 +1,37 @@
 """A cluster whose controllers use mTLS, and whose brokers and clients use SASL over TLS."""
 
 import asyncio
+import io
+import os
+import ssl
+import stat
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
+from urllib.request import urlopen
 
 import msgspec
 import pytest
 import yaml
+from click.testing import CliRunner, Result
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
     AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
     ScramCredentialInfo,
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
+from cryptography import x509
 
+from kvorum.cli.main import main
+from kvorum.client import Unreachable
+from kvorum.client.sync import SyncCluster
 from kvorum.cluster.local.add_scram import parse_scram_option
 from kvorum.cluster.local.formatting import controller_directory, new_cluster_id
 from kvorum.cluster.local.local import LocalCluster
@@ -76,6 +92,8 @@ def config_of(authority: Authority) -> dict[str, Any]:
             "node.id": number,
             "listeners": "CLIENTS://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
             "ssl.keystore.location": str(authority.issue(f"node-{number}")),
+            "metrics.listener": "http://127.0.0.1:0",
+            **({"admin.listeners": "http://127.0.0.1:0"} if number == 1 else {}),
         }
         for number in (1, 2, 3)
     ]
@@ -121,9 +139,16 @@ class Secured:
         """Return a channel to a listener of the first node."""
         return Channel(*self.address(index), client_id="test", chance=Random(1), security=security(properties))
 
-    def logged(self, text: str) -> bool:
-        """Return whether a node has logged this."""
-        return any(text in path.read_text(errors="replace") for path in self.folder.glob("cluster-*/*/*.log"))
+    def get(self, path: str) -> bytes:
+        """Return what the admin API answers."""
+        url = self.cluster.plan.nodes[0].properties["admin.listeners"]
+        with urlopen(url + path, timeout=60) as answer:
+            return bytes(answer.read())
+
+    def count(self, text: str, node: str = "*") -> int:
+        """Return how many lines of the logs have this text."""
+        paths = self.folder.glob(f"cluster-*/{node}/*.log")
+        return sum(text in line for path in paths for line in path.read_text(errors="replace").splitlines())
 
     @property
     def alice(self) -> dict[str, Any]:
@@ -158,11 +183,13 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     file = folder / "secure.yaml"
     file.write_text(yaml.safe_dump(config_of(authority)))
     with clusters_in(folder) as start:
-        yield Secured(folder, start(str(file)), authority)
+        found = Secured(folder, start(str(file)), authority)
+        for topic in ("orders", "of-bob", "of-reload"):
+            create_topic(found.bootstrap, topic, 3, 3, client=found.alice)
+        yield found
 
 
 def test_an_unmodified_client_produces_and_consumes(secured: Secured) -> None:
-    create_topic(secured.bootstrap, "orders", 3, 3, client=secured.alice)
     assert send_one(secured.bootstrap, "orders", **secured.alice) is None
     found = read_all(secured.bootstrap, "orders", 3, **secured.alice)
     assert sum(map(len, found.values())) == 1
@@ -173,7 +200,6 @@ def test_a_user_of_the_metadata_authenticates_at_every_broker(secured: Secured) 
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
     change = UserScramCredentialUpsertion("bob", info, BOB_PASSWORD.encode())
     admin.alter_user_scram_credentials([change])["bob"].result(30)
-    create_topic(secured.bootstrap, "of-bob", 3, 1, client=secured.alice)
     bob = secured.client("bob", BOB_PASSWORD, "SCRAM-SHA-512")
     assert send_one(secured.bootstrap, "of-bob", **bob) is None
     assert sum(map(len, read_all(secured.bootstrap, "of-bob", 3, **bob).values())) == 1
@@ -234,12 +260,136 @@ def test_a_raft_connection_of_a_client_is_closed_with_a_line_in_the_log(secured:
         link.start()
         await asyncio.to_thread(
             eventually,
-            lambda: secured.logged("Raft greeting of User:CN=client, which is not a principal of the cluster"),
+            lambda: secured.count("Raft greeting of User:CN=client, which is not a principal of the cluster"),
             "a line about the connection",
         )
         await link.close()
 
     asyncio.run(greet())
+
+
+def serial_of(address: Address) -> int:
+    """Return the serial number of the certificate that a listener presents."""
+    pem = ssl.get_server_certificate(address, timeout=10)
+    return x509.load_pem_x509_certificate(pem.encode()).serial_number
+
+
+def test_a_certificate_that_is_replaced_in_place_is_presented_by_both_processes(secured: Secured) -> None:
+    listeners = [secured.address(index, node=1) for index in (0, 1)]
+    before = {serial_of(address) for address in listeners}
+    secured.authority.issue("node-2")
+    eventually(lambda: before.isdisjoint(serial_of(address) for address in listeners), "the new certificate")
+    assert send_one(secured.bootstrap, "of-reload", **secured.alice) is None
+
+
+def test_a_file_that_cannot_be_used_changes_nothing_and_is_logged_once_per_process(secured: Secured) -> None:
+    file, before = secured.authority.folder / "node-3.pem", serial_of(secured.address(0, node=2))
+    text = file.read_bytes()
+    file.write_bytes(b"nonsense")
+    line = "key and trust stores not reloaded"
+    eventually(lambda: secured.count(line, "node-3") == 2, "a warning of broker and controller")
+    secured.authority.issue("other", file="node-3")
+    eventually(lambda: secured.count("ssl.allow.dn.changes", "node-3") == 2, "a warning about another name")
+    file.write_bytes(text)
+    assert (secured.count(line, "node-3"), serial_of(secured.address(0, node=2))) == (4, before)
+
+
+def test_a_dynamic_config_names_another_key_store(secured: Secured) -> None:
+    key = "listener.name.clients.ssl.keystore.location"
+    before, admin = (
+        serial_of(secured.address(0)),
+        AdminClient({"bootstrap.servers": secured.bootstrap, **secured.alice}),
+    )
+
+    def alter(name: str, value: str) -> str | None:
+        entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
+        try:
+            admin.incremental_alter_configs([resource])[resource].result(30)
+        except KafkaException as error:
+            return str(error.args[0].str())
+        return None
+
+    assert "lacks" in (alter(key, str(secured.authority.issue("node-1", "bare", hosts=("localhost",)))) or "")
+    assert "cannot be read" in (alter(key, "/no/such.pem") or "")
+    assert "only per-listener" in (alter("ssl.keystore.location", "/no/such.pem") or "")
+    moved, of_controller = str(secured.authority.issue("node-1", "moved")), serial_of(secured.address(1))
+    assert alter(key, moved) is None
+    eventually(lambda: serial_of(secured.address(0)) != before, "the certificate of the other key store")
+    assert serial_of(secured.address(1)) == of_controller
+    assert alter("listener.name.controller.ssl.keystore.location", moved) is None
+    eventually(lambda: serial_of(secured.address(1)) != of_controller, "the controller's certificate")
+    assert send_one(secured.bootstrap, "orders", **secured.alice) is None
+
+
+def test_commands_authenticate_with_a_file_or_a_profile(secured: Secured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(secured.folder / "home"))
+    monkeypatch.setenv("ALICE", ALICE_PASSWORD)
+    monkeypatch.delenv("KVORUM_BOOTSTRAP", raising=False)
+    file = secured.folder / "client.properties"
+    lines = {**secured.alice, "sasl.password": "${env:ALICE}"}
+    file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+    first, second, _ = secured.bootstrap.split(",")
+    script = run("kafka-topics", "--bootstrap-server", first, "--command-config", str(file), "--list")
+    assert (script.exit_code, "orders" in script.stdout) == (0, True), script.output
+    run("profile", "add", "safe", "-b", first, "--command-config", str(file), "--use")
+    for words in (["topics", "list"], ["produce", "orders"], ["consume", "orders", "-e", "--from-beginning"]):
+        native = run(*words, input="one\n")
+        assert native.exit_code == 0 and ALICE_PASSWORD not in native.output, native.output
+    wrong = run("topics", "list", "-b", second)
+    assert wrong.exit_code != 0 and "Traceback" not in wrong.output
+
+
+def test_the_python_api_authenticates(secured: Secured) -> None:
+    config = {key: str(value) for key, value in secured.alice.items()}
+    with SyncCluster.connect(secured.bootstrap, **config) as cluster:
+        assert "orders" in {topic.name for topic in cluster.topics.list()}
+    with pytest.raises(Unreachable, match="Invalid username or password"):
+        SyncCluster.connect(secured.bootstrap, **{**config, "sasl.password": "wrong"})
+
+
+def test_the_admin_process_authenticates_at_its_cluster(secured: Secured) -> None:
+    assert "orders" in secured.get("/v1/topics").decode()
+
+
+PAGES = (
+    "/v1/brokers/1/configs",
+    "/v1/metadata/tree",
+    "/v1/metadata/records",
+    "/v1/users",
+)
+
+
+def test_no_secret_is_shown(secured: Secured) -> None:
+    """Passwords and keys are in no log, answer, bundle, dump or data file: only in the nodes' own configuration."""
+    keys = [line for path in secured.authority.folder.glob("*.pem") for line in key_lines(path.read_text())]
+    secrets = [each.encode() for each in (NODE_PASSWORD, ALICE_PASSWORD, BOB_PASSWORD, *keys)]
+    admin = AdminClient({"bootstrap.servers": secured.bootstrap, **secured.alice})
+    resource = ConfigResource(ResourceType.BROKER, "1")
+    described = admin.describe_configs([resource])[resource].result(30)
+    assert described["listener.name.clients.plain.sasl.jaas.config"].is_sensitive
+    shown = {
+        "DescribeConfigs": repr({name: entry.value for name, entry in described.items()}).encode(),
+        **{path: secured.get(path) for path in PAGES},
+    }
+    with zipfile.ZipFile(io.BytesIO(secured.get("/v1/debug-bundle"))) as bundle:
+        shown |= {name: bundle.read(name) for name in bundle.namelist()}
+    own = {secured.cluster.paths.cluster, *(secured.cluster.node(f"node-{number}").config for number in (1, 2, 3))}
+    for path in (secured.folder / "cluster-0").rglob("*"):
+        if path.is_file() and str(path) not in own:
+            shown[str(path)] = path.read_bytes()
+    for path in own:
+        assert stat.S_IMODE(os.stat(path).st_mode) == 0o600, path
+    assert [(name, secret) for name, data in shown.items() for secret in secrets if secret in data] == []
+
+
+def key_lines(pem: str) -> list[str]:
+    """Return the lines of the private key in a file, none if it has none."""
+    return pem.partition("PRIVATE KEY-----\n")[2].partition("\n-----END PRIVATE KEY")[0].split()
+
+
+def run(*words: str, input: str = "") -> Result:
+    return CliRunner().invoke(main, words, input=input)
 
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"

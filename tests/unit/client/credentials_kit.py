@@ -1,7 +1,7 @@
 """Users and delegation tokens of a fake cluster: the controller's own decisions, the brokers' own descriptions."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,9 +30,9 @@ from kvorum.quorum.controller.delegation_token_control import (
     expire_delegation_token,
     renew_delegation_token,
 )
-from kvorum.quorum.controller.result import Result
 from kvorum.quorum.controller.scram_control import alter_user_scram_credentials
 from kvorum.quorum.image import MetadataDelta, MetadataImage
+from kvorum.quorum.steps import finish
 from kvorum.quorum.token_hmacs import TokenHmacs
 from kvorum.runtime.listeners import SecurityProtocol
 from kvorum.security.principal import Principal
@@ -62,14 +62,15 @@ class Credentials:
         """Answer one of the six requests."""
         return ANSWERS[type(request)](self, request)
 
-    def _decide(self, decide: Callable[..., Result[Any]], *arguments: Any, failed: type[Any] | None = None) -> Any:
+    def _decide(self, decide: Callable[..., Any], *arguments: Any, failed: type[Any] | None = None) -> Any:
         context = SimpleNamespace(
             image=self.image,
             settings=ControllerSettings(cluster_id="c", node_id=1),
             random_uuid=lambda: Uuid(b"\x10" + self._random.randbytes(15)),
         )
         try:
-            result = decide(context, *arguments)
+            decision = decide(context, *arguments)
+            result = finish(decision) if isinstance(decision, Generator) else decision
         except KafkaError as error:
             assert failed is not None
             return failed(error_code=error.code)

@@ -214,3 +214,26 @@ def test_requests_and_answers_do_not_show_hmacs(tokens: Tokens) -> None:
     made = tokens.create()
     assert "hmac" not in repr(made)
     assert "hmac" not in repr(TokenChange(requester=ANN, hmac=made.hmac, period_ms=1, now_ms=NOW))
+
+
+def test_a_token_is_found_by_a_controller_that_did_not_create_it(tokens: Tokens) -> None:
+    made = [tokens.create() for _ in range(3)]
+    tokens.hmacs = TokenHmacs("secret")
+    for each in made:
+        assert tokens.renew(each.hmac) == NOW + DAY
+    assert code_of(lambda: tokens.renew(b"unknown")) is ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+    tokens.expire(made[0].hmac)
+    assert code_of(lambda: tokens.renew(made[0].hmac)) is ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+    later = tokens.create()
+    assert tokens.renew(later.hmac) == NOW + DAY
+
+
+def test_hmacs_of_removed_tokens_are_dropped_beyond_the_limit(tokens: Tokens, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kvorum.quorum.token_hmacs.TOKENS_MAX", 3)
+    kept = [tokens.create() for _ in range(2)]
+    for _ in range(10):
+        tokens.expire(tokens.create().hmac)
+        assert len(tokens.hmacs._by_id) == len(tokens.hmacs._ids) <= 6
+        for each in kept:
+            assert tokens.renew(each.hmac) == NOW + DAY
+        assert code_of(lambda: tokens.renew(b"unknown")) is ErrorCode.DELEGATION_TOKEN_NOT_FOUND
