@@ -118,8 +118,7 @@ def with_nodes(story: Callable[[dict[int, Node], dict[int, int]], Awaitable[None
 
 def test_only_a_principal_of_the_cluster_joins_the_quorum() -> None:
     async def story(node: Node, peer: Node) -> None:
-        await until(lambda: peer.transport.failures() != {})
-        await until(lambda: 1 in peer.transport.incoming)
+        await until(lambda: ("disconnected", 1) in peer.owner.events and 1 in peer.transport.incoming)
         assert node.transport.incoming == {}
 
     async def run() -> None:
