@@ -14,7 +14,8 @@ import shutil
 import sys
 import tempfile
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -106,13 +107,7 @@ def build(name: str, wanted: SessionSettings) -> Session:
     for key, value in spark_settings(wanted, folder, choice, submitted).items():
         builder = builder.config(key, value)
     is_first = not submitted and SparkContext._gateway is None
-    if is_first and is_local(wanted.master or "local") and "SPARK_HOME" not in os.environ:
-        os.environ["SPARK_HOME"] = unpacked_home(Path(pyspark.__path__[0]))  # for the JVM, not for other children
-        try:
-            spark = builder.getOrCreate()
-        finally:
-            del os.environ["SPARK_HOME"]
-    else:
+    with local_spark_home() if is_first and is_local(wanted.master or "local") else nullcontext():
         spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("WARN")
     shipped = ", the package sent to its executors" if ship(spark) else ""
@@ -120,6 +115,19 @@ def build(name: str, wanted: SessionSettings) -> Session:
     logger.info("Spark %s on %s, Java %s (%s)%s", spark.version, master, java.version, java.path, shipped)
     logger.info("%s", choice)
     return Session(spark=spark, choice=choice)
+
+
+@contextmanager
+def local_spark_home() -> Iterator[None]:
+    """Set SPARK_HOME, unless it is set, for a JVM that starts meanwhile; other children do not get it."""
+    if "SPARK_HOME" in os.environ:
+        yield
+        return
+    os.environ["SPARK_HOME"] = unpacked_home(Path(pyspark.__path__[0]))
+    try:
+        yield
+    finally:
+        del os.environ["SPARK_HOME"]
 
 
 def unpacked_home(package: Path) -> str:
