@@ -319,17 +319,17 @@ class SyncGroups:
     def remove_members(
         self, group_id: str, *, member_ids: Iterable[str] = (), instance_ids: Iterable[str] = (), reason: str = ""
     ) -> Sequence[MemberRemoval]:
-        """Remove members from a classic group at once, as if they had left: by id, static ones by group.instance.id.
+        """Remove members from a group at once, as if they had left: by id, static ones by group.instance.id.
 
-        UNKNOWN_MEMBER_ID is the error of a member that does not exist or uses the consumer protocol, whose members
-        cannot be removed. Raises KafkaError if the group is not available at all.
+        The group is of the classic or the consumer protocol. UNKNOWN_MEMBER_ID is the error of a member that does not
+        exist. Raises KafkaError if the group is not available at all.
         """
         return self._thread.run(
             self._namespace.remove_members(group_id, member_ids=member_ids, instance_ids=instance_ids, reason=reason)
         )
 
     def remove_all_members(self, group_id: str, *, reason: str = "") -> Sequence[MemberRemoval]:
-        """Remove all current members of a classic group, static ones by their instance id."""
+        """Remove all current members of a group, static ones by their instance id."""
         return self._thread.run(self._namespace.remove_all_members(group_id, reason=reason))
 
 
