@@ -401,7 +401,8 @@ class SyncPartitions:
     ) -> None:
         """Increase the number of partitions of a topic to `total`; `assignments`: the replicas of each new one.
 
-        Raises KafkaError INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT, ...
+        Returns when the leaders serve all partitions, or after some 5 s. Raises KafkaError INVALID_PARTITIONS,
+        INVALID_REPLICA_ASSIGNMENT, ...
         """
         return self._thread.run(self._namespace.add(topic, total, assignments=assignments, validate_only=validate_only))
 
@@ -714,6 +715,7 @@ class SyncTopics:
     ) -> CreatedTopic:
         """Create a topic; None: the cluster's defaults. `assignments`: replicas per partition, instead of numbers.
 
+        Returns when the leaders serve its partitions, or after some 5 s.
         Raises KafkaError TOPIC_ALREADY_EXISTS, INVALID_REPLICATION_FACTOR, ...
         """
         return self._thread.run(
@@ -738,7 +740,7 @@ class SyncTopics:
     def create_many(
         self, topics: Iterable[NewTopic], *, validate_only: bool = False
     ) -> dict[str, CreatedTopic | KafkaError]:
-        """Create topics with one request; return the result or the error of each, by name."""
+        """Create topics with one request; return the result or the error of each, by name. Returns as `create`."""
         return self._thread.run(self._namespace.create_many(topics, validate_only=validate_only))
 
     def delete(self, name: str) -> None:
