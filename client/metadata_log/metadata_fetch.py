@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from kvorum.client.metadata_log.metadata_image import MetadataProblem, Raw, Source, TooLarge
 from kvorum.client.wire.cluster_client import ClusterClient, refuse
 from kvorum.network.addresses import Address
-from kvorum.protocol.errors import ErrorCode
+from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -44,6 +44,8 @@ AGAIN_SECONDS = 0.1
 """Pause between retries while a broker's copy is trimmed, for some 5 s."""
 NOBODY = -1
 """The replica id of a client, and an epoch that is not checked."""
+NOT_SERVED = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_REQUEST)
+"""Responses of Apache Kafka's brokers and controllers to a client that reads the metadata log."""
 
 
 @dataclass(slots=True)
@@ -95,7 +97,7 @@ async def offset_of_log(cluster: ClusterClient, time: int) -> int:
         found = (await cluster.ask(request, ListOffsetsResponse)).topics[0].partitions[0]
         if found.error_code != ErrorCode.OFFSET_NOT_AVAILABLE:
             break
-    refuse(found.error_code, METADATA_TOPIC)
+    refuse_reading(found.error_code, METADATA_TOPIC)
     return found.offset
 
 
@@ -152,7 +154,10 @@ async def log_from(
 
 
 async def fetch(cluster: ClusterClient, offset: int, address: Address | None) -> PartitionData:
-    """Return the response for one offset of the log, without waiting. Raises KafkaError, Unreachable."""
+    """Return the response for one offset of the log, without waiting. Raises KafkaError, Unreachable.
+
+    UNSUPPORTED_VERSION: the node does not serve the log.
+    """
     partition = FetchPartition(partition=METADATA_PARTITION, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
     topics = [FetchTopic(topic=METADATA_TOPIC, partitions=[partition])]
     request = FetchRequest(max_bytes=FETCH_BYTES, topics=topics)
@@ -160,11 +165,20 @@ async def fetch(cluster: ClusterClient, offset: int, address: Address | None) ->
         if tries:
             await asyncio.sleep(AGAIN_SECONDS)
         answer = await cluster.ask(request, FetchResponse, address, version_max=FETCH_VERSION_MAX)
-        refuse(answer.error_code, METADATA_TOPIC)
+        refuse_reading(answer.error_code, METADATA_TOPIC)
         row = answer.responses[0].partitions[0]
         if row.error_code != ErrorCode.OFFSET_NOT_AVAILABLE:
             break
+    if row.error_code in NOT_SERVED:
+        refuse_reading(row.error_code, METADATA_TOPIC)
     return row
+
+
+def refuse_reading(code: int, message: str) -> None:
+    """Raise KafkaError for an error code that is one; UNSUPPORTED_VERSION: the node is Apache Kafka's."""
+    if code in NOT_SERVED:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"the cluster does not serve {METADATA_TOPIC} to clients")
+    refuse(code, message)
 
 
 def check_size(size: int, bytes_max: int | None) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from kvorum.client.config_sources import topic_overrides
+from kvorum.client.partitions.offsets import wait_for_leaders
 from kvorum.client.partitions.replication import NOTHING, moving_of
 from kvorum.client.partitions.topic_partitions import topic_partitions
 from kvorum.client.values.config import Config, new_topic_config
@@ -72,6 +73,7 @@ class Topics:
     ) -> CreatedTopic:
         """Create a topic; None: the cluster's defaults. `assignments`: replicas per partition, instead of numbers.
 
+        Returns when the leaders serve its partitions, or after some 5 s.
         Raises KafkaError TOPIC_ALREADY_EXISTS, INVALID_REPLICATION_FACTOR, ...
         """
         topic = NewTopic(
@@ -82,7 +84,10 @@ class Topics:
             configs=configs or {},
         )
         answer = await self._client.create_topic(creatable_topic(topic), validate_only=validate_only)
-        return created_topic(answer.topics[0])
+        created = created_topic(answer.topics[0])
+        if not validate_only:
+            await wait_for_leaders(self._client, {created.name: created.partition_count or 0})
+        return created
 
     async def default_configs(self) -> Sequence[Config]:
         """Return the configs that a new topic would have, by name (KIP-525; Kafka 2.4).
@@ -97,11 +102,15 @@ class Topics:
     async def create_many(
         self, topics: Iterable[NewTopic], *, validate_only: bool = False
     ) -> dict[str, CreatedTopic | KafkaError]:
-        """Create topics with one request; return the result or the error of each, by name."""
+        """Create topics with one request; return the result or the error of each, by name. Returns as `create`."""
         answer = await self._client.create_topics(
             [creatable_topic(each) for each in topics], validate_only=validate_only
         )
-        return {row.name: error_in(row.error_code, row.error_message) or created_topic(row) for row in answer.topics}
+        found = {row.name: error_in(row.error_code, row.error_message) or created_topic(row) for row in answer.topics}
+        if not validate_only:
+            created = [each for each in found.values() if isinstance(each, CreatedTopic)]
+            await wait_for_leaders(self._client, {each.name: each.partition_count or 0 for each in created})
+        return found
 
     async def delete(self, name: str) -> None:
         """Delete a topic with its records. Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION, ..."""

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from kvorum.client.values.offset import OffsetSpec
 from kvorum.client.wire.cluster_client import ClusterClient, Unreachable, code_of
 from kvorum.client.wire.coordinators import RETRIES, RETRY_PAUSE_SECONDS
 from kvorum.network.addresses import Address
@@ -32,6 +33,12 @@ RETRIED: Final = frozenset(
         ErrorCode.OFFSET_NOT_AVAILABLE,
     }
 )
+
+UNPUBLISHED: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER})
+"""Errors of brokers that have not published new partitions yet."""
+PUBLICATION_CHECKS: Final = 50
+PUBLICATION_PAUSE_SECONDS: Final = 0.1
+"""Pause between checks of new partitions, for some 5 s."""
 
 
 class Found(NamedTuple):
@@ -124,11 +131,34 @@ async def _of_leader(
         return nobody
     return {
         TopicPartition(topic.name, row.partition_index): Found(
-            row.offset, row.timestamp, row.leader_epoch, code_of(row.error_code)
+            row.offset, row.timestamp, row.leader_epoch, leaders_error(row.error_code)
         )
         for topic in answer.topics
         for row in topic.partitions
     }
+
+
+def leaders_error(code: int) -> ErrorCode:
+    """Return the error of a partition at a broker that leads it, of which that broker may not be aware yet."""
+    found = code_of(code)
+    return ErrorCode.NOT_LEADER_OR_FOLLOWER if found is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else found
+
+
+async def wait_for_leaders(cluster: ClusterClient, partition_counts: Mapping[str, int]) -> None:
+    """Wait until the leaders of new partitions serve them, for some 5 s; {topic: number of partitions}.
+
+    Apache Kafka responds to CreateTopics and CreatePartitions before its brokers publish the change, Kvorum after.
+    """
+    left = [TopicPartition(name, index) for name, count in partition_counts.items() for index in range(count)]
+    for _ in range(PUBLICATION_CHECKS):
+        try:
+            found = await list_offsets(cluster, dict.fromkeys(left, int(OffsetSpec.LATEST)), attempts=1)
+        except (KafkaError, Unreachable):
+            return  # they are created all the same
+        left = [place for place, each in found.items() if each.error in UNPUBLISHED]
+        if not left:
+            return
+        await asyncio.sleep(PUBLICATION_PAUSE_SECONDS)
 
 
 async def known_offsets(

@@ -335,6 +335,7 @@ def test_quotas_of_a_user_a_client_and_their_defaults(cluster: FakeCluster) -> N
         (["--describe", "--topic", "a", "--entity-type", "topics"], "should not be used in conjunction"),
         (["--describe", "--entity-type", "topics", "--entity-type", "brokers"], "may be specified together"),
         (["--describe", "--broker", "one"], "must be a valid integer broker id"),
+        (["--describe", "--ip", "no host"], "must be a valid IP or resolvable host, but it is: no host"),
         (["--alter", "--topic", "t"], "At least one of --add-config"),
         (["--alter", "--topic", "t", "--add-config", "a"], 'in the format "key=val"'),
         (["--alter", "--topic", "t", "--add-config", "a b=1"], "Invalid character found for config key"),
