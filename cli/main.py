@@ -8,7 +8,8 @@ from click.shell_completion import CompletionItem
 
 from kvorum.cli.connection.profiles import profile_option
 from kvorum.cli.entry import run
-from kvorum.cli.kafka.scripts import SCRIPTS, ending_as_kafkas, kafka, script_name, spelt_out
+from kvorum.cli.kafka.script_arguments import normalize_arguments
+from kvorum.cli.kafka.scripts import SCRIPTS, kafka, limit_exit_codes, script_name
 from kvorum.cli.lazy import LazyGroup
 
 COMMANDS = {
@@ -81,7 +82,7 @@ class Main(LazyGroup):
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command."""
-        with ending_as_kafkas(ctx):
+        with limit_exit_codes(ctx):
             return super().invoke(ctx)
 
     def __call__(self, *arguments: Any, **settings: Any) -> int:
@@ -96,7 +97,7 @@ class Main(LazyGroup):
         if script is None:
             return super().resolve_command(ctx, [ALIASES.get(each, each) for each in args[:1]] + args[1:])
         command = kafka.get_command(ctx, script)
-        return script, command, spelt_out(script, command, args[1:])
+        return script, command, normalize_arguments(script, command, args[1:])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete commands; scripts once their common prefix is typed."""

@@ -11,7 +11,8 @@ from kvorum.cli.connection.client import client_of, given_of
 from kvorum.cli.connection.librdkafka import exit_code_of
 from kvorum.cli.kafka.common import Connection, Files, connected, read_properties
 from kvorum.cli.kafka.console_consumer_options import check, consumer_properties, is_offset
-from kvorum.cli.kafka.formatters import FormatError, Formatter, formatter_of
+from kvorum.cli.kafka.deserializers import FormatError
+from kvorum.cli.kafka.formatters import Formatter, formatter_of
 from kvorum.cli.kafka.option_checks import key_values
 from kvorum.cli.output import fail, say
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kvorum.cli.connection.librdkafka import exit_code_of
-from kvorum.cli.kafka.verifiable_producer import event, interrupt
+from kvorum.cli.kafka.verifiable_events import print_event, raise_interrupt
 from kvorum.cli.output import Exit
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ class Run:
         """Take part in the group."""
         self.consumer.subscribe(
             [self.reading.topic],
-            on_assign=lambda _, partitions: event("partitions_assigned", partitions=shown(partitions)),
-            on_revoke=lambda _, partitions: event("partitions_revoked", partitions=shown(partitions)),
+            on_assign=lambda _, partitions: print_event("partitions_assigned", partitions=shown(partitions)),
+            on_revoke=lambda _, partitions: print_event("partitions_revoked", partitions=shown(partitions)),
         )
 
     def read_all(self) -> Exit:
@@ -77,7 +77,7 @@ class Run:
             found = self.consumer.consume(min(BATCH_MAX, left), POLL_SECONDS)
             errors = [error for message in found if (error := message.error()) is not None and not error.retriable()]
             if errors:
-                event("error", message=errors[0].str())
+                print_event("error", message=errors[0].str())
                 return exit_code_of(errors[0])
             self.take([message for message in found if message.error() is None])
         return Exit.DONE
@@ -88,7 +88,7 @@ class Run:
             return
         if self.reading.verbose:
             for message in messages:
-                event(
+                print_event(
                     "record_data",
                     key=text_of(message.key()),
                     value=text_of(message.value()),
@@ -98,7 +98,7 @@ class Run:
                 )
         rows = summary(messages)
         self.consumed += len(messages)
-        event("records_consumed", count=len(messages), partitions=rows)
+        print_event("records_consumed", count=len(messages), partitions=rows)
         if not self.reading.auto_commit:
             self.commit(rows)
 
@@ -113,16 +113,16 @@ class Run:
         try:
             self.consumer.commit(offsets=wanted, asynchronous=False)
         except KafkaException as error:
-            event("offsets_committed", offsets=offsets, error=error.args[0].str(), success=False)
+            print_event("offsets_committed", offsets=offsets, error=error.args[0].str(), success=False)
             return
-        event("offsets_committed", offsets=offsets, success=True)
+        print_event("offsets_committed", offsets=offsets, success=True)
 
 
 def run_consumer(consumer: "Consumer", reading: Reading) -> None:
     """Read until there are enough, or until SIGTERM or Ctrl-C."""
-    signal.signal(signal.SIGTERM, interrupt)
+    signal.signal(signal.SIGTERM, raise_interrupt)
     run = Run(consumer, reading)
-    event("startup_complete")
+    print_event("startup_complete")
     code = Exit.DONE
     try:
         run.subscribe()
@@ -131,7 +131,7 @@ def run_consumer(consumer: "Consumer", reading: Reading) -> None:
         pass  # how one ends it
     finally:
         consumer.close()
-        event("shutdown_complete")
+        print_event("shutdown_complete")
     if code:
         raise SystemExit(code)
 
