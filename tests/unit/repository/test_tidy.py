@@ -253,6 +253,15 @@ def test_every_package_is_packaged() -> None:
     assert set(project["tool"]["setuptools"]["packages"]) == on_disk | set(DATA_FOLDERS)
 
 
+def test_stubs_are_packaged() -> None:
+    patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    stubs = [path for room in MAY_IMPORT for path in (ROOT / room).rglob("*.pyi")]
+    assert stubs
+    for path in stubs:
+        package = ".".join((PACKAGE, *path.parent.relative_to(ROOT).parts))
+        assert any(path.match(pattern) for pattern in patterns[package]), relative(path)
+
+
 @pytest.mark.parametrize(("package", "folder"), DATA_FOLDERS.items())
 def test_shipped_files_are_packaged_where_they_are_looked_for(package: str, folder: str) -> None:
     """Code finds them from its own place upwards: the same in a checkout and in an installed wheel."""
