@@ -2,7 +2,7 @@
 
 import difflib
 import importlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import click
 
@@ -19,7 +19,7 @@ class LazyGroup(click.Group):
         self,
         *,
         table: Mapping[str, tuple[str, str]],
-        sections: Mapping[str, Sequence[str]] | None = None,
+        sections: Mapping[str, Iterable[str]] | None = None,
         **settings: object,
     ) -> None:
         """Store the table; `sections` are the headings of the help with their commands."""
