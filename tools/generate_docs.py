@@ -14,7 +14,7 @@ from pathlib import Path
 
 import click
 
-from kvorum.admin.v1.routes import operations
+from kvorum.admin.app import operations
 from kvorum.chaos.faults.fault_kinds import FAULTS, GROUPS, FaultKind
 from kvorum.chaos.faults.fault_options import FaultOptions
 from kvorum.cli.commands import COMMANDS

@@ -1,8 +1,9 @@
-"""The admin HTTP server: checks a request, calls its operation, and responds in JSON.
+"""An HTTP server of operations: checks a request, calls its operation, and responds in JSON.
 
-Errors have one shape (models.Problem) with Kafka's error name. Authorisation is in access.py; in addition, a body must
-be declared as JSON (a form can send text without a preflight request, but no JSON). A response may also be a stream
-(operations.Stream): it is written as fast as it is read, and ends with its reader or with the server.
+Errors have one shape (problems.Problem, or that of the operation's dialect) with Kafka's error name. Authorisation is
+in access.py; in addition, a body must be declared as JSON (a form can send text without a preflight request, but no
+JSON). A response may also be a stream (operations.Stream): it is written as fast as it is read, and ends with its
+reader or with the server.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from pydantic import BaseModel
 from kvorum.admin.http.access import Access, Refused
 from kvorum.admin.http.audit_log import Entry, Trail, body_text_of
 from kvorum.admin.http.changes import Changes
-from kvorum.admin.http.console_files import add_console
+from kvorum.admin.http.dialect import OWN, Dialect
 from kvorum.admin.http.incoming import (
     BODY_BYTES_MAX,
     Bodies,
@@ -47,11 +48,6 @@ from kvorum.admin.http.preconditions import NO_CONDITIONS, Turns, check_conditio
 from kvorum.admin.http.problems import Refusal, problem
 from kvorum.admin.http.refusals import FORESEEN, refusal_of
 from kvorum.admin.http.streaming import Streams
-from kvorum.admin.v1.jobs.connect_client import ConnectClient
-from kvorum.admin.v1.partitions.segment_routes import LocalLogs
-from kvorum.admin.v1.routes import operations
-from kvorum.admin.v3.errors import refused
-from kvorum.admin.v3.links import PREFIX, is_v3
 from kvorum.client.wire.cluster_client import ClusterClient, Unreachable
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.runtime import blocking
@@ -77,29 +73,24 @@ def described_by(known: Sequence[Operation]) -> Descriptions:
     return Descriptions(msgspec.json.encode(document(known, version("kvorum"))), page(known, "Kvorum admin API"))
 
 
-class AdminApp:
-    """One admin server's state: its connections to the cluster, its access rules, the running streams."""
+class HttpApp:
+    """One server's state: its connections to the cluster, its access rules, the running streams."""
 
     def __init__(
         self,
         cluster: ClusterClient,
         metrics: Metrics,
+        operations: Sequence[Operation],
         access: Access | None = None,
         clock: Clock | None = None,
-        local: LocalLogs | None = None,
-        more: Sequence[Operation] = (),
-        connect: ConnectClient | None = None,
     ) -> None:
-        """Serve this cluster, the metrics of this process, and the logs of the broker on the same node.
-
-        `more`: further operations of another server. `connect`: client of Kafka Connect, closed with this.
-        """
+        """Serve these operations of this cluster, and the metrics of this process."""
         self._cluster = cluster
         self._metrics = metrics
         self._access = access or Access()
         self._clock = clock or SystemClock()
-        self._connect = connect or ConnectClient()
-        self._operations = [*operations(local, self._connect), *more]
+        self._operations = operations
+        self._dialects = {each.dialect.root: each.dialect for each in operations}
         self._streams = Streams()
         self._changes = Changes()
         self._turns = Turns()
@@ -113,26 +104,16 @@ class AdminApp:
         app = web.Application(middlewares=[self._guard], client_max_size=BODY_BYTES_MAX)
         for operation in self._operations:
             app.router.add_route(operation.method, operation.path, self._handler(operation))
-            if is_v3(operation.path):
-                app.router.add_route(operation.method, PREFIX + operation.path, self._handler(operation))
+            if alias := operation.dialect.alias:
+                app.router.add_route(operation.method, alias + operation.path, self._handler(operation))
         app.router.add_get("/openapi.json", self._openapi)
         app.router.add_get("/docs", self._docs)
         app.router.add_get("/health/live", self._live)
         app.router.add_get("/health/ready", self._ready)
         app.router.add_get("/metrics", self._serve_metrics)
-        add_console(app)
         app.on_shutdown.append(self._streams.end)
         app.on_cleanup.append(self._changes.settle)
-        app.on_cleanup.append(self._close)
         return app
-
-    async def _close(self, app: web.Application) -> None:
-        await self._connect.close()
-
-    @property
-    def streams(self) -> int:
-        """Return how many streams run."""
-        return len(self._streams)
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -148,11 +129,15 @@ class AdminApp:
             answer = await handler(request)
         except Exception as error:
             answer = self._refusal_of(error, request)
-        if isinstance(answer, Refusal) and is_v3(request.path):
-            answer = refused(answer)
+        if isinstance(answer, Refusal):
+            answer = self._dialect_of(request.path).respond(answer)
         if not answer.prepared:
             answer.headers.setdefault("X-Content-Type-Options", "nosniff")
         return answer
+
+    def _dialect_of(self, path: str) -> Dialect:
+        """Return the API that a path belongs to, also if it has no operation there."""
+        return next((each for each in self._dialects.values() if each.has_path(path)), OWN)
 
     def _refusal_of(self, error: Exception, request: web.Request) -> Refusal:
         """Return the response of a rejected request, an error of aiohttp, or an unexpected one, which is logged."""
@@ -174,7 +159,7 @@ class AdminApp:
         """Return aiohttp's handler of an operation. A change is completed even if the client disconnects."""
 
         async def handle(request: web.Request) -> web.StreamResponse:
-            basic = is_v3(operation.path)  # as Confluent's clients send it; browsers are never prompted for it
+            basic = operation.dialect.basic_auth
             token = request.headers.get("Authorization")
             role = self._access.check_role(token, operation.needs, basic=basic)
             if operation.method == "GET":

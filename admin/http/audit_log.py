@@ -15,7 +15,7 @@ from pydantic import BaseModel, RootModel
 from kvorum.admin.http.access import Refused
 from kvorum.admin.http.operations import NoBody, Text
 from kvorum.admin.http.problems import Refusal
-from kvorum.admin.v1.jobs.job_answers import LOGIN, SECRET
+from kvorum.admin.http.secret_patterns import LOGIN, SECRET
 from kvorum.runtime import config_defs
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config_types import HIDDEN

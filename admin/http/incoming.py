@@ -7,7 +7,6 @@ from pydantic import BaseModel
 
 from kvorum.admin.http.operations import JSON, NoBody, Operation
 from kvorum.admin.http.parameters import BadInput
-from kvorum.admin.v3.links import PREFIX, is_v3
 from kvorum.runtime import blocking
 from kvorum.runtime.process import trim_heap
 
@@ -45,8 +44,8 @@ class NotJson(Exception):
 def check_query(operation: Operation, request: web.Request) -> None:
     """Reject unknown parameters: a misspelt validate_only must not change anything. Raises BadInput."""
     known = operation.query_parameters
-    if is_v3(operation.path):
-        return  # nothing there depends on the query alone, and clients bring parameters that only Confluent's cloud has
+    if not operation.dialect.strict_query:
+        return
     for name in request.query:
         if name not in known:
             among = f"; there are {', '.join(known)}" if known else ""
@@ -62,9 +61,9 @@ def query_of(operation: Operation, request: web.Request) -> dict[str, str]:
 
 
 def base_url(operation: Operation, request: web.Request) -> str:
-    """Return how the caller came here, up to the operation's own path."""
-    prefix = PREFIX if is_v3(operation.path) and request.path.startswith(f"{PREFIX}/") else ""
-    return f"{request.scheme}://{request.host}{prefix}"
+    """Return the URL by which the caller reached this server, up to the operation's own path."""
+    alias = operation.dialect.alias
+    return f"{request.scheme}://{request.host}{alias if alias and request.path.startswith(f'{alias}/') else ''}"
 
 
 def comes_whole(request: web.Request) -> bool:

@@ -1,6 +1,7 @@
 """The OpenAPI document of the admin API, made from the operations and their models; and a page to read it on."""
 
 import html
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,10 +9,6 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from kvorum.admin.http.operations import EVENT_STREAM, JSON, Broken, Ended, NoBody, Operation
-from kvorum.admin.http.problems import PROBLEM
-from kvorum.admin.v1.models import Problem
-from kvorum.admin.v3.links import is_v3
-from kvorum.admin.v3.models import ErrorResponse
 
 ENDINGS: Mapping[str, type[BaseModel]] = {"end": Ended, "error": Broken}
 """Events of every stream."""
@@ -26,7 +23,7 @@ CONDITIONS = {
 
 def document(operations: Sequence[Operation], version: str) -> dict[str, Any]:
     """Return the document as OpenAPI 3.1."""
-    models: set[type[BaseModel]] = {Problem, ErrorResponse, *ENDINGS.values()}
+    models: set[type[BaseModel]] = {*ENDINGS.values()} | {each.dialect.error_model for each in operations}
     for operation in operations:
         bodies = [model for each in operation.documents.values() for model in each.models]
         types = (operation.body, operation.answer, *operation.also.values(), *bodies, *operation.events.values())
@@ -61,9 +58,8 @@ def described(operation: Operation) -> dict[str, Any]:
     if operation.guard is not None:
         for name, text in CONDITIONS.items():
             parameters.append({"name": name, "in": "header", "description": text, "schema": {"type": "string"}})
-    problem = {PROBLEM: {"schema": {"$ref": REFERENCE.format(model="Problem")}}}
-    if is_v3(operation.path):
-        problem = {JSON: {"schema": {"$ref": REFERENCE.format(model="ErrorResponse")}}}
+    dialect = operation.dialect
+    problem = {dialect.error_media: {"schema": {"$ref": REFERENCE.format(model=dialect.error_model.__name__)}}}
     entry: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
@@ -195,7 +191,7 @@ def contents(operations: Sequence[Operation]) -> str:
     areas: dict[str, list[Operation]] = {}
     for operation in operations:
         _, version, *rest = operation.path.split("/")
-        area = "Confluent REST API" if version == "v3" else next(iter(rest), version)
+        area = operation.dialect.title or next(iter(rest), version)
         areas.setdefault(area, []).append(operation)
     parts = ["<nav aria-label=Contents>"]
     for area, found in areas.items():
@@ -217,7 +213,7 @@ def shape(model: type[BaseModel]) -> str:
     """Return a model's fields, a line each."""
     lines = []
     for name, field in model.model_fields.items():
-        kind = str(field.annotation).replace("typing.", "").replace("kvorum.admin.v1.models.", "")
+        kind = re.sub(r"\b(?:[a-z_][a-z0-9_]*\.)+(?=[A-Z])", "", str(field.annotation))
         kind = getattr(field.annotation, "__name__", kind) if "[" not in kind and "|" not in kind else kind
         note = f"   {field.description}" if field.description else ""
         lines.append(f"{name}{'' if field.is_required() else '?'}: {kind}{note}")

@@ -7,6 +7,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 from pydantic import BaseModel, Field
 
 from kvorum.admin.http.commands import Command
+from kvorum.admin.http.dialect import OWN, Dialect
 from kvorum.admin.http.parameters import Parameter
 from kvorum.client.roles import Role as Role
 from kvorum.client.wire.cluster_client import ClusterClient
@@ -170,6 +171,8 @@ class Operation:
     """Of a change: the GET whose ETag is compared with its If-Match and If-None-Match."""
     command: Command | None = None
     """The same on the command line."""
+    dialect: Dialect = OWN
+    """The API that the path belongs to."""
 
     @classmethod
     def get(

@@ -12,18 +12,10 @@ from kvorum.admin.v3.path_parameters import CLUSTER_ID
 from kvorum.client.namespaces.metadata import Metadata
 from kvorum.client.values.cluster import ClusterDescription
 
-PREFIX = "/kafka"
-"""Before /v3 where Confluent's server and cloud have it."""
-ROOT = "/v3/"
 CLUSTER = "/v3/clusters/{cluster_id}"
 TOPIC = f"{CLUSTER}/topics/{{topic_name}}"
 PARTITION = f"{TOPIC}/partitions/{{partition_id}}"
 BROKER = f"{CLUSTER}/brokers/{{broker_id}}"
-
-
-def is_v3(path: str) -> bool:
-    """Return whether a path belongs to this API."""
-    return f"{path.removeprefix(PREFIX)}/".startswith(ROOT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from typing import Final
 
 from aiohttp import web
 
+from kvorum.admin.app import AdminApp
 from kvorum.admin.http.access import Access, is_local, name_of
-from kvorum.admin.http.app import AdminApp
 from kvorum.admin.http.operations import Role
 from kvorum.admin.http.problems import problem
 from kvorum.chaos import history

@@ -4,8 +4,8 @@ from contextlib import ExitStack
 
 from aiohttp import web
 
+from kvorum.admin.app import AdminApp
 from kvorum.admin.http.access import Access, BadTokens, is_local
-from kvorum.admin.http.app import AdminApp
 from kvorum.admin.http.http_server import runner_of
 from kvorum.admin.v1.jobs.connect_client import ConnectClient
 from kvorum.client.wire.cluster_client import ClusterClient

@@ -11,17 +11,12 @@ from typing import Any, Final
 from pydantic import BaseModel, ValidationError
 
 from kvorum.admin.http.access import Refused
+from kvorum.admin.http.secret_patterns import LOGIN, SECRET
 from kvorum.runtime.config_types import HIDDEN
 
 MESSAGE_CHARS_MAX: Final = 10_000
-SECRET: Final = re.compile(
-    r"password|passphrase|secret|token|credential|jaas|(api|access|private)[._-]?key", re.IGNORECASE
-)
-"""In names of configs, of any plug-in: their types are unknown here."""
 REFERENCE: Final = re.compile(r"\$\{[^}]+\}")
 """References to values that a worker resolves; not secret themselves."""
-LOGIN: Final = re.compile(r"(://[^/@:\s]*:)[^/@\s]*@")
-"""A name and a password in an address."""
 CONFIG: Final = "config"
 NAMES: Final = {404: "CONNECT_NOT_FOUND", 409: "CONNECT_CONFLICT"}
 """Other statuses of 4xx are CONNECT_REFUSED."""

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient
 
+from kvorum.admin.app import AdminApp, operations
 from kvorum.admin.http import app
 from kvorum.admin.http.access import Access, is_local
-from kvorum.admin.http.app import AdminApp, described_by, operations
+from kvorum.admin.http.app import described_by
 from kvorum.admin.http.operations import Role
 from kvorum.admin.http.statuses import status_of
 from kvorum.admin.v3 import routes as v3_routes

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from kvorum.admin.app import operations
 from kvorum.admin.http import incoming
-from kvorum.admin.http.app import operations
 from kvorum.admin.http.operations import NoBody
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.create_topics import CreateTopicsRequest

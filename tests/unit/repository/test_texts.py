@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 import pytest
 
+from kvorum.admin.app import operations
 from kvorum.admin.http.openapi import document
-from kvorum.admin.v1.routes import operations
 from kvorum.chaos.serve.routes import FaultRoutes
 from kvorum.chaos.serve.scenario_routes import ScenarioRoutes
 from kvorum.cli.commands import COMMANDS

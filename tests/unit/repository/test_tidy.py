@@ -46,6 +46,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
 }
 
+# Parts of a room with a lower layer: what they may import of their own room besides themselves.
+MAY_IMPORT_OF_ROOM: dict[str, set[str]] = {
+    "admin.http": set(),
+    "admin.v1": {"admin.http"},
+    "admin.v3": {"admin.http", "admin.v1"},
+}
+
 # Runs from the checkout alone; imported by its own name.
 CHECKOUT_ROOMS = {"sim"}
 
@@ -166,6 +173,17 @@ def test_imports_follow_the_dependency_rule() -> None:
             elif name.partition(".")[0] in MAY_IMPORT:
                 wrong.append(f"{relative(path)}: write {PACKAGE}.{name}")
     assert not wrong
+
+
+@pytest.mark.parametrize(("part", "allowed"), MAY_IMPORT_OF_ROOM.items())
+def test_parts_of_a_room_follow_their_layers(part: str, allowed: set[str]) -> None:
+    room = part.partition(".")[0]
+    files = [path for path in FILES if relative(path).startswith(f"{part.replace('.', '/')}/")]
+    targets = {(relative(path), name.removeprefix(f"{PACKAGE}.")) for path in files for name in imports(path)}
+    within = {(path, target) for path, target in targets if target.startswith(f"{room}.")}
+    assert within and not [
+        each for each in within if not any(f"{each[1]}.".startswith(f"{name}.") for name in (part, *allowed))
+    ]
 
 
 def test_no_module_imports_itself_through_others() -> None:
