@@ -56,7 +56,7 @@ class CrashPoints:
         if name != self._waiting:
             return
         host = self._cluster.loop.host
-        process = next((each for each in self._cluster.processes if each.host is host and each.running), None)
+        process = next((each for each in self._cluster.processes if each.host is host and each.is_running), None)
         if process is None:
             return
         self._waiting = NONE

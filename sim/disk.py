@@ -89,7 +89,7 @@ class FolderMove(NamedTuple):
     source: str
     target: str
 
-    def moved(self, path: str) -> str:
+    def new_path(self, path: str) -> str:
         """Return a path's new name, if it is in the folder."""
         return self.target + path[len(self.source) :] if path.startswith(self.source + "/") else path
 
@@ -126,7 +126,7 @@ class SimDisk:
         self.capacity: int | None = None
         self.counts: dict[str, int] = {}
         self.bytes_written = 0
-        self.modified: dict[str, int] = {}
+        self.modification_times: dict[str, int] = {}
 
     # Faults.
 
@@ -229,7 +229,7 @@ class SimDisk:
     def _apply(files: dict[str, Inode], change: NameChange) -> None:
         if isinstance(change, FolderMove):
             for path in [path for path in files if path.startswith(change.source + "/")]:
-                files[change.moved(path)] = files.pop(path)
+                files[change.new_path(path)] = files.pop(path)
             return
         for path, inode in change:
             if inode is None:
@@ -293,7 +293,7 @@ class SimDisk:
     def modified_ms(self, path: str) -> int:
         """See Disk. The value of `modified`; 0 otherwise."""
         self.open(path)
-        return self.modified.get(path, 0)
+        return self.modification_times.get(path, 0)
 
     def listdir(self, path: str) -> list[str]:
         """See Disk."""
@@ -335,7 +335,7 @@ class SimDisk:
         inside = self._changes.pop(source, [])
         if inside:
             self._changes[target] = [
-                [(move.moved(path), inode) for path, inode in change]
+                [(move.new_path(path), inode) for path, inode in change]
                 for change in inside
                 if not isinstance(change, FolderMove)
             ]

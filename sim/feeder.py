@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
 from sim.client import SimClient
-from sim.coordinated import SOURCE
+from sim.coordination import SOURCE
 from sim.plan import Coordination
 from sim.transactor import Draft, Transactor
 from sim.workload import Recorder
@@ -27,7 +27,7 @@ ZOMBIE_S: Final = 1.5
 AMOUNT_MAX: Final = 100
 
 
-def working(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+def start_task(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
     """Start a concurrent task; its exception is an error of the run."""
     task = asyncio.get_running_loop().create_task(work)
     task.add_done_callback(lambda done: None if done.cancelled() else done.result())
@@ -67,7 +67,7 @@ class Feeder:
                     commit = rng.random() >= self._drawn.abort_share
                     if rng.random() < DOUBLED:
                         late = transactor.run(self._draft(), commit=commit, pause_s=ZOMBIE_S * rng.random())
-                        self._zombie = working(late)
+                        self._zombie = start_task(late)
                         break
                     await transactor.run(self._draft(), commit=commit, pause_s=pause_s)
                 await asyncio.sleep(self._drawn.every_s * (0.5 + rng.random()))

@@ -26,7 +26,7 @@ from kvorum.protocol.messages.offset_fetch import (
 from sim.client import NoAnswer, SimClient
 from sim.committed_reads import fetch_committed
 from sim.consumer_member import ConsumerMember
-from sim.coordinated import SINK, SOURCE
+from sim.coordination import SINK, SOURCE
 from sim.coordinator_link import GROUP, CoordinatorLink
 from sim.member import ClassicMember, Member
 from sim.plan import Coordination
@@ -64,7 +64,7 @@ class GroupWorker:
         """Run one life after another until stopped."""
         rng, loop = self._client.rng, asyncio.get_running_loop()
         while not until():
-            member = self._born()
+            member = self._create_member()
             ends = loop.time() + self._drawn.life_s * (0.5 + rng.random())
             while not until() and loop.time() < ends:
                 await self._work(member, until)
@@ -77,7 +77,7 @@ class GroupWorker:
             else:
                 await member.leave()
 
-    def _born(self) -> Member:
+    def _create_member(self) -> Member:
         self._positions = {}
         self._transactor = None
         if self._makes:
@@ -97,24 +97,24 @@ class GroupWorker:
 
     async def _work(self, member: Member, until: Callable[[], bool]) -> None:
         """One round: membership, position, a poll, and its processing."""
-        if member.stirred:
+        if member.must_rejoin:
             self._positions = {}
             if not await member.settle():
                 return
-            self._subscribed(member)
+            self._record_subscription(member)
         if self._transactor is not None and not await self._transactor.ready():
             return
-        if not member.owned or member.stirred or until():
+        if not member.owned or member.must_rejoin or until():
             return
         partition = self._client.rng.choice(member.owned)
         if partition not in self._positions:
             # The producer id was fetched before: the last life's open transaction has ended by now.
-            place = await self._committed(member, partition)
-            if place is None or member.stirred:
+            place = await self._fetch_committed(member, partition)
+            if place is None or member.must_rejoin:
                 return
             self._positions[partition] = place
         records = await self._poll(member, partition)
-        if records is None or member.stirred:
+        if records is None or member.must_rejoin:
             return
         rng = self._client.rng
         stall_s = self._drawn.session_ms / 1000 * (0.5 + 1.5 * rng.random()) if rng.random() < STALLS else 0.0
@@ -126,14 +126,14 @@ class GroupWorker:
             await self._commit(member, partition)
         member.stalled = False
 
-    def _subscribed(self, member: Member) -> None:
+    def _record_subscription(self, member: Member) -> None:
         names: OperationValue = [f"{SOURCE}-{number}" for number in member.owned]
         op = self._recorder.invoke(member.process, "subscribe", names)
         self._recorder.complete(Ok, op, member.process, names)
 
-    async def _committed(self, member: Member, partition: int) -> int | None:
+    async def _fetch_committed(self, member: Member, partition: int) -> int | None:
         """Fetch the group's offset; None if it is not available now."""
-        return await committed_offset(self._client, self._recorder, self._group, member.process, partition)
+        return await fetch_committed_offset(self._client, self._recorder, self._group, member.process, partition)
 
     async def _poll(self, member: Member, partition: int) -> list[PolledRecord] | None:
         """Fetch once; None after an error."""
@@ -219,7 +219,7 @@ REFUSED: Final = frozenset(
 """Error codes of OffsetCommit that mean that nothing was written. NOT_COORDINATOR may be returned after the write."""
 
 
-async def committed_offset(
+async def fetch_committed_offset(
     client: SimClient, recorder: Recorder, group: str, process: int, partition: int
 ) -> int | None:
     """Fetch a group's committed offset of a SOURCE partition; 0 without one; None if it is unavailable now."""

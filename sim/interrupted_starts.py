@@ -12,11 +12,11 @@ from random import Random
 from typing import Final, NamedTuple
 
 from sim.cluster import SimCluster
-from sim.entries import with_entries
 from sim.fault_targets import Targets
 from sim.link_faults import Story
 from sim.machine import BROKER, ProcessEnded, SimProcess, State
 from sim.plan import FOLLOWER, LEADER, LOSSY_KINDS, Fault, Options
+from sim.schedule_entries import add_entries
 
 START_CUT: Final = "start_cut"
 SHARE: Final = 0.2
@@ -31,14 +31,14 @@ ENDS: Final = ("kill", POWER, TERMINATE)
 INTERRUPTIONS: Final = (TERMINATE, TERMINATE, "kill", POWER)
 
 
-class Words(NamedTuple):
+class FaultDetail(NamedTuple):
     """The words of a fault's detail."""
 
     end: str
     interruption: str
 
 
-def interrupting(
+def add_interrupted_starts(
     rng: Random, options: Options, faults: list[Fault], seconds: float, *, certain: bool = False
 ) -> tuple[Options, list[Fault]]:
     """Add interrupted starts to a seed (`certain`: always), or none."""
@@ -56,7 +56,7 @@ def interrupting(
         steps, length = float(rng.randrange(STEPS_MAX)), round(0.5 + 1.5 * rng.random(), 3)
         return [Fault(at=round(at, 3), kind=START_CUT, target=target, amount=steps, length=length, detail=detail)]
 
-    return with_entries(rng, options, faults, seconds, EVERY_S, drawn)
+    return add_entries(rng, options, faults, seconds, EVERY_S, drawn)
 
 
 def is_lossy(fault: Fault) -> bool:
@@ -76,9 +76,9 @@ class StartFaults:
         """End a broker, start it, interrupt the start."""
         machine = self._targets.machine(fault.target)
         process = None if machine is None or machine.dark else machine.processes.get(BROKER)
-        if process is None or not process.running or process.host.paused:
+        if process is None or not process.is_running or process.host.paused:
             return None
-        words, leads = Words(*fault.detail.split()), self._targets.leads(process.machine)
+        words, leads = FaultDetail(*fault.detail.split()), self._targets.leads(process.machine)
         lives, loop = process.lives, self._cluster.loop
         self._end(process, words.end)
 

@@ -21,8 +21,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from sim.entries import with_entries
 from sim.plan import FOLLOWER, LEADER, Fault, Options
+from sim.schedule_entries import add_entries
 
 LOST: Final = "dir_lost"
 BROKEN: Final = "dir_broken"
@@ -72,7 +72,7 @@ def add_log_dir_failures(
             return last_one(rng, options, at)
         return [draw(rng, options, round(at, 3))]
 
-    return with_entries(rng, options, faults, seconds, EVERY_S, drawn)
+    return add_entries(rng, options, faults, seconds, EVERY_S, drawn)
 
 
 def draw(rng: Random, options: Options, at: float) -> Fault:

@@ -26,13 +26,19 @@ def document(operations: Sequence[Operation], version: str) -> dict[str, Any]:
     models: set[type[BaseModel]] = {*ENDINGS.values()} | {each.dialect.error_model for each in operations}
     for operation in operations:
         bodies = [model for each in operation.documents.values() for model in each.models]
-        types = (operation.body, operation.answer, *operation.also.values(), *bodies, *operation.events.values())
+        types = (
+            operation.body,
+            operation.answer,
+            *operation.other_answers.values(),
+            *bodies,
+            *operation.events.values(),
+        )
         models |= {model for model in types if model not in (None, NoBody)}
     ordered = [(model, "validation") for model in sorted(models, key=lambda model: model.__name__)]
     _, definitions = models_json_schema(ordered, ref_template=REFERENCE)  # type: ignore[arg-type]
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:
-        paths.setdefault(operation.path, {})[operation.method.lower()] = described(operation)
+        paths.setdefault(operation.path, {})[operation.method.lower()] = operation_entry(operation)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Kvorum admin API", "version": version},
@@ -45,7 +51,7 @@ def document(operations: Sequence[Operation], version: str) -> dict[str, Any]:
     }
 
 
-def described(operation: Operation) -> dict[str, Any]:
+def operation_entry(operation: Operation) -> dict[str, Any]:
     """Return one operation's entry."""
     parameters: list[dict[str, Any]] = [
         {"name": each.name, "in": "path", "description": each.doc, "required": True, "schema": each.schema}
@@ -66,19 +72,19 @@ def described(operation: Operation) -> dict[str, Any]:
         "description": (operation.handle.__doc__ or "").strip(),
         "parameters": parameters,
         "responses": {
-            str(operation.status): answered(operation),
-            **{str(status): described_reply(model) for status, model in operation.also.items()},
+            str(operation.status): response_entry(operation),
+            **{str(status): reply_entry(model) for status, model in operation.other_answers.items()},
             **{str(status): {"description": text, "content": problem} for status, text in refusals(operation)},
             "default": {"description": "Rejected by the cluster, or failed", "content": problem},
         },
         "x-role": operation.needs.name.lower(),
     }
     if operation.body is not NoBody:
-        entry["requestBody"] = {"required": True, "content": taken(operation)}
+        entry["requestBody"] = {"required": True, "content": body_schemas(operation)}
     return entry
 
 
-def taken(operation: Operation) -> dict[str, Any]:
+def body_schemas(operation: Operation) -> dict[str, Any]:
     """Return the schemas of a body, by media type."""
     bodies: dict[str, list[type[BaseModel]]] = {JSON: [operation.body]}
     bodies |= {media: list(document.models) for media, document in operation.documents.items()}
@@ -89,7 +95,7 @@ def taken(operation: Operation) -> dict[str, Any]:
     return found
 
 
-def answered(operation: Operation) -> dict[str, Any]:
+def response_entry(operation: Operation) -> dict[str, Any]:
     """Return the entry of an operation's successful response."""
     answer: dict[str, Any] = {"description": "Done"}
     if operation.state is not None:
@@ -121,7 +127,7 @@ def event_of(operation: Operation, model: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": {"event": event, "data": data}}
 
 
-def described_reply(model: type[BaseModel] | None) -> dict[str, Any]:
+def reply_entry(model: type[BaseModel] | None) -> dict[str, Any]:
     """Return the entry of another successful response."""
     entry: dict[str, Any] = {"description": "Done; the body has the result"}
     if model is not None:

@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 
 from pydantic import BaseModel
 
-from kvorum.admin.http.access import condition_headers, precondition_failed, refuse_conditions
+from kvorum.admin.http.access import condition_headers, precondition_error, refuse_conditions
 from kvorum.admin.http.operations import Call, NoBody, Operation, Result, Rows
 from kvorum.admin.http.statuses import status_of
 from kvorum.protocol.errors import KafkaError
@@ -43,7 +43,7 @@ class Conditions:
 NO_CONDITIONS: Final = Conditions()
 
 
-class Turns:
+class ResourceLocks:
     """One lock per resource that has an ETag: changes of one resource run one at a time."""
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ def read_conditions(headers: Sequence[tuple[str, str]], guard: Operation | None)
         return NO_CONDITIONS
     for name in names:
         if name not in EVALUATED:
-            raise precondition_failed(f"{name} is not supported; use If-Match or If-None-Match with an ETag")
+            raise precondition_error(f"{name} is not supported; use If-Match or If-None-Match with an ETag")
     match, none_match = (
         parse_tags(name, [value for each, value in headers if each.lower() == name]) if name in names else None
         for name in EVALUATED
@@ -80,7 +80,7 @@ def parse_tags(name: str, values: Sequence[str]) -> list[str]:
         return [ANY]
     if TAG_LIST.fullmatch(text) is None:
         shown = text if len(text) <= SHOWN_CHARS_MAX else f"{text[:SHOWN_CHARS_MAX]}..."
-        raise precondition_failed(f"{name} is malformed: {shown!r} is neither * nor a list of quoted ETags")
+        raise precondition_error(f"{name} is malformed: {shown!r} is neither * nor a list of quoted ETags")
     return ENTITY_TAG.findall(text)
 
 
@@ -90,14 +90,14 @@ async def check_conditions(guard: Operation, call: Call[BaseModel], conditions: 
     match, none_match = conditions.match, conditions.none_match
     if match is not None:
         if current is None:
-            raise precondition_failed("if-match is false: the resource does not exist")
+            raise precondition_error("if-match is false: the resource does not exist")
         if match != [ANY] and current not in match:  # strong comparison: a weak tag equals nothing
-            raise precondition_failed(f"if-match is false: the resource was changed; its ETag is {current}")
+            raise precondition_error(f"if-match is false: the resource was changed; its ETag is {current}")
     if none_match is not None and current is not None:
         if none_match == [ANY]:
-            raise precondition_failed(f"if-none-match is false: the resource exists, its ETag is {current}")
+            raise precondition_error(f"if-none-match is false: the resource exists, its ETag is {current}")
         if current in {tag.removeprefix("W/") for tag in none_match}:
-            raise precondition_failed(f"if-none-match is false: the resource's ETag is {current}")
+            raise precondition_error(f"if-none-match is false: the resource's ETag is {current}")
 
 
 async def current_etag(guard: Operation, call: Call[BaseModel]) -> str | None:

@@ -30,7 +30,7 @@ class Refusal(web.Response):
         all_headers = {"Retry-After": RETRY_AFTER[said.status]} if said.status in RETRY_AFTER else {}
         all_headers |= headers or {}
         super().__init__(status=said.status, text=said.model_dump_json(), content_type=PROBLEM, headers=all_headers)
-        self.said = said
+        self.problem = said
 
 
 def problem(

@@ -64,7 +64,7 @@ def code_of(error: str, status: int) -> Code:
 
 def respond_with_error(refusal: Refusal) -> web.Response:
     """Return an error of our own API in the format of this one."""
-    said = refusal.said
+    said = refusal.problem
     code = code_of(said.error, said.status)
     if code.error_code == CODES[ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name].error_code:
         message = UNKNOWN_TOPIC_MESSAGE

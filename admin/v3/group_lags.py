@@ -123,8 +123,8 @@ def summary(links: Links, group_id: str, rows: Sequence[Lag]) -> ConsumerGroupLa
         max_lag_partition_id=worst.place.partition,
         max_lag=worst.lag,
         total_lag=sum(row.lag for row in rows),
-        max_lag_consumer=links.related(*me, "consumers", *([consumer] if consumer else [])),
-        max_lag_partition=links.related("topics", worst.place.topic, "partitions", worst.place.partition),
+        max_lag_consumer=links.relationship(*me, "consumers", *([consumer] if consumer else [])),
+        max_lag_partition=links.relationship("topics", worst.place.topic, "partitions", worst.place.partition),
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from kvorum.admin.http.access import Refused
+from kvorum.admin.http.access import HttpError
 from kvorum.admin.http.operations import Call
 from kvorum.admin.v3.models import CollectionMetadata, Relationship, ResourceMetadata
 from kvorum.admin.v3.path_parameters import CLUSTER_ID
@@ -30,7 +30,7 @@ class Links:
         whole = "/".join(quote(str(part), safe="") for part in ("v3", "clusters", self.cluster_id, *parts))
         return f"{self.base_url}/{whole}"
 
-    def related(self, *parts: str | int) -> Relationship:
+    def relationship(self, *parts: str | int) -> Relationship:
         """Return the link to something in the cluster."""
         return Relationship(related=self.url(*parts))
 
@@ -47,9 +47,9 @@ class Links:
         return CollectionMetadata(self=self.url(*parts))
 
 
-def not_found(message: str = "HTTP 404 Not Found") -> Refused:
+def not_found(message: str = "HTTP 404 Not Found") -> HttpError:
     """Return the error of a missing resource."""
-    return Refused(404, "NOT_FOUND", message)
+    return HttpError(404, "NOT_FOUND", message)
 
 
 async def cluster_of(call: Call[Any]) -> ClusterDescription:

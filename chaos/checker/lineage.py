@@ -29,7 +29,7 @@ DEPOSED_LEADER_MAX: Final = 10.0
 """Seconds for which a deposed leader that is cut off may still serve: the default broker session."""
 
 
-class Reigns:
+class LeaderTerms:
     """The leaders of one partition, one after the other, and how long a deposed one may not have known of it."""
 
     def __init__(self, states: list[PartitionState], timeline: Timeline, name: str) -> None:
@@ -48,7 +48,7 @@ class Reigns:
             if leader >= 0:
                 self.replaced_at[since:at] = [at] * (at - since)
                 self.deposed_at[at] = leader
-                served.append(timeline.held_until(leader, state.t) + DEPOSED_LEADER_MAX)
+                served.append(timeline.fault_end(leader, state.t) + DEPOSED_LEADER_MAX)
                 since = at
             leader = state.leader
         self._changes = list(self.deposed_at)
@@ -82,10 +82,10 @@ class Lineage:
         self._timeline = timeline
         self._name = partition.name
         self._states = timeline.states.get(partition.name, [])
-        self.reigns = Reigns(self._states, timeline, partition.name)
+        self.reigns = LeaderTerms(self._states, timeline, partition.name)
         self._log = max(logs.values(), key=lambda log: (log.high_watermark, log.end)) if logs else None
         elections = timeline.elections.get(partition.name, ())
-        self._turns = sorted([*(each.t for each in elections if each.marked), *emptied])
+        self._turns = sorted([*(each.t for each in elections if each.is_certain), *emptied])
         self._survived: dict[int, int] = {}
         """The highest offset that survived, by leader epoch."""
         self._line: dict[int, int] = {}
@@ -94,7 +94,7 @@ class Lineage:
         """By leader epoch: the offsets that were acknowledged with acks=all, and since when one from there on was."""
         self._build(partition)
 
-    def vouched_for(self, row: int, offset: int, *, committed: bool) -> bool:
+    def is_proven(self, row: int, offset: int, *, committed: bool) -> bool:
         """Return whether surviving records prove that the log at the end had this record."""
         epoch = self._epoch(row)
         if epoch is not None:
@@ -179,5 +179,5 @@ class Lineage:
         evident = sends.evident(row)
         if evident == NEVER or (sends.kind[row] != OK and sends.first_read[row] == NEVER):
             return None
-        lag = SAMPLE_LAG_MAX if self._timeline.sampled else FOLLOW_LAG_MAX
+        lag = SAMPLE_LAG_MAX if self._timeline.has_samples else FOLLOW_LAG_MAX
         return sends.invoked[row] - DEPOSED_LEADER_MAX, evident + lag

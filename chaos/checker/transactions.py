@@ -16,7 +16,7 @@ from kvorum.chaos.checker.sends import FAIL, NOWHERE, READ_COMMITTED, READ_FINAL
 from kvorum.chaos.history import Stable
 
 
-def torn(derivation: Derivation, final_reads: bool) -> Iterator[Finding]:
+def find_torn_transactions(derivation: Derivation, final_reads: bool) -> Iterator[Finding]:
     """Yield transactions that are visible in part.
 
     The rows of the finding are the missing values.
@@ -68,7 +68,7 @@ def open_reads(derivation: Derivation) -> Iterator[Finding]:
             yield Finding("open-read", sends.partition[row], (row,), at, value, reason)
 
 
-def hanging(stable: dict[str, Stable]) -> Iterator[Fact]:
+def find_hanging_transactions(stable: dict[str, Stable]) -> Iterator[Fact]:
     """Yield partitions whose last stable offset is below the high watermark at the end."""
     for name, event in sorted(stable.items()):
         if event.last_stable_offset < event.high_watermark:

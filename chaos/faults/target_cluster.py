@@ -19,7 +19,7 @@ from kvorum.chaos.faults.clocks import ClockFaults
 from kvorum.chaos.faults.directories import DirectoryFaults
 from kvorum.chaos.faults.disks import DiskFaults
 from kvorum.chaos.faults.events import FaultRegister, OnFault
-from kvorum.chaos.faults.inside import Inside
+from kvorum.chaos.faults.inside_faults import InsideFaults
 from kvorum.chaos.faults.link_faults import LinkFaults
 from kvorum.chaos.faults.observer import AT_ONCE_MS, NO_LEADER, Observer, PartitionView, in_a_thread
 from kvorum.chaos.faults.processes import ProcessFaults
@@ -47,7 +47,7 @@ class LabError(Exception):
     """The cluster did not act in time, or the lab does not support the operation."""
 
 
-class NotNow(LabError):
+class StateError(LabError):
     """The cluster has no such state now or in time: no leader, no active controller, no response."""
 
 
@@ -62,7 +62,7 @@ class TargetCluster:
     directories: DirectoryFaults
     clocks: ClockFaults
     links: LinkFaults
-    inside: Inside
+    inside: InsideFaults
     observer: Observer
     outlives: bool = False
     """The cluster continues when this process ends."""
@@ -132,7 +132,7 @@ class TargetCluster:
         """Return a partition as the best informed broker has it. Raises NotNow."""
         found = self.partitions().get(name)
         if found is None:
-            raise NotNow(f"no responding broker has a partition {name!r}")
+            raise StateError(f"no responding broker has a partition {name!r}")
         return found
 
     def leader_of(self, topic: str, partition: int, timeout_seconds: float = LEADER_SECONDS) -> str:
@@ -166,7 +166,7 @@ class TargetCluster:
         try:
             found: int = self.observer.run(read)
         except (KafkaError, Unreachable) as error:
-            raise NotNow(f"{MIN_ISR} of {topic} is not available: {error}") from error
+            raise StateError(f"{MIN_ISR} of {topic} is not available: {error}") from error
         return found
 
     def active_controller(self, timeout_seconds: float = LEADER_SECONDS) -> str:
@@ -221,9 +221,9 @@ def wait_for(check: Callable[[], T | None], problem: Callable[[], str], timeout_
         if found:
             return found
         if not timeout_seconds:
-            raise NotNow(f"{problem()} now")
+            raise StateError(f"{problem()} now")
         if time.monotonic() >= deadline:
-            raise NotNow(f"not within {timeout_seconds:g} s: {problem()}")
+            raise StateError(f"not within {timeout_seconds:g} s: {problem()}")
         time.sleep(POLL_SECONDS)
 
 
@@ -246,7 +246,7 @@ def attach(folder: str, on_fault: OnFault, seconds: Callable[[], float]) -> Targ
         directories=DirectoryFaults(cluster, register, processes, disks),
         clocks=ClockFaults(register, {}),
         links=LinkFaults(register, Parties({node.name: node.roles for node in cluster.plan.nodes})),
-        inside=Inside.of(cluster.plan, register),
+        inside=InsideFaults.of(cluster.plan, register),
         observer=Observer(brokers, controllers, in_a_thread),
         outlives=True,
         resources=resources,

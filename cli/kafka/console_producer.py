@@ -10,11 +10,11 @@ import click
 
 from kvorum.cli.completion import topic_names
 from kvorum.cli.connection.client import client_of
-from kvorum.cli.kafka.common import Connection, Files, connected
+from kvorum.cli.kafka.common import Connection, Files, connection_options
 from kvorum.cli.kafka.console_producer_options import LINE_READER, check, line_reader, producer_properties
 from kvorum.cli.kafka.line_reader import Line, LineError, LineReader
 from kvorum.cli.output import fail, warn
-from kvorum.cli.records.sending import Outgoing, Sending, StopSignals
+from kvorum.cli.records.record_sender import ProducerRecord, RecordSender, StopSignals
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 READER_KEYS = (
@@ -45,7 +45,7 @@ READER_KEYS = (
 @click.option("--command-property", multiple=True, metavar="KEY=VALUE", help="Producer properties.")
 @click.option("--producer-property", multiple=True, metavar="KEY=VALUE", help="Deprecated: --command-property.")
 @click.option("--producer.config", "producer_config", type=Files, help="Deprecated: --command-config.")
-@connected()
+@connection_options()
 def console_producer(connection: Connection, topic: str, sync: bool, **options: Any) -> None:
     """Send the lines of standard input as records.
 
@@ -94,11 +94,11 @@ def send_lines(producer: Any, topic: str, lines: Iterator[Line], sync: bool) -> 
             warn(f"a record was not acknowledged: {error}")
 
     signals = StopSignals()
-    sending, stopped = Sending(producer, topic, on_delivery, signals), None
-    with signals.noted():
+    sending, stopped = RecordSender(producer, topic, on_delivery, signals), None
+    with signals.handle():
         try:
-            for line in signals.reading(lines):
-                sending.send(Outgoing(line.key, line.value, line.headers))
+            for line in signals.interrupt_reads(lines):
+                sending.send(ProducerRecord(line.key, line.value, line.headers))
                 if sync and sending.finish():
                     break
         except LineError as error:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from kvorum.cli.connection.client import given_of
+from kvorum.cli.connection.client import options_from_user
 from kvorum.cli.kafka.common import read_properties
 from kvorum.cli.kafka.line_reader import LineError, LineReader
 from kvorum.cli.kafka.option_checks import key_values, one_of_two
@@ -71,7 +71,7 @@ def producer_properties(options: dict[str, Any]) -> tuple[dict[str, Any], dict[s
     if options["max_partition_memory_bytes"] is not None:  # deprecated, and wins
         batch_option = "max_partition_memory_bytes"
         own["batch.size"] = options[batch_option]
-    typed = given_of(own, PROPERTY_OF | {"batch.size": batch_option})
+    typed = options_from_user(own, PROPERTY_OF | {"batch.size": batch_option})
     typed["compression.type"] = options["compression_codec"]  # Kafka's tool does not read it from a file
     own |= {"partitioner": "murmur2_random", "client.id": "console-producer"}
     given = read_properties(options["producer_config"])

@@ -21,7 +21,7 @@ BATCH_MAX = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class ConsumerOptions:
     """Topics to read, and events to print."""
 
     topic: str
@@ -30,7 +30,7 @@ class Reading:
     verbose: bool = False
 
 
-def shown(partitions: "Sequence[TopicPartition]") -> list[dict[str, Any]]:
+def partition_rows(partitions: "Sequence[TopicPartition]") -> list[dict[str, Any]]:
     """Return partitions as events have them."""
     return [{"topic": each.topic, "partition": each.partition} for each in partitions]
 
@@ -59,21 +59,21 @@ class Run:
     """One run: reads and commits."""
 
     consumer: "Consumer"
-    reading: Reading
+    options: ConsumerOptions
     consumed: int = 0
 
     def subscribe(self) -> None:
         """Take part in the group."""
         self.consumer.subscribe(
-            [self.reading.topic],
-            on_assign=lambda _, partitions: print_event("partitions_assigned", partitions=shown(partitions)),
-            on_revoke=lambda _, partitions: print_event("partitions_revoked", partitions=shown(partitions)),
+            [self.options.topic],
+            on_assign=lambda _, partitions: print_event("partitions_assigned", partitions=partition_rows(partitions)),
+            on_revoke=lambda _, partitions: print_event("partitions_revoked", partitions=partition_rows(partitions)),
         )
 
     def read_all(self) -> Exit:
         """Read until there are enough; return what kind of error ended it, if one did."""
-        while self.reading.max_messages < 0 or self.consumed < self.reading.max_messages:
-            left = BATCH_MAX if self.reading.max_messages < 0 else self.reading.max_messages - self.consumed
+        while self.options.max_messages < 0 or self.consumed < self.options.max_messages:
+            left = BATCH_MAX if self.options.max_messages < 0 else self.options.max_messages - self.consumed
             found = self.consumer.consume(min(BATCH_MAX, left), POLL_SECONDS)
             errors = [error for message in found if (error := message.error()) is not None and not error.retriable()]
             if errors:
@@ -86,7 +86,7 @@ class Run:
         """Print received records, and commit them."""
         if not messages:
             return
-        if self.reading.verbose:
+        if self.options.verbose:
             for message in messages:
                 print_event(
                     "record_data",
@@ -99,7 +99,7 @@ class Run:
         rows = summary(messages)
         self.consumed += len(messages)
         print_event("records_consumed", count=len(messages), partitions=rows)
-        if not self.reading.auto_commit:
+        if not self.options.auto_commit:
             self.commit(rows)
 
     def commit(self, rows: list[dict[str, Any]]) -> None:
@@ -118,7 +118,7 @@ class Run:
         print_event("offsets_committed", offsets=offsets, success=True)
 
 
-def run_consumer(consumer: "Consumer", reading: Reading) -> None:
+def run_consumer(consumer: "Consumer", reading: ConsumerOptions) -> None:
     """Read until there are enough, or until SIGTERM or Ctrl-C."""
     signal.signal(signal.SIGTERM, raise_interrupt)
     run = Run(consumer, reading)

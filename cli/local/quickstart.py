@@ -47,7 +47,7 @@ def quickstart(source: str | None, config: str, folder: str | None) -> None:
     kvorum quickstart --from access.log
     """
     from kvorum.cli.local.dev import REBALANCE_AT_ONCE, report_stop
-    from kvorum.cli.local.folders import made_cluster
+    from kvorum.cli.local.folders import create_cluster
     from kvorum.cli.local.up import reader_of
     from kvorum.cluster.local.foreground import run_until_signal
 
@@ -62,7 +62,7 @@ def quickstart(source: str | None, config: str, folder: str | None) -> None:
 
     with (
         tempfile.TemporaryDirectory(prefix="kvorum-run-", ignore_cleanup_errors=True) as temporary,
-        made_cluster(
+        create_cluster(
             folder or temporary,
             reader_of(config, (REBALANCE_AT_ONCE,)),
             port_advice=lambda label: (

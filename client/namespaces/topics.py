@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from kvorum.client.config_sources import topic_overrides
-from kvorum.client.partitions.replication import NOTHING, moving_of
+from kvorum.client.partitions.replication import NOTHING, reassignments_or_nothing
 from kvorum.client.partitions.topic_partitions import topic_partitions
 from kvorum.client.values.config import Config, new_topic_config
-from kvorum.client.values.topic import CreatedTopic, NewTopic, Topic, creatable_topic, created_topic, topic_value
+from kvorum.client.values.topic import CreatedTopic, NewTopic, Topic, creatable_topic, created_topic_of, topic_value
 from kvorum.client.wire.cluster_client import ClusterClient, ResourceType, error_in, refuse
 from kvorum.protocol.errors import KafkaError
 
@@ -38,7 +38,7 @@ class Topics:
             for topic in metadata.topics
             if fnmatch.fnmatchcase(topic.name or "", pattern) and (internal or not topic.is_internal)
         ]
-        moving = await moving_of(self._client, found) if reassignments else NOTHING
+        moving = await reassignments_or_nothing(self._client, found) if reassignments else NOTHING
         return [
             topic_value(topic, moving, authorized_operations=authorized_operations)
             for topic in sorted(found, key=lambda topic: topic.name or "")
@@ -55,7 +55,7 @@ class Topics:
         client = self._client
         row = await client.topic(name)
         configs = topic_overrides(await client.describe_configs(ResourceType.TOPIC, name))
-        moving = await moving_of(client, [row])
+        moving = await reassignments_or_nothing(client, [row])
         return replace(
             topic_value(row, moving), configs=configs, partitions=await topic_partitions(client, row, moving)
         )
@@ -82,7 +82,7 @@ class Topics:
             configs=configs or {},
         )
         answer = await self._client.create_topic(creatable_topic(topic), validate_only=validate_only)
-        return created_topic(answer.topics[0])
+        return created_topic_of(answer.topics[0])
 
     async def default_configs(self) -> Sequence[Config]:
         """Return the configs that a new topic would have, by name (KIP-525; Kafka 2.4).
@@ -101,7 +101,7 @@ class Topics:
         answer = await self._client.create_topics(
             [creatable_topic(each) for each in topics], validate_only=validate_only
         )
-        return {row.name: error_in(row.error_code, row.error_message) or created_topic(row) for row in answer.topics}
+        return {row.name: error_in(row.error_code, row.error_message) or created_topic_of(row) for row in answer.topics}
 
     async def delete(self, name: str) -> None:
         """Delete a topic with its records. Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION, ..."""

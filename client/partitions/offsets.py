@@ -34,7 +34,7 @@ RETRIED: Final = frozenset(
 )
 
 
-class Found(NamedTuple):
+class LeaderOffset(NamedTuple):
     """A leader's response: UNKNOWN_OFFSET and -1 if no record matches, or an error."""
 
     offset: int
@@ -48,7 +48,7 @@ class Leaders(NamedTuple):
 
     of: dict[TopicPartition, int]
     addresses: dict[int, Address]
-    refused: dict[str, ErrorCode]
+    errors: dict[str, ErrorCode]
 
 
 async def leaders_of(cluster: ClusterClient, topics: list[str]) -> Leaders:
@@ -67,20 +67,20 @@ async def leaders_of(cluster: ClusterClient, topics: list[str]) -> Leaders:
 
 async def list_offsets(
     cluster: ClusterClient, times: Mapping[TopicPartition, int], *, isolation_level: int = 0, attempts: int = RETRIES
-) -> dict[TopicPartition, Found]:
+) -> dict[TopicPartition, LeaderOffset]:
     """Return the offset of each partition for its time (ms, or an OffsetSpec), or its permanent error.
 
     Raises Unreachable.
     """
-    found: dict[TopicPartition, Found] = {}
+    found: dict[TopicPartition, LeaderOffset] = {}
     left = dict(times)
     for attempt in range(attempts):
         leaders = await leaders_of(cluster, sorted({place.topic for place in left}))
         groups: dict[int, list[TopicPartition]] = {}
         for place in left:
             if place not in leaders.of:
-                refusal = leaders.refused.get(place.topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                found[place] = Found(UNKNOWN_OFFSET, error=refusal)
+                refusal = leaders.errors.get(place.topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                found[place] = LeaderOffset(UNKNOWN_OFFSET, error=refusal)
                 continue
             groups.setdefault(leaders.of[place], []).append(place)
         answers = await asyncio.gather(
@@ -100,9 +100,9 @@ async def list_offsets(
 
 async def _of_leader(
     cluster: ClusterClient, address: Address | None, times: Mapping[TopicPartition, int], isolation_level: int
-) -> dict[TopicPartition, Found]:
+) -> dict[TopicPartition, LeaderOffset]:
     """Query one broker; if it is unknown or does not answer, its partitions have no leader for now."""
-    nobody = {place: Found(UNKNOWN_OFFSET, error=ErrorCode.LEADER_NOT_AVAILABLE) for place in times}
+    nobody = {place: LeaderOffset(UNKNOWN_OFFSET, error=ErrorCode.LEADER_NOT_AVAILABLE) for place in times}
     if address is None:
         return nobody
     topics = [
@@ -123,7 +123,7 @@ async def _of_leader(
     except Unreachable:
         return nobody
     return {
-        TopicPartition(topic.name, row.partition_index): Found(
+        TopicPartition(topic.name, row.partition_index): LeaderOffset(
             row.offset, row.timestamp, row.leader_epoch, code_of(row.error_code)
         )
         for topic in answer.topics
@@ -131,7 +131,7 @@ async def _of_leader(
     }
 
 
-async def known_offsets(
+async def fetch_offsets(
     cluster: ClusterClient, places: Sequence[TopicPartition], time: int, *, attempts: int = RETRIES
 ) -> dict[TopicPartition, int]:
     """Return the offset of each partition for one time. Raises KafkaError where a leader refuses."""

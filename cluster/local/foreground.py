@@ -41,7 +41,7 @@ PEER = struct.Struct("3i")
 log = get_logger("cluster")
 
 
-class RunsAlready(ClusterError):
+class ClusterRunError(ClusterError):
     """Another process starts or runs the cluster in this folder."""
 
 
@@ -53,7 +53,7 @@ def hold(folder: str) -> Iterator[None]:
     disk.mkdir(paths.folder)
     with disk.lock(paths.lock) as held:
         if not held:
-            raise RunsAlready(f"the cluster in {folder} {RUNNING.format(folder=folder)}")
+            raise ClusterRunError(f"the cluster in {folder} {RUNNING.format(folder=folder)}")
         yield
 
 
@@ -67,7 +67,7 @@ def check_down(cluster: LocalCluster) -> None:
             running.append(node.name)
     if running:
         folder = cluster.paths.folder
-        raise RunsAlready(f"{', '.join(running)} of {folder} {RUNNING.format(folder=folder)}")
+        raise ClusterRunError(f"{', '.join(running)} of {folder} {RUNNING.format(folder=folder)}")
 
 
 def run_until_signal(

@@ -31,7 +31,7 @@ WITHHELD_WRITES: Final = 5
 """Number of writes of a journal that are lost: some seconds' worth."""
 
 
-class Unsynced:
+class UnsyncedFile:
     """A file whose `sync` does nothing; all else is the file's."""
 
     def __init__(self, file: File) -> None:
@@ -125,17 +125,17 @@ def journal_without_sync(patches: Patches) -> None:
 
     def unsynced(self: DurableJournal, batch: Batch) -> None:
         assert self._file is not None
-        self._file = Unsynced(self._file)
+        self._file = UnsyncedFile(self._file)
         try:
             write(self, batch)
         finally:
-            if isinstance(self._file, Unsynced):
+            if isinstance(self._file, UnsyncedFile):
                 self._file = self._file.file
 
     patches.replace(DurableJournal, "write", unsynced)
 
 
-class Withheld(Unsynced):
+class BufferFile(UnsyncedFile):
     """A file that buffers its newest writes, as a kernel does with unsynced data: kill -9 loses them."""
 
     def __init__(self, file: File) -> None:
@@ -161,9 +161,9 @@ def journal_withheld(patches: Patches) -> None:
     write = DurableJournal.write
 
     def withheld(self: DurableJournal, batch: Batch) -> None:
-        if not isinstance(self._file, Withheld):
+        if not isinstance(self._file, BufferFile):
             assert self._file is not None
-            self._file = Withheld(self._file)
+            self._file = BufferFile(self._file)
         write(self, batch)
 
     patches.replace(DurableJournal, "write", withheld)

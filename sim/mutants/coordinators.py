@@ -34,7 +34,7 @@ def answer_before_committed(patches: Patches) -> None:
         early.set_result(response)
         return early
 
-    _answering(patches, answered)
+    _with_answer(patches, answered)
 
 
 def answer_of_former_epoch(patches: Patches) -> None:
@@ -55,10 +55,10 @@ def answer_of_former_epoch(patches: Patches) -> None:
         waiter.add_done_callback(done)
         return late
 
-    _answering(patches, answered)
+    _with_answer(patches, answered)
 
 
-def _answering(patches: Patches, answered: Callable[[Any, Any], Any]) -> None:
+def _with_answer(patches: Patches, answered: Callable[[Any, Any], Any]) -> None:
     """Have another future answer for each decision that waits for its records."""
     write = CoordinatorPartition.write
 

@@ -11,7 +11,7 @@ from typing import Final, Self
 from kvorum.runtime.compiled import is_compiled
 
 
-class TargetGone(Exception):
+class PatchError(Exception):
     """The code that a mutant replaces no longer exists: adapt the mutant to the present code."""
 
 
@@ -29,9 +29,9 @@ class Patches:
         """
         module = owner.__name__ if isinstance(owner, ModuleType) else getattr(owner, "__module__", "")
         if module in sys.modules and is_compiled(module):
-            raise TargetGone(f"{module} is compiled, and no part of it can be replaced: run mutants on Python alone")
+            raise PatchError(f"{module} is compiled, and no part of it can be replaced: run mutants on Python alone")
         if name not in vars(owner):
-            raise TargetGone(f"{getattr(owner, '__name__', owner)} has no {name}: the mutant changes nothing")
+            raise PatchError(f"{getattr(owner, '__name__', owner)} has no {name}: the mutant changes nothing")
         self._before.append((owner, name, vars(owner)[name]))
         setattr(owner, name, value)
 

@@ -228,8 +228,8 @@ async def answer_fits(client: Client, operation: Operation, path: str, query: di
         content = await answer.read()
         reported = f"{operation.method} {path} {query} {body} -> {answer.status} {content[:300]!r}"
         assert answer.status < 500, reported
-        if answer.status in operation.also:
-            model = operation.also[answer.status]
+        if answer.status in operation.other_answers:
+            model = operation.other_answers[answer.status]
             assert (content == b"") if model is None else model.model_validate_json(content), reported
         elif answer.status != operation.status and V3.has_path(operation.path):
             assert answer.content_type == JSON, reported

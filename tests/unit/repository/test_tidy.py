@@ -112,7 +112,7 @@ SANS_IO = (
     "client/analysis/topic_analysis.py",
     "admin/v1/topics/topic_document.py",
     "admin/v3/json_stream.py",
-    "client/records/visible.py",
+    "client/records/visible_records.py",
     "admin/http/yaml_texts.py",
     "pipelines/cdc/events.py",
     "pipelines/cdc/pgoutput.py",

@@ -26,7 +26,7 @@ class FaultEnd:
     """Reason why ending it failed; the fault is still active."""
 
 
-class Ends:
+class FaultTimers:
     """Those of one server."""
 
     def __init__(

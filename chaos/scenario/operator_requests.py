@@ -43,7 +43,7 @@ REACHED: Final = frozenset(
 T = TypeVar("T")
 
 
-class RequestFailed(Exception):
+class RequestError(Exception):
     """A request failed: the last response."""
 
 
@@ -102,7 +102,7 @@ def elect_leaders(bootstrap: str, partitions: Sequence[str], *, unclean: bool) -
     async def ask(cluster: ClusterClient) -> None:
         for partition, error in (await Partitions(cluster).elect_leaders(wanted, unclean=unclean)).items():
             if error is not None and error.code is not ErrorCode.ELECTION_NOT_NEEDED:
-                raise RequestFailed(f"{partition}: {error}") from error
+                raise RequestError(f"{partition}: {error}") from error
 
     _operate(bootstrap, ask)
 
@@ -114,7 +114,7 @@ def alter_quota(bootstrap: str, entity: Mapping[str, str], configs: Mapping[str,
     try:
         values = {key: float(value) for key, value in configs.items() if value}
     except ValueError as error:
-        raise RequestFailed(f"a quota is a number: {error}") from error
+        raise RequestError(f"a quota is a number: {error}") from error
     _operate(bootstrap, lambda cluster: Quotas(cluster).alter(names, values, remove=removed))
 
 
@@ -148,7 +148,7 @@ async def _with_retries(bootstrap: str, ask: Callable[[ClusterClient], Awaitable
             if again and code in REACHED:
                 return None  # type: ignore[return-value]  # what answers with it has nothing to say
             if code in FINAL or loop.time() > until:
-                raise RequestFailed(str(error)) from error
+                raise RequestError(str(error)) from error
             again = True
         finally:
             await cluster.close()

@@ -16,7 +16,7 @@ from kvorum.chaos.checker.partitions import Partition
 from kvorum.chaos.checker.sends import NOWHERE, OK, READ_COMMITTED, READ_FINAL, READ_OK
 
 
-def lost_values(derivation: Derivation, partition: Partition, committed: bytearray) -> Iterator[Finding]:
+def find_lost_values(derivation: Derivation, partition: Partition, committed: bytearray) -> Iterator[Finding]:
     """Yield values that must have committed and are missing; each finding has one row."""
     sends = derivation.sends
     final = partition.final_from_start

@@ -15,8 +15,8 @@ from typing import Final
 
 import msgspec
 
-from sim.entries import perhaps_twice, with_entries
 from sim.plan import BROKERS, LEADER, Fault, Options
+from sim.schedule_entries import add_entries, perhaps_twice
 
 KIND: Final = "move"
 RATE_KIND: Final = "move_rate"
@@ -38,7 +38,7 @@ RATES: Final = ("0", *LOW_RATES, REMOVED)
 """Below the write rate, about equal, and above: only a copy that completes replaces its log."""
 
 
-def moved(
+def add_directory_moves(
     rng: Random, options: Options, faults: list[Fault], seconds: float, *, certain: bool = False
 ) -> tuple[Options, list[Fault]]:
     """Add them to a seed (`certain`: always), or none."""
@@ -48,7 +48,7 @@ def moved(
     def drawn(at: float) -> list[Fault]:
         return perhaps_twice(rng, at, SOON_S, lambda when: draw(rng, options, when))
 
-    return with_entries(rng, options, faults, seconds, EVERY_S, drawn)
+    return add_entries(rng, options, faults, seconds, EVERY_S, drawn)
 
 
 def draw(rng: Random, options: Options, at: float) -> Fault:
@@ -57,7 +57,7 @@ def draw(rng: Random, options: Options, at: float) -> Fault:
     return Fault(at=at, kind=KIND, target=target, detail=str(rng.randint(1, options.log_dirs)))
 
 
-def throttled(
+def add_move_throttles(
     rng: Random, options: Options, faults: list[Fault], seconds: float, *, certain: bool = False
 ) -> tuple[Options, list[Fault]]:
     """Throttle the moves of a seed that has some (`certain`: always), or not."""
@@ -70,7 +70,7 @@ def throttled(
         return [Fault(at=round(at, 3), kind=RATE_KIND, detail=rng.choice(RATES))]
 
     options = msgspec.structs.replace(options, reads_files=certain or rng.random() < FILES_SHARE)
-    return with_entries(rng, options, faults, seconds, RATES_EVERY_S, drawn)
+    return add_entries(rng, options, faults, seconds, RATES_EVERY_S, drawn)
 
 
 def cut_while_it_waits(rng: Random, options: Options, at: float) -> list[Fault]:
