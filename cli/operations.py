@@ -376,7 +376,7 @@ class OperationRun:
     async def _call(
         self, cluster: "ClusterClient", path: dict[str, str], query: dict[str, str], body: "BaseModel"
     ) -> Any:
-        """Return the result as plain values, with the rows of all pages. Raises KafkaError, Unreachable, Refused."""
+        """Return the result as plain values, with the rows of all pages. Raises KafkaError, Unreachable, HttpError."""
         from kvorum.admin.http.operations import Call, Rows
 
         rows: list[Values] = []

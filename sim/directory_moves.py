@@ -45,10 +45,10 @@ def add_directory_moves(
     if options.log_dirs < 2 or (not certain and rng.random() >= SHARE):
         return options, faults
 
-    def drawn(at: float) -> list[Fault]:
+    def draw_at(at: float) -> list[Fault]:
         return perhaps_twice(rng, at, SOON_S, lambda when: draw(rng, options, when))
 
-    return add_entries(rng, options, faults, seconds, EVERY_S, drawn)
+    return add_entries(rng, options, faults, seconds, EVERY_S, draw_at)
 
 
 def draw(rng: Random, options: Options, at: float) -> Fault:
@@ -64,13 +64,13 @@ def add_move_throttles(
     if not any(fault.kind == KIND for fault in faults) or (not certain and rng.random() >= RATES_SHARE):
         return options, faults
 
-    def drawn(at: float) -> list[Fault]:
+    def draw_at(at: float) -> list[Fault]:
         if rng.random() < CUTS:
             return cut_while_it_waits(rng, options, at)
         return [Fault(at=round(at, 3), kind=RATE_KIND, detail=rng.choice(RATES))]
 
     options = msgspec.structs.replace(options, reads_files=certain or rng.random() < FILES_SHARE)
-    return add_entries(rng, options, faults, seconds, RATES_EVERY_S, drawn)
+    return add_entries(rng, options, faults, seconds, RATES_EVERY_S, draw_at)
 
 
 def cut_while_it_waits(rng: Random, options: Options, at: float) -> list[Fault]:

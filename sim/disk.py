@@ -6,7 +6,7 @@ first few of the changes since. This is exactly the contract of runtime.disk.
 
 `kill()` ends the writing process, and loses nothing. The disk can also fail: `fail(operation, errno)` for the next
 call, `capacity` for ENOSPC, `broken` for everything below a folder, and `power(steps)`: after that number of mutating
-operations PowerLost is raised, which stops the writer in the middle of a persistence step.
+operations PowerLoss is raised, which stops the writer in the middle of a persistence step.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from typing_extensions import Buffer
 from sim.inode import Inode, put, resize
 
 
-class PowerLost(BaseException):
+class PowerLoss(BaseException):
     """The machine stopped in the middle of an operation; no handler of the dead process sees this."""
 
 
@@ -153,7 +153,7 @@ class SimDisk:
         self._reach(path)
         if operation != "pread" and self._steps_left is not None:
             if self._steps_left == 0:
-                raise PowerLost
+                raise PowerLoss
             self._steps_left -= 1
         if operation in self._failures:
             number = self._failures.pop(operation)

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from sim.cluster import SimCluster
 from sim.fault_targets import Targets
 from sim.link_faults import Story
-from sim.machine import BROKER, ProcessEnded, SimProcess, State
+from sim.machine import BROKER, ProcessEnd, SimProcess, State
 from sim.plan import FOLLOWER, LEADER, LOSSY_KINDS, Fault, Options
 from sim.schedule_entries import add_entries
 
@@ -47,7 +47,7 @@ def add_interrupted_starts(
 
     kinds = [each for each in ENDS if each != POWER or LOSSY_KINDS & {*options.fault_kinds}]
 
-    def drawn(at: float) -> list[Fault]:
+    def draw_at(at: float) -> list[Fault]:
         partition = f"orders-{rng.randrange(options.partitions)}"
         target = rng.choice((str(rng.randint(1, options.brokers)), f"{LEADER}:{partition}", f"{FOLLOWER}1:{partition}"))
         detail = (
@@ -56,7 +56,7 @@ def add_interrupted_starts(
         steps, length = float(rng.randrange(STEPS_MAX)), round(0.5 + 1.5 * rng.random(), 3)
         return [Fault(at=round(at, 3), kind=START_CUT, target=target, amount=steps, length=length, detail=detail)]
 
-    return add_entries(rng, options, faults, seconds, EVERY_S, drawn)
+    return add_entries(rng, options, faults, seconds, EVERY_S, draw_at)
 
 
 def is_lossy(fault: Fault) -> bool:
@@ -116,7 +116,7 @@ class StartFaults:
             process.kill()
 
     def _interrupt(self, process: SimProcess, life: int, how: str) -> None:
-        """The start has reached its step, perhaps in a thread. Raises ProcessEnded if it ends there."""
+        """The start has reached its step, perhaps in a thread. Raises ProcessEnd if it ends there."""
         if process.lives != life or process.state is not State.RUNNING:
             return
         self._cluster.note(f"the start of {process.name} is interrupted ({how})")
@@ -124,4 +124,4 @@ class StartFaults:
             process.terminate()
             return
         self._end(process, how)
-        raise ProcessEnded
+        raise ProcessEnd

@@ -26,7 +26,7 @@ from kvorum.runtime.metrics import Metrics
 from kvorum.storage.checkpoints import MetaProperties, write_meta_properties
 from kvorum.storage.tail import TailBudget
 from sim.clock import SimClock
-from sim.disk import PowerLost, SimDisk
+from sim.disk import PowerLoss, SimDisk
 from sim.loop import Host, SimLoop
 from sim.streams import StreamNetwork
 from sim.throttles import RequestCosts
@@ -37,7 +37,7 @@ RESTART_S: Final = 0.3
 """Time after which the supervisor restarts a process that ended by itself."""
 
 
-class ProcessEnded(SystemExit):
+class ProcessEnd(SystemExit):
     """Raised where production code calls os._exit: no later code runs."""
 
 
@@ -195,7 +195,7 @@ class SimProcess:
     def _on_fault(self, error: BaseException) -> None:
         """End at once, as production's host does; a broker without any log directory ends in order."""
         if not self.host.alive:
-            raise ProcessEnded
+            raise ProcessEnd
         self.fault = self.fault or error
         self.on_ended(self, error)
         if isinstance(error, AllLogDirectoriesOffline) and self.state is State.RUNNING:
@@ -204,7 +204,7 @@ class SimProcess:
             return
         self._end()
         self.disk.kill()
-        raise ProcessEnded
+        raise ProcessEnd
 
     def _end(self) -> None:
         self.state = State.DOWN
@@ -218,7 +218,7 @@ class SimProcess:
                 self.disk.power(self._rng.randint(0, 3))
                 try:
                     job()
-                except (PowerLost, Exception):  # its caller is dead; its writes remain
+                except (PowerLoss, Exception):  # its caller is dead; its writes remain
                     pass
                 finally:
                     self.disk.power(None)

@@ -137,7 +137,7 @@ class QuorumSimulation:
         stamped[0:8], stamped[12:16] = offset.to_bytes(8, "big"), epoch.to_bytes(4, "big")
         digest = blake2b(stamped, digest_size=16).digest()
 
-        def done(result: object) -> None:
+        def on_append(result: object) -> None:
             if future.exception() is None:
                 assert future.result() == offset
                 self.acked += 1
@@ -145,18 +145,18 @@ class QuorumSimulation:
             elif not isinstance(future.exception(), MetadataLogError):
                 raise AssertionError("an append failed with no MetadataLogError") from future.exception()
 
-        future.add_done_callback(done)
+        future.add_done_callback(on_append)
 
     def _read(self, log: RaftMetadataLog) -> None:
         before = self.checker.acknowledged_end
         future = log.read_index()
 
-        def done(result: object) -> None:
+        def on_append(result: object) -> None:
             if future.exception() is None:
                 self.reads += 1
                 self.checker.read(future.result(), before)
 
-        future.add_done_callback(done)
+        future.add_done_callback(on_append)
 
     # Running.
 

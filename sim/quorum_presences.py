@@ -91,9 +91,9 @@ class SimPresence(QuorumPresence):
         def arrive() -> None:
             target = next((each for each in world.controllers if each.listens_at[1:] == address), None)
             if target is not None and world.network.passes(self._own.node_id, target.node_id):
-                loop.call_at_host(target.host, loop.time(), handled, target)
+                loop.call_at_host(target.host, loop.time(), handle, target)
 
-        def handled(target: ControllerView) -> None:
+        def handle(target: ControllerView) -> None:
             if target.log is None:
                 return
             answer = answer_of(target.log, request)

@@ -11,7 +11,7 @@ from kvorum.quorum.raft.opening import format_raft, open_raft
 from kvorum.quorum.raft.replicated import RaftMetadataLog
 from kvorum.quorum.raft.voters import Endpoint, Endpoints
 from sim.clock import SimClock
-from sim.disk import PowerLost, SimDisk
+from sim.disk import PowerLoss, SimDisk
 from sim.ledger import Violation
 from sim.loop import Host, SimLoop
 from sim.network import FrameNetwork
@@ -36,7 +36,7 @@ class InitialVoters(TypedDict):
 
 
 class VoterRun(Protocol):
-    """Interface of the run for a voter: a QuorumWorld."""
+    """Interface of the run for a voter: a QuorumSimulation."""
 
     rng: random.Random
     loop: SimLoop
@@ -173,7 +173,7 @@ class SimVoter:
                 self.disk.power(rng.randint(0, 3))
                 try:
                     host.jobs[number]()
-                except (PowerLost, OSError):
+                except (PowerLoss, OSError):
                     break
                 finally:
                     self.disk.power(None)

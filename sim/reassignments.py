@@ -38,10 +38,10 @@ def add_reassignments(
     if not certain and (rng.random() >= SHARE or options.brokers < 2):
         return options, faults
 
-    def drawn(at: float) -> list[Fault]:
+    def draw_at(at: float) -> list[Fault]:
         return perhaps_twice(rng, at, SOON_S, lambda when: draw(rng, options, when))
 
-    return add_entries(rng, options, faults, seconds, EVERY_S, drawn)
+    return add_entries(rng, options, faults, seconds, EVERY_S, draw_at)
 
 
 def draw(rng: Random, options: Options, at: float) -> Fault:

@@ -57,14 +57,14 @@ def stop_all(cluster: SimCluster, rng: Random, *, before: str, stagger_s: float)
         signalled_s[machine.node_id] = at = now + stagger_s * rng.random()
         loop.call_at_host(None, at, _stop_broker, machine)
 
-    def ended() -> bool:
+    def have_all_ended() -> bool:
         for machine in nodes:
             if loop.time() >= signalled_s[machine.node_id]:
                 _stop_next(machine)
         return not any(process.is_running for process in cluster.processes)
 
     limit = limit_s(cluster)
-    in_time = cluster.run_until(ended, stagger_s + limit)
+    in_time = cluster.run_until(have_all_ended, stagger_s + limit)
     left = [f"{each.name} {waits_for(each)}" for each in cluster.processes if each.is_running]
     brokers = ((each.name, each.broker) for each in cluster.processes if each.broker is not None)
     left += [f"{name} left behind: {', '.join(broker.not_stopped)}" for name, broker in brokers if broker.not_stopped]

@@ -222,7 +222,7 @@ class Transactor:
         self._recorder.complete(Fail, op, self.process, draft.operations(), "left open", committed=False)
 
     async def _fill(self, draft: Draft) -> None:
-        """Send the records, then the offsets. Raises Refused."""
+        """Send the records, then the offsets. Raises StepError."""
         if not self._second and draft.records:
             await self._add_partitions(list(draft.records))
         for (topic, partition), values in draft.records.items():
@@ -251,7 +251,7 @@ class Transactor:
         await self._repeat(self._link, request, AddPartitionsToTxnResponse, code_of, newest=CLIENTS_ADD_PARTITIONS)
 
     async def _produce(self, topic: str, partition: int, values: list[int]) -> None:
-        """Send one batch, the same again as long as it may help. Raises Refused."""
+        """Send one batch, the same again as long as it may help. Raises StepError."""
         loop = asyncio.get_running_loop()
         producer_id, epoch = self._current()
         sequence = self._sequences.get((topic, partition), 0)
@@ -293,7 +293,7 @@ class Transactor:
         raise StepError(reason, certain=False)
 
     async def _commit_offsets(self, membership: Membership, offsets: Mapping[tuple[str, int], int]) -> None:
-        """Send a group's offsets along. Raises Refused."""
+        """Send a group's offsets along. Raises StepError."""
         producer_id, epoch = self._current()
         if not self._second:
             added = AddOffsetsToTxnRequest(
@@ -326,7 +326,7 @@ class Transactor:
         await self._repeat(link, request, TxnOffsetCommitResponse, code_of, newest=newest)
 
     async def _end(self, commit: bool) -> None:
-        """Request the end until there is an answer. Raises Refused."""
+        """Request the end until there is an answer. Raises StepError."""
         producer_id, epoch = self._current()
         request = EndTxnRequest(
             transactional_id=self.transactional_id, producer_id=producer_id, producer_epoch=epoch, committed=commit
@@ -355,7 +355,7 @@ class Transactor:
         *,
         newest: int | None = None,
     ) -> M:
-        """Send to a coordinator until its answer is final; return it. Raises Refused."""
+        """Send to a coordinator until its answer is final; return it. Raises StepError."""
         loop = asyncio.get_running_loop()
         deadline, certain, reason = loop.time() + LIMIT_S, True, ""
         while loop.time() < deadline:

@@ -58,7 +58,7 @@ def condition_headers(names: Iterable[str]) -> list[str]:
 
 
 def refuse_conditions(names: Iterable[str]) -> None:
-    """Refuse a change of a resource without ETag that has any condition among its header names. Raises Refused."""
+    """Refuse a change of a resource without ETag that has any condition among its header names. Raises HttpError."""
     for name in condition_headers(names):
         raise precondition_error(f"{name} cannot be evaluated: this resource has no ETag; send the request without it")
 
@@ -142,7 +142,7 @@ class Access:
     def check_page(self, host: str, origin: str | None, site: str | None = None, wanted: str | None = None) -> None:
         """Reject cross-site requests of browsers; `site`, `wanted`: Sec-Fetch-Site, Sec-Fetch-Dest.
 
-        Raises Refused.
+        Raises HttpError.
         """
         if self.tokens is None and not is_local(host):
             raise HttpError(403, "FORBIDDEN_HOST", f"Host {host!r} is not a loopback address of this machine")
@@ -156,7 +156,7 @@ class Access:
     def check_role(self, authorization: str | None, needs: Role, *, basic: bool = False) -> Role:
         """Return the role of the caller; reject a caller without a token, or with a lesser role.
 
-        Raises Refused.
+        Raises HttpError.
 
         `basic`: a password may be a token too.
         """

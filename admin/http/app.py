@@ -222,7 +222,7 @@ class HttpApp:
         return answer
 
     async def _body_of(self, operation: Operation, request: web.Request, piecemeal: bool) -> BaseModel:
-        """Return the body; an empty text if it is read later. Raises FORESEEN."""
+        """Return the body; an empty text if it is read later. Raises EXPECTED_ERRORS."""
         check_query(operation, request)
         data = await read_json(operation, request, piecemeal, self._bodies)
         if operation.stream_body:

@@ -57,7 +57,7 @@ class ResourceLocks:
 
 
 def read_conditions(headers: Sequence[tuple[str, str]], guard: Operation | None) -> Conditions:
-    """Return the conditions of a change. Raises Refused for a malformed one, or one that cannot be evaluated here."""
+    """Return the conditions of a change. Raises HttpError for a malformed one, or one that cannot be evaluated here."""
     names = condition_headers(name for name, _ in headers)
     if guard is None:
         refuse_conditions(names)
@@ -74,7 +74,7 @@ def read_conditions(headers: Sequence[tuple[str, str]], guard: Operation | None)
 
 
 def parse_tags(name: str, values: Sequence[str]) -> list[str]:
-    """Return the entity tags of a header, all its lines together; `*` as the only one. Raises Refused."""
+    """Return the entity tags of a header, all its lines together; `*` as the only one. Raises HttpError."""
     text = ",".join(values).strip()
     if text == ANY:
         return [ANY]
@@ -85,7 +85,7 @@ def parse_tags(name: str, values: Sequence[str]) -> list[str]:
 
 
 async def check_conditions(guard: Operation, call: Call[BaseModel], conditions: Conditions) -> None:
-    """Evaluate a change's conditions against the current state. Raises Refused, and the errors of reading it."""
+    """Evaluate a change's conditions against the current state. Raises HttpError, and the errors of reading it."""
     current = await current_etag(guard, call)
     match, none_match = conditions.match, conditions.none_match
     if match is not None:

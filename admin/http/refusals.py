@@ -16,7 +16,7 @@ EXPECTED_ERRORS = (ValidationError, NotJson, TooSlow, TooManyBodies, Unreadable,
 
 
 def refusal_of(error: Exception, operation: Operation, body: BaseModel) -> Refusal:
-    """Return the answer for one of FORESEEN."""
+    """Return the answer for one of EXPECTED_ERRORS."""
     match error:
         case ValidationError():
             first = error.errors(include_url=False, include_input=False)[0]

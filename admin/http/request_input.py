@@ -104,7 +104,7 @@ class Bodies:
         self._peak = 0
 
     async def read(self, request: web.Request) -> bytes:
-        """Return a body, decompressed. Raises Unreadable, TooSlow, GivenUp, HTTPRequestEntityTooLarge."""
+        """Return a body, decompressed. Raises Unreadable, TooSlow, TooManyBodies, HTTPRequestEntityTooLarge."""
         body = bytearray()
         timeout = asyncio.timeout(BODY_SECONDS)
         self._open[timeout] = body

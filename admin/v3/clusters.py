@@ -72,7 +72,7 @@ async def get_kafka_broker(call: Call[NoBody]) -> BrokerData:
 
 
 def broker_of(call: Call[NoBody], found: ClusterDescription) -> Broker:
-    """Return the broker that the path names. Raises BadInput, Refused."""
+    """Return the broker that the path names. Raises BadInput, HttpError."""
     wanted = BROKER_ID.of(call)
     for broker in found.brokers:
         if broker.id == wanted:

@@ -34,7 +34,7 @@ def group_data(links: Links, group: Group) -> ConsumerGroupData:
 
 
 async def group_of(call: Call[NoBody]) -> Group:
-    """Return the group that the path names. Raises KafkaError, Refused."""
+    """Return the group that the path names. Raises KafkaError, HttpError."""
     group_id = GROUP_ID.of(call)
     try:
         return await Groups(call.cluster).describe(group_id)

@@ -39,7 +39,7 @@ async def lags_of(
 ) -> list[Lag]:
     """Return a group's lags, sorted; without deleted partitions and those without a known log end.
 
-    Raises Refused; KafkaError if the leader of a needed partition returns no end, or none at all.
+    Raises HttpError; KafkaError if the leader of a needed partition returns no end, or none at all.
     """
     committed = await Groups(call.cluster).offsets(group.group_id)
     if not committed:

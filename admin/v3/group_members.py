@@ -33,7 +33,7 @@ def consumer_data(links: Links, group_id: str, member: Member) -> ConsumerData:
 
 
 def member_of(call: Call[NoBody], group: Group) -> Member:
-    """Return the member that the path names. Raises Refused."""
+    """Return the member that the path names. Raises HttpError."""
     for member in group.members:
         if member.member_id == CONSUMER_ID.of(call):
             return member

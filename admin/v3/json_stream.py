@@ -38,7 +38,7 @@ class Splitter:
         self._data += data
 
     def next(self) -> bytes | None:
-        """Return the next whole object, None where it has not all come. Raises Broken."""
+        """Return the next whole object, None where it has not all come. Raises MalformedStream."""
         if not self._depth:
             white = WHITE.match(self._data)
             assert white is not None, "white space may be nothing"
@@ -59,7 +59,7 @@ class Splitter:
         return found
 
     def finish(self) -> None:
-        """End the input. Raises Broken where an object has only begun."""
+        """End the input. Raises MalformedStream where an object has only begun."""
         if self._depth:
             raise MalformedStream("the body ended in the middle of an object")
 

@@ -53,7 +53,7 @@ def not_found(message: str = "HTTP 404 Not Found") -> HttpError:
 
 
 async def cluster_of(call: Call[Any]) -> ClusterDescription:
-    """Return the cluster that the path names. Raises Refused where it is another one."""
+    """Return the cluster that the path names. Raises HttpError where it is another one."""
     found = await Metadata(call.cluster).cluster(fenced=False)
     wanted = CLUSTER_ID.of(call)
     if wanted != found.cluster_id:
@@ -62,5 +62,5 @@ async def cluster_of(call: Call[Any]) -> ClusterDescription:
 
 
 async def links_of(call: Call[Any]) -> Links:
-    """Return the links of the cluster that the path names. Raises Refused where it is another one."""
+    """Return the links of the cluster that the path names. Raises HttpError where it is another one."""
     return Links(call.base_url, (await cluster_of(call)).cluster_id)

@@ -51,7 +51,7 @@ def replica_data(links: Links, row: Partition, broker: int) -> ReplicaData:
 
 
 async def partition_of(call: Call[NoBody]) -> Partition:
-    """Return the partition that the path names. Raises KafkaError, BadInput, Refused."""
+    """Return the partition that the path names. Raises KafkaError, BadInput, HttpError."""
     index = PARTITION_ID.of(call)
     for row in (await Topics(call.cluster).get(TOPIC_NAME.of(call))).partitions:
         if row.partition == index:

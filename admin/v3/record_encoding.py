@@ -29,7 +29,7 @@ class RecordRejection(Exception):
 
 
 def record_of(request: ProduceRequest, now_ms: int) -> NewRecord:
-    """Return a record to write. Raises Unwritable."""
+    """Return a record to write. Raises RecordRejection."""
     if request.partition_id is not None and request.partition_id < 0:
         raise RecordRejection(CODES[PARTITION].error_code, "Partition not found.")
     timestamp = now_ms if request.timestamp is None else (request.timestamp - EPOCH) // timedelta(milliseconds=1)
@@ -49,7 +49,7 @@ def record_of(request: ProduceRequest, now_ms: int) -> NewRecord:
 
 
 def bytes_of(said: ProduceRequestData) -> bytes | None:
-    """Return the bytes to write. Raises Unwritable."""
+    """Return the bytes to write. Raises RecordRejection."""
     by_schema = (said.subject, said.subject_name_strategy, said.schema_id, said.schema_version, said.raw_schema)
     if said.type not in PLAIN:
         raise RecordRejection(CODES[PAYLOAD].error_code, NO_REGISTRY)
@@ -75,7 +75,7 @@ def shorten_value(data: Any) -> str:
 
 
 def from_base64(text: str, what: str) -> bytes:
-    """Return the bytes of a base64 text; padding is optional. Raises Unwritable."""
+    """Return the bytes of a base64 text; padding is optional. Raises RecordRejection."""
     bare = text.rstrip("=")
     try:
         return base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)
@@ -84,7 +84,7 @@ def from_base64(text: str, what: str) -> bytes:
 
 
 def header_bytes(value: str | None) -> bytes | None:
-    """Return a header's value. Raises Unwritable."""
+    """Return a header's value. Raises RecordRejection."""
     return None if value is None else from_base64(value, f"header value={shorten_value(value)}")
 
 

@@ -42,7 +42,7 @@ def line(answer: ProduceResponse) -> bytes:
 
 
 async def pieces(content: Content) -> AsyncIterator[bytes]:
-    """Return the parts of a body as they arrive. Raises Unwritable if it is too slow or malformed."""
+    """Return the parts of a body as they arrive. Raises RecordRejection if it is too slow or malformed."""
     while True:
         try:
             async with asyncio.timeout(IDLE_SECONDS):

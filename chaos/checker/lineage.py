@@ -82,10 +82,10 @@ class Lineage:
         self._timeline = timeline
         self._name = partition.name
         self._states = timeline.states.get(partition.name, [])
-        self.reigns = LeaderTerms(self._states, timeline, partition.name)
+        self.leader_terms = LeaderTerms(self._states, timeline, partition.name)
         self._log = max(logs.values(), key=lambda log: (log.high_watermark, log.end)) if logs else None
         elections = timeline.elections.get(partition.name, ())
-        self._turns = sorted([*(each.t for each in elections if each.is_certain), *emptied])
+        self._log_changes = sorted([*(each.t for each in elections if each.is_certain), *emptied])
         self._survived: dict[int, int] = {}
         """The highest offset that survived, by leader epoch."""
         self._line: dict[int, int] = {}
@@ -161,16 +161,16 @@ class Lineage:
         span = self._span(row)
         if span is None or not self._states:
             return None
-        first = self._states[self.reigns.first(self._sends.invoked[row])].leader_epoch
+        first = self._states[self.leader_terms.first(self._sends.invoked[row])].leader_epoch
         last = self._states[self._timeline.at(self._name, span[1])].leader_epoch
         return first if first == last else None
 
     def _line_of(self, row: int) -> int | None:
-        """Return the number of turns (see `_turns`) before a record; None if one may be between its bounds."""
+        """Return the number of log changes before a record; None if one may be between its bounds."""
         span = self._span(row)
         if span is None:
             return None
-        first, last = bisect_right(self._turns, span[0]), bisect_left(self._turns, span[1])
+        first, last = bisect_right(self._log_changes, span[0]), bisect_left(self._log_changes, span[1])
         return first if first == last else None
 
     def _span(self, row: int) -> tuple[float, float] | None:

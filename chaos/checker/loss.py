@@ -181,10 +181,10 @@ class LossRules:
             return None if hit is None else f"it was sent with acks=1 and the leader failed: {hit.story or hit.fault}"
         if vouched:
             return None
-        first = change = case.lineage.reigns.first(invoked)
+        first = change = case.lineage.leader_terms.first(invoked)
         last = self._timeline.at(name, self._sends.completed[row] + FOLLOW_LAG_MAX)
-        while (change := case.lineage.reigns.replaced_at[change]) < len(states):
-            state, before = states[change], case.lineage.reigns.deposed_at[change]
+        while (change := case.lineage.leader_terms.replaced_at[change]) < len(states):
+            state, before = states[change], case.lineage.leader_terms.deposed_at[change]
             if state.t > until + FOLLOW_LAG_MAX:
                 break
             # A deposed leader that does not know its successor yet may still answer acks=1.

@@ -6,7 +6,7 @@ request, the coordinator may consider it dead, and a zombie, whose later commits
 that did not get a rebalance within its timeout: its commits are accepted until its removal.
 Both times are lower bounds (an accepted request may be missing in the history), so uncertain cases are legal.
 Also legal: a member gets late the partitions assigned before it became a zombie; the member's coordinator was one:
-deposed, and cut off from updates (Timeline.deposed_coordinator). stale-commit: a commit was accepted for a generation
+deposed, and cut off from updates (Timeline.excuse_coordinator). stale-commit: a commit was accepted for a generation
 of a classic group, though a member knew a later one before the commit began (Kafka rejects it: ILLEGAL_GENERATION).
 This is the harm that a zombie could do.
 """

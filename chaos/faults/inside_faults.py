@@ -67,7 +67,7 @@ class ControlListener:
     token: str
 
     def ask(self, command: Mapping[str, object]) -> dict[str, Any]:
-        """Execute one request; return the response. Raises EndedUnanswered, NotReached, InsideError (reason)."""
+        """Execute one request; return the response. Raises ResponseMissing, ListenerUnreachable, InsideError."""
         place = f"{self.endpoint.host}:{self.endpoint.port}"
         try:
             address = (self.endpoint.host, self.endpoint.port)
@@ -273,7 +273,7 @@ class InsideFaults:
 
 
 def _answer(lines: BufferedIOBase, otherwise: str) -> dict[str, Any]:
-    """Return the next line's object. Raises EndedUnanswered, OSError (timeout)."""
+    """Return the next line's object. Raises ResponseMissing, OSError (timeout)."""
     try:
         line = lines.readline()
     except ConnectionError as error:

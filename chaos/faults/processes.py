@@ -56,7 +56,7 @@ class ProcessFaults:
         return outcome
 
     def ensure_running(self, *names: str) -> None:
-        """Start nodes (all, if none is named) that are down. Raises NotStarted where one does not become ready."""
+        """Start nodes (all, if none is named) that are down. Raises StartError where one does not become ready."""
         failed = {name: what for name, what in self.start(*names).items() if what != READY}
         if failed:
             raise StartError(", ".join(f"{name} {what}" for name, what in failed.items()))
@@ -88,7 +88,7 @@ class ProcessFaults:
         return self.stop_nodes("terminate", names, story, lambda: _late(self.cluster.stop(*names)))
 
     def restart(self, *names: str) -> None:
-        """Stop nodes in order and start them again. Raises NotStarted."""
+        """Stop nodes in order and start them again. Raises StartError."""
 
         def do() -> None:
             self.cluster.stop(*names)

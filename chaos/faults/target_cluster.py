@@ -129,14 +129,14 @@ class TargetCluster:
         return self.observer.partitions()
 
     def partition(self, name: str) -> PartitionView:
-        """Return a partition as the best informed broker has it. Raises NotNow."""
+        """Return a partition as the best informed broker has it. Raises StateError."""
         found = self.partitions().get(name)
         if found is None:
             raise StateError(f"no responding broker has a partition {name!r}")
         return found
 
     def leader_of(self, topic: str, partition: int, timeout_seconds: float = LEADER_SECONDS) -> str:
-        """Return the node that leads a partition. Raises NotNow if there is none within the timeout."""
+        """Return the node that leads a partition. Raises StateError if there is none within the timeout."""
         name = f"{topic}-{partition}"
         problem = ""
 
@@ -149,11 +149,11 @@ class TargetCluster:
         return wait_for(leader, lambda: problem, timeout_seconds)
 
     def isr_of(self, topic: str, partition: int) -> list[str]:
-        """Return the nodes in sync. Raises NotNow for an unknown partition."""
+        """Return the nodes in sync. Raises StateError for an unknown partition."""
         return [self.name_of(node_id) for node_id in self.partition(f"{topic}-{partition}").isr]
 
     def min_isr(self, topic: str) -> int:
-        """Return a topic's min.insync.replicas in force. Raises NotNow."""
+        """Return a topic's min.insync.replicas in force. Raises StateError."""
 
         async def read() -> int:
             cluster = ClusterClient(parse_bootstrap(self.direct_bootstrap), timeout_ms=ASK_MS)
@@ -170,7 +170,7 @@ class TargetCluster:
         return found
 
     def active_controller(self, timeout_seconds: float = LEADER_SECONDS) -> str:
-        """Return the node of the active controller. Raises NotNow if there is none in time."""
+        """Return the node of the active controller. Raises StateError if there is none in time."""
         found = wait_for(
             lambda: None if (node_id := self.observer.active_controller()) is None else (node_id,),
             lambda: "there is no active controller",
@@ -186,7 +186,7 @@ class TargetCluster:
     def wait_until_healthy(self, timeout_seconds: float = HEALTHY_SECONDS) -> None:
         """Wait until all brokers are unfenced with equal metadata, all replicas in sync and all controllers voters.
 
-        Raises NotNow with the problems.
+        Raises StateError with the problems.
         """
         ailments: list[str] = []
 
@@ -207,14 +207,14 @@ class TargetCluster:
         return self.processes.start() if start else {}
 
     def recover(self, timeout_seconds: float = HEALTHY_SECONDS) -> None:
-        """End every fault, start every node, wait until all is well. Raises NotNow, processes.NotStarted."""
+        """End every fault, start every node, wait until all is well. Raises StateError, processes.StartError."""
         self.heal(start=False)
         self.processes.ensure_running()
         self.wait_until_healthy(timeout_seconds)
 
 
 def wait_for(check: Callable[[], T | None], problem: Callable[[], str], timeout_seconds: float) -> T:
-    """Return the first result that is true. Raises NotNow with the problem after the timeout."""
+    """Return the first result that is true. Raises StateError with the problem after the timeout."""
     deadline = time.monotonic() + timeout_seconds
     while True:
         found = check()

@@ -267,12 +267,12 @@ class KvorumCluster:
         return bool(self.lab.register.in_force()) or len(self.lab.processes.running_nodes()) < len(self.nodes)
 
     def heal(self) -> None:
-        """End every fault, and start every node that is down; see `wait_until_healthy`. Raises NotStarted."""
+        """End every fault, and start every node that is down; see `wait_until_healthy`. Raises StartError."""
         self.lab.heal(start=False)
         self.lab.processes.ensure_running()
 
     def recover(self, timeout_seconds: float = HEALTHY_SECONDS) -> None:
-        """End every fault, start every node, wait until all is well. Raises NotStarted, LabError."""
+        """End every fault, start every node, wait until all is well. Raises StartError, LabError."""
         self.lab.recover(timeout_seconds)
 
     def story(self) -> str:

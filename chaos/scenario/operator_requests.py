@@ -48,7 +48,7 @@ class RequestError(Exception):
 
 
 def reassign(bootstrap: str, partition: str, replicas: Sequence[int] | None) -> None:
-    """Start a partition's reassignment to these brokers, or (None) cancel it. Raises RequestFailed."""
+    """Start a partition's reassignment to these brokers, or (None) cancel it. Raises RequestError."""
     place = TopicPartition(*split_partition(partition))
 
     async def ask(cluster: ClusterClient) -> None:
@@ -61,7 +61,7 @@ def reassign(bootstrap: str, partition: str, replicas: Sequence[int] | None) -> 
 
 
 def active_reassignments(bootstrap: str) -> set[str]:
-    """Return the partitions that are being reassigned ("orders-0"). Raises RequestFailed without an answer."""
+    """Return the partitions that are being reassigned ("orders-0"). Raises RequestError without an answer."""
 
     async def ask(cluster: ClusterClient) -> set[str]:
         return {f"{place.topic}-{place.partition}" for place in await Reassignments(cluster).list()}
@@ -70,7 +70,7 @@ def active_reassignments(bootstrap: str) -> set[str]:
 
 
 def set_levels(bootstrap: str, levels: Mapping[str, int]) -> None:
-    """Put features to these levels, each up or down as it has to. Raises RequestFailed."""
+    """Put features to these levels, each up or down as it has to. Raises RequestError."""
 
     async def ask(cluster: ClusterClient) -> None:
         present = {row.name: row.finalized for row in await describe_features(cluster)}
@@ -86,17 +86,17 @@ def set_levels(bootstrap: str, levels: Mapping[str, int]) -> None:
 
 
 def add_controller(bootstrap: str, node_id: int, directory_id: Uuid, endpoints: Sequence[Endpoint]) -> None:
-    """Make a controller that follows a voter. Raises RequestFailed."""
+    """Make a controller that follows a voter. Raises RequestError."""
     _operate(bootstrap, lambda cluster: add_voter(cluster, node_id, directory_id, endpoints))
 
 
 def remove_controller(bootstrap: str, node_id: int, directory_id: Uuid) -> None:
-    """Make a voter one that follows. Raises RequestFailed."""
+    """Make a voter one that follows. Raises RequestError."""
     _operate(bootstrap, lambda cluster: remove_voter(cluster, node_id, directory_id))
 
 
 def elect_leaders(bootstrap: str, partitions: Sequence[str], *, unclean: bool) -> None:
-    """Request elections; an existing leader is not an error. Raises RequestFailed."""
+    """Request elections; an existing leader is not an error. Raises RequestError."""
     wanted = [TopicPartition(*split_partition(name)) for name in partitions]
 
     async def ask(cluster: ClusterClient) -> None:
@@ -108,7 +108,7 @@ def elect_leaders(bootstrap: str, partitions: Sequence[str], *, unclean: bool) -
 
 
 def alter_quota(bootstrap: str, entity: Mapping[str, str], configs: Mapping[str, str]) -> None:
-    """Set quotas of one entity, {type: name or "" for the default}; a value of "" removes one. Raises RequestFailed."""
+    """Set quotas of one entity, {type: name or "" for the default}; a value of "" removes one. Raises RequestError."""
     names = {kind: name or None for kind, name in entity.items()}
     removed = [key for key, value in configs.items() if not value]
     try:
@@ -119,7 +119,7 @@ def alter_quota(bootstrap: str, entity: Mapping[str, str], configs: Mapping[str,
 
 
 def move_replica(bootstrap: str, partition: str, broker_id: int, path: str) -> None:
-    """Request that a broker's replica of a partition moves to a log directory. Raises RequestFailed."""
+    """Request that a broker's replica of a partition moves to a log directory. Raises RequestError."""
     replica = TopicPartitionReplica(*split_partition(partition), broker_id)
 
     async def ask(cluster: ClusterClient) -> None:
@@ -131,7 +131,7 @@ def move_replica(bootstrap: str, partition: str, broker_id: int, path: str) -> N
 
 
 def _operate(bootstrap: str, ask: Callable[[ClusterClient], Awaitable[T]]) -> T:
-    """Retry until it is done. Raises RequestFailed."""
+    """Retry until it is done. Raises RequestError."""
     return in_a_thread(lambda: _with_retries(bootstrap, ask))
 
 

@@ -45,7 +45,7 @@ class OperatorSteps:
     recorder: Recorder
 
     def do(self, step: Step, found: Sequence[str]) -> None:
-        """Send an operator's request, until it is done. Raises CannotDo, LabError, UnknownTarget."""
+        """Send an operator's request, until it is done. Raises StepError, LabError, UnknownTarget."""
         bootstrap, partition = self.cluster.bootstrap, step.partition
         nodes = [node_of(each) for each in found]
         match step.do:
@@ -78,7 +78,7 @@ class OperatorSteps:
                     self._change_voter(self.lab(step), step.do, node)
 
     def lab(self, step: Step) -> Lab:
-        """Return the cluster as a lab. Raises CannotDo."""
+        """Return the cluster as a lab. Raises StepError."""
         if not isinstance(self.cluster, Lab):
             raise StepError(f"do: {step.do} needs a lab cluster")
         return self.cluster
@@ -130,7 +130,7 @@ class OperatorSteps:
         self.record([verb, name], lambda: operator_requests.remove_controller(bootstrap, node_id, known))
 
     def record(self, value: OperationValue, request: Callable[[], object]) -> None:
-        """Execute a metadata operation of the scenario; the history records it like any other. Raises CannotDo."""
+        """Execute a metadata operation of the scenario; the history records it like any other. Raises StepError."""
         process = self.recorder.process("scenario")
         op = self.recorder.invoke(process, "admin", value)
         try:

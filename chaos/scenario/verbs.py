@@ -39,7 +39,7 @@ class Verbs:
     """Last faults of the named steps."""
 
     def do(self, step: Step) -> list[ActiveFault]:
-        """Start a step; return the faults that its `for` ends. Raises CannotDo, UnknownTarget and the lab's errors."""
+        """Start a step; return the faults that its `for` ends. Raises StepError, UnknownTarget and the lab's errors."""
         if step.do == "heal":
             self._heal(step.target)
             return []

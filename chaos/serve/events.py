@@ -45,7 +45,7 @@ class Listener:
     _waiting: "asyncio.Queue[ServedEvent | None]" = field(default_factory=lambda: asyncio.Queue(BEHIND_MAX + 1))
 
     async def next(self) -> ServedEvent:
-        """Wait for the next event. Raises StreamEnded."""
+        """Wait for the next event. Raises StreamEnd."""
         event = await self._waiting.get()
         if event is None:
             raise StreamEnd

@@ -27,7 +27,7 @@ KEYED: Final = (["coordinator"], ["transaction-coordinator"])
 
 
 def resolve_targets(cluster: TargetCluster, kind: FaultKind, targets: Sequence[str], rng: Random) -> list[str]:
-    """Resolve the targets to names; the names of one target are joined. Raises FaultError, Unsupported, NotNow."""
+    """Resolve the targets to names; the names of one target are joined. Raises FaultError, Unsupported, StateError."""
     why = kind.why_unsupported(cluster)
     if why is not None:
         raise Unsupported(why)
@@ -50,7 +50,7 @@ def resolve_targets(cluster: TargetCluster, kind: FaultKind, targets: Sequence[s
 
 
 def resolve(cluster: TargetCluster, target: str, rng: Random) -> list[str]:
-    """Return the names that a target selects; plain names unchanged. Raises NotNow, UnknownTarget."""
+    """Return the names that a target selects; plain names unchanged. Raises StateError, UnknownTarget."""
     if SEPARATOR in target and target.split()[:1] not in KEYED:
         found = [name for part in target.split(SEPARATOR) for name in resolve(cluster, part, rng)]
         return list(dict.fromkeys(found))
@@ -89,7 +89,7 @@ def ends_at_once(kind: FaultKind, targets: Sequence[str], options: FaultOptions)
 def begin(kind: FaultKind, injection: Injection, options: FaultOptions) -> ActiveFault | None:
     """Start a fault of resolved targets; return None if it has already ended and got no number.
 
-    Raises FaultError (the request is wrong), Unsupported, NotNow, NotStarted.
+    Raises FaultError (the request is wrong), Unsupported, StateError, StartError.
     """
     try:
         return kind.inject(injection, options)

@@ -276,7 +276,7 @@ def kind_of(wanted: FaultRequest) -> tuple[fault_kinds.FaultKind, FaultOptions]:
 
 
 async def next_of(listener: Listener) -> bytes:
-    """Return the next event for sending, or a comment after an idle time. Raises StreamEnded."""
+    """Return the next event for sending, or a comment after an idle time. Raises StreamEnd."""
     try:
         async with asyncio.timeout(EVENT_IDLE_SECONDS):
             return (await listener.next()).encode_event()

@@ -130,7 +130,7 @@ class ConfluentSender:
         value = recorder.next_value()
         op = recorder.invoke(process, "send", [["send", partition, value]])
 
-        def delivered(error: KafkaError | None, message: Any) -> None:
+        def on_delivery(error: KafkaError | None, message: Any) -> None:
             self._open -= 1
             if error is None:
                 offset = message.offset()
@@ -147,7 +147,7 @@ class ConfluentSender:
                 encode_value(value, self._plan.bytes),
                 b"key-%d" % (value % KEYS),
                 partition=int(number),
-                on_delivery=delivered,
+                on_delivery=on_delivery,
             )
             self._open += 1
         except KafkaException as refused:

@@ -87,33 +87,33 @@ class TransactionalProducer:
         return False
 
     def begin(self, records: list[Row]) -> None:
-        """Begin a transaction and pass its (partition, value) pairs to the client. Raises Failed."""
+        """Begin a transaction and pass its (partition, value) pairs to the client. Raises TransactionError."""
         self._offsets = {}
         try:
             self.producer.begin_transaction()
             for partition, value in records:
                 topic, number = split_partition(partition)
 
-                def delivered(error: KafkaError | None, message: Any, key: Row = (partition, value)) -> None:
+                def on_delivery(error: KafkaError | None, message: Any, key: Row = (partition, value)) -> None:
                     self._offsets[key] = message.offset() if error is None else None
 
-                self.producer.produce(topic, encode_value(value), partition=number, on_delivery=delivered)
+                self.producer.produce(topic, encode_value(value), partition=number, on_delivery=on_delivery)
                 self.producer.poll(0)
         except (KafkaException, BufferError) as error:
             raise failure(error, is_uncertain=False) from error
 
     def send_offsets(self, offsets: list[Any], metadata: object) -> None:
-        """Send a group's offsets along. Raises Failed."""
+        """Send a group's offsets along. Raises TransactionError."""
         self._try_step(
             lambda: self.producer.send_offsets_to_transaction(offsets, metadata, STEP_SECONDS), is_uncertain=False
         )
 
     def commit(self) -> None:
-        """Request the commit until it is certain. Raises Failed."""
+        """Request the commit until it is certain. Raises TransactionError."""
         self._try_step(lambda: self.producer.commit_transaction(STEP_SECONDS), is_uncertain=True)
 
     def abort(self) -> None:
-        """Request the abort until it is certain. Raises Failed."""
+        """Request the abort until it is certain. Raises TransactionError."""
         self._try_step(lambda: self.producer.abort_transaction(STEP_SECONDS), is_uncertain=False)
 
     def sends(self, records: list[Row]) -> list[MicroOp]:
@@ -121,7 +121,7 @@ class TransactionalProducer:
         return [["send", *each, self._offsets.get(each)] for each in records]
 
     def _try_step(self, step: Any, *, is_uncertain: bool) -> None:
-        """Execute a step, repeated while its error is retriable. Raises Failed."""
+        """Execute a step, repeated while its error is retriable. Raises TransactionError."""
         for left in range(STEP_TRIES, 0, -1):
             try:
                 step()

@@ -36,17 +36,17 @@ def run_consumer(consumer: "Consumer", reading: ConsumeLimits, *, header: bool =
     read = ConsumerStats(wall_ms())
     joining_ms, has = read.start_ms, False
 
-    def assigned(*_: object) -> None:
+    def on_assign(*_: object) -> None:
         nonlocal has
         if not has:
             read.add_join(int(wall_ms() - joining_ms))
             has = True
 
-    def revoked(*_: object) -> None:
+    def on_revoke(*_: object) -> None:
         nonlocal has, joining_ms
         joining_ms, has = wall_ms(), False
 
-    consumer.subscribe(list(reading.topics), on_assign=assigned, on_revoke=revoked)
+    consumer.subscribe(list(reading.topics), on_assign=on_assign, on_revoke=on_revoke)
     try:
         last_ms, said = wall_ms(), set[str]()
         while read.count < reading.count and wall_ms() - last_ms <= reading.timeout_ms:

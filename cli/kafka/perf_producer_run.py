@@ -75,7 +75,7 @@ class Sender:
     def _send(self, payload: bytes) -> None:
         sent, steady, size = time.monotonic(), self.steady, len(payload)
 
-        def delivered(error: "KafkaError | None", _: "Message") -> None:
+        def on_delivery(error: "KafkaError | None", _: "Message") -> None:
             if error is not None:
                 self.failed[error.str()] = self.failed.get(error.str(), 0) + 1
                 return
@@ -86,7 +86,7 @@ class Sender:
 
         while True:
             try:
-                self._client.produce(self._load.topic, payload, on_delivery=delivered)
+                self._client.produce(self._load.topic, payload, on_delivery=on_delivery)
                 return
             except BufferError:
                 self._client.poll(POLL_SECONDS)

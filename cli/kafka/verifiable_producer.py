@@ -79,7 +79,7 @@ class Run:
         if self.load.create_time is not None:
             timestamp = self.load.create_time + round((time.monotonic() - self.started) * 1000)
 
-        def delivered(error: "KafkaError | None", message: "Message") -> None:
+        def on_delivery(error: "KafkaError | None", message: "Message") -> None:
             if error is not None:
                 print_event("producer_send_error", **shown, exception=error.name(), message=error.str())
                 return
@@ -91,13 +91,13 @@ class Run:
             try:
                 encoded = None if key is None else key.encode()
                 self.client.produce(
-                    self.load.topic, value.encode(), encoded, on_delivery=delivered, timestamp=timestamp
+                    self.load.topic, value.encode(), encoded, on_delivery=on_delivery, timestamp=timestamp
                 )
                 return
             except BufferError:
                 self.client.poll(1.0)
             except KafkaException as error:
-                delivered(error.args[0], None)  # type: ignore[arg-type]  # there is no message of a failure
+                on_delivery(error.args[0], None)  # type: ignore[arg-type]  # there is no message of a failure
                 return
 
     def pause_seconds(self) -> float:

@@ -66,7 +66,7 @@ class StopSignals:
             raise StopSignal(self.names[0])
 
     def interrupt_reads(self, records: Iterator[T]) -> Iterator[T]:
-        """Yield the items that are read; only reading is interrupted. Raises Stopped."""
+        """Yield the items that are read; only reading is interrupted. Raises StopSignal."""
         while True:
             self._is_reading = True
             self.check()

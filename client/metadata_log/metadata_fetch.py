@@ -105,7 +105,7 @@ async def fetch_source(cluster: ClusterClient) -> Source:
 
 
 async def fetch_log(cluster: ClusterClient, bytes_max: int | None = None) -> FetchResult:
-    """Return all of the metadata log up to now. Raises MetadataProblem, TooLarge, KafkaError, Unreachable."""
+    """Return all of the metadata log up to now. Raises MetadataProblem, LogSizeError, KafkaError, Unreachable."""
     row = await fetch(cluster, 0, None)
     if row.error_code == ErrorCode.NONE and row.snapshot_id.end_offset < 0 and row.log_start_offset <= 0:
         return FetchResult(log=await log_from(cluster, 0, None, bytes_max))
@@ -134,7 +134,7 @@ async def active_controller(cluster: ClusterClient) -> Address:
 async def log_from(
     cluster: ClusterClient, start: int, address: Address | None, bytes_max: int | None = None
 ) -> list[Raw]:
-    """Return the batches from an offset up to the end. Raises TooLarge, KafkaError, Unreachable."""
+    """Return the batches from an offset up to the end. Raises LogSizeError, KafkaError, Unreachable."""
     found: list[Raw] = []
     offset, size = start, 0
     while True:
@@ -168,7 +168,7 @@ async def fetch(cluster: ClusterClient, offset: int, address: Address | None) ->
 
 
 def check_size(size: int, bytes_max: int | None) -> None:
-    """Enforce a limit. Raises TooLarge."""
+    """Enforce a limit. Raises LogSizeError."""
     if bytes_max is not None and size > bytes_max:
         raise LogSizeError(f"the metadata log is larger than {bytes_max} bytes; read its files with --dir")
 
@@ -176,7 +176,7 @@ def check_size(size: int, bytes_max: int | None) -> None:
 async def fetch_snapshot(
     cluster: ClusterClient, snapshot_id: SnapshotId, address: Address, bytes_max: int | None = None
 ) -> bytes:
-    """Return a snapshot's bytes, fetched in pieces. Raises KafkaError SNAPSHOT_NOT_FOUND, TooLarge, Unreachable."""
+    """Return a snapshot's bytes, fetched in pieces. Raises KafkaError SNAPSHOT_NOT_FOUND, LogSizeError, Unreachable."""
     data = b""
     while True:
         partition = RequestPartitionSnapshot(

@@ -56,7 +56,7 @@ class MetadataReader:
     async def tree(self, cluster: ClusterClient, at: int) -> Tree:
         """Return the tree behind the record at an offset within the span; -1: of an empty log. Do not change it.
 
-        Raises MetadataProblem, TooLarge, KafkaError, Unreachable.
+        Raises MetadataProblem, LogSizeError, KafkaError, Unreachable.
         """
         async with self._lock:
             found = self._trees.get(at)
@@ -71,7 +71,7 @@ class MetadataReader:
             return found
 
     async def batches(self, cluster: ClusterClient) -> list[Raw]:
-        """Return the log behind the snapshot, as of now. Raises TooLarge, KafkaError, Unreachable."""
+        """Return the log behind the snapshot, as of now. Raises LogSizeError, KafkaError, Unreachable."""
         async with self._lock:
             return list((await self._log(cluster)).log)
 

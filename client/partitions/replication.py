@@ -44,7 +44,7 @@ def is_under_replicated(row: MetadataResponsePartition, moving: Reassignment | N
 async def reassignments_or_nothing(
     cluster: ClusterClient, topics: Iterable[MetadataResponseTopic], timeout_ms: int = ASK_MS
 ) -> ReassignmentMap:
-    """Return the current reassignments of these; empty without a response in time (fetch_moving)."""
+    """Return the current reassignments of these; empty without a response in time (fetch_reassignments)."""
     found = await fetch_reassignments(cluster, topics, timeout_ms)
     return NOTHING if found is None else found
 

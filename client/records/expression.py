@@ -357,23 +357,23 @@ def constant(value: object) -> Node:
 def path(root: str, steps: Sequence[str | int]) -> Node:
     """Return a node that reads a field of a record."""
 
-    def found(subject: Subject) -> object:
+    def read_path(subject: Subject) -> object:
         value = subject.root(root)
         for each in steps:
             value = step(value, each)
         return value
 
-    return found
+    return read_path
 
 
 def matcher(left: Node, search: Callable[[str], object]) -> Node:
     """Return a node that searches a pattern in a text."""
 
-    def found(subject: Subject) -> bool:
+    def read_path(subject: Subject) -> bool:
         value = left(subject)
         return isinstance(value, str) and search(value.encode(errors="replace").decode()) is not None
 
-    return found
+    return read_path
 
 
 def strip_quotes(text: str, *, is_pattern: bool = False) -> str:

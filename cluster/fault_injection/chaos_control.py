@@ -181,7 +181,7 @@ class ChaosControl:
             return {"ok": False, "error": str(error)}
 
     async def _do(self, command: Commands) -> Answer:
-        """Execute a command; return the response. Raises CannotDo, TooManyRules, NoSuchListener, OSError."""
+        """Execute a command; return the response. Raises CommandError, TooManyRules, NoSuchListener, OSError."""
         injection = self._injection
         match command:
             case Inject():
@@ -251,7 +251,7 @@ class ChaosControl:
 
 
 def rule_of(command: Inject) -> Rule:
-    """Return the rule of a command. Raises CannotDo."""
+    """Return the rule of a command. Raises CommandError."""
     api_key = _api_of(command.api)
     code = _code_of(command.code)
     if command.action == "error" and code is ErrorCode.NONE:
@@ -273,7 +273,7 @@ def rule_of(command: Inject) -> Rule:
 
 
 def _api_of(api: int | str) -> int:
-    """Return an API's key from its number or name, as PRODUCE or CreateTopics. Raises CannotDo."""
+    """Return an API's key from its number or name, as PRODUCE or CreateTopics. Raises CommandError."""
     if isinstance(api, int):
         if api in {int(each) for each in ApiKey}:
             return api
@@ -286,7 +286,7 @@ def _api_of(api: int | str) -> int:
 
 
 def _code_of(code: int | str) -> ErrorCode:
-    """Return an error code from its number or name. Raises CannotDo."""
+    """Return an error code from its number or name. Raises CommandError."""
     try:
         return ErrorCode(code) if isinstance(code, int) else ErrorCode[code]
     except (ValueError, KeyError):

@@ -335,7 +335,7 @@ SIMULATED: Final = tuple(mutant.name for mutant in ALL if mutant.means != PROCES
 def apply_mutant(name: str, *, real: bool = False) -> Iterator[None]:
     """Apply a mutant in this process; `real`: this is a node's process, not a simulation.
 
-    Raises KeyError: unknown; TargetGone: its target does not exist.
+    Raises KeyError: unknown; PatchError: its target does not exist.
     """
     mutant = MUTANTS[name]
     with Patches() as patches:

@@ -123,7 +123,7 @@ def journal_without_sync(patches: Patches) -> None:
     """The quorum's journal reports unsynced data as durable; a crash loses the tail."""
     write = DurableJournal.write
 
-    def unsynced(self: DurableJournal, batch: Batch) -> None:
+    def write_unsynced(self: DurableJournal, batch: Batch) -> None:
         assert self._file is not None
         self._file = UnsyncedFile(self._file)
         try:
@@ -132,7 +132,7 @@ def journal_without_sync(patches: Patches) -> None:
             if isinstance(self._file, UnsyncedFile):
                 self._file = self._file.file
 
-    patches.replace(DurableJournal, "write", unsynced)
+    patches.replace(DurableJournal, "write", write_unsynced)
 
 
 class BufferFile(UnsyncedFile):
@@ -178,7 +178,7 @@ def guard_off(patches: Patches) -> None:
     """pysyncobj's own faults return: a matching Append truncates everything after it, an answer of any term counts."""
     judge_append = guard.judge_append
 
-    def truncating(
+    def truncate_all(
         previous_index: int,
         previous_term: int,
         entry_terms: Sequence[int],
@@ -203,7 +203,7 @@ def guard_off(patches: Patches) -> None:
             return verdict._replace(truncate_from=verdict.at + 1)
         return verdict
 
-    patches.replace(follower, "judge_append", truncating)
+    patches.replace(follower, "judge_append", truncate_all)
     patches.replace(follower.Follower, "_must_be_above", lambda *_: None)
     patches.replace(AckFilter, "accepts", lambda self, term, sequence, *, current_term: True)
 

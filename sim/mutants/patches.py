@@ -1,6 +1,6 @@
 """Applies a mistake to production code and removes it: replaces attributes in this process, and restores them.
 
-No production module knows of mutants, so a mutant names its target; if the target does not exist, it raises TargetGone
+No production module knows of mutants, so a mutant names its target; if the target does not exist, it raises PatchError
 instead of changing nothing and being "not caught".
 """
 
@@ -23,7 +23,7 @@ class Patches:
         self._before: Final[list[tuple[object, str, object]]] = []
 
     def replace(self, owner: object, name: str, value: object) -> None:
-        """Replace an attribute that a class or a module itself defines. Raises TargetGone where it has none.
+        """Replace an attribute that a class or a module itself defines. Raises PatchError where it has none.
 
         Neither has a compiled one: what calls it knows it already.
         """

@@ -60,7 +60,7 @@ def hunt_real(name: str, folder: Path, *, seed: int = 1, scenario: Scenario | No
     """Run a scenario for a mutant (the first by default) with it and return the findings.
 
     By the checker, else unmet expectations of the scenario (such as a recovered cluster). Raises
-    CouldNotRun.
+    NoVerdict.
     """
     began = time.monotonic()
     outcome = run_real(name, folder, seed=seed, scenario=scenario)

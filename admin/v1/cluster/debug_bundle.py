@@ -135,11 +135,11 @@ class Bundles:
     """The bundles of one server."""
 
     reader: MetadataReader
-    _turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(BUNDLES_MAX))
+    _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(BUNDLES_MAX))
 
     async def pieces(self, call: Call[NoBody]) -> AsyncGenerator[bytes]:
         """Yield a bundle's bytes as they are written."""
-        async with self._turns:
+        async with self._slots:
             made_at = datetime.fromtimestamp(call.clock.wall_ms() / 1000, UTC)
             archive = ZipStream(made_at)
             manifest = Manifest(made_at=made_at, kvorum_version=version("kvorum"), parts=[], missing=[])

@@ -48,7 +48,7 @@ class ConnectionAbort(aiohttp.ClientError):
 
 
 async def once(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """Send a request. aiohttp would repeat a PUT or a DELETE after a lost connection. Raises BrokenOff."""
+    """Send a request. aiohttp would repeat a PUT or a DELETE after a lost connection. Raises ConnectionAbort."""
     try:
         return await send(request)
     except NOT_REACHED:
@@ -70,7 +70,7 @@ class ConnectClient:
     ) -> Answer:
         """Return the first answer, whatever its status.
 
-        Raises Refused without one.
+        Raises HttpError without one.
 
         `parts` are those of the path, not escaped.
         """

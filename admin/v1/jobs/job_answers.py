@@ -25,7 +25,7 @@ HANDED_ON: Final = (501, 503)
 
 
 def check_status(url: str, status: int, content: bytes) -> None:
-    """Reject with Connect's own error. Raises Refused."""
+    """Reject with Connect's own error. Raises HttpError."""
     if status < 300:
         return
     if status < 400:
@@ -52,7 +52,7 @@ def message_of(content: bytes) -> str | None:
 
 
 def validate_response(url: str, content: bytes, model: type[BaseModel], *, hide: bool, flat: bool) -> str:
-    """Return a response, validated by its model. Raises Refused.
+    """Return a response, validated by its model. Raises HttpError.
 
     `hide`: without values that may be secret; `flat`: the whole response is a connector's config.
     """

@@ -255,7 +255,7 @@ class JobRoutes:
         also: Sequence[int] = (),
         headers: Mapping[str, str] | None = None,
     ) -> Reply:
-        """Forward to Connect, and return its answer, with its own status if it is one of these. Raises Refused."""
+        """Forward to Connect, and return its answer, with its own status if it is one of these. Raises HttpError."""
         body = None if isinstance(call.body, NoBody) else call.body.model_dump_json(exclude_unset=True).encode()
         found = await self._connect.ask(method, path, query=query, body=body)
         check_status(found.url, found.status, found.content)

@@ -168,7 +168,7 @@ def offset_in(call: Call[NoBody], parameter: Parameter[int | None], default: int
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Convert errors of unavailable metadata to HTTP errors. Raises Refused."""
+    """Convert errors of unavailable metadata to HTTP errors. Raises HttpError."""
     try:
         yield
     except LogSizeError as error:
