@@ -55,7 +55,7 @@ class GroupWorker:
         self._name = f"{group}-{number}"
         self._client = client
         self._recorder = recorder
-        self._drawn = drawn
+        self._options = drawn
         self._makes = makes
         self._positions: dict[int, int] = {}
         self._transactor: Transactor | None = None
@@ -65,10 +65,10 @@ class GroupWorker:
         rng, loop = self._client.rng, asyncio.get_running_loop()
         while not until():
             member = self._create_member()
-            ends = loop.time() + self._drawn.life_s * (0.5 + rng.random())
+            ends = loop.time() + self._options.life_s * (0.5 + rng.random())
             while not until() and loop.time() < ends:
                 await self._work(member, until)
-                await asyncio.sleep(self._drawn.every_s * (0.5 + rng.random()))
+                await asyncio.sleep(self._options.every_s * (0.5 + rng.random()))
             if not until() and rng.random() < DIES:
                 member.die()
                 self._recorder.history.write(
@@ -85,15 +85,17 @@ class GroupWorker:
                 self._name,
                 self._client,
                 self._recorder,
-                timeout_ms=self._drawn.transaction_timeout_ms,
-                second_version=self._drawn.second_version,
-                heeds_level=self._drawn.heeds_levels,
+                timeout_ms=self._options.transaction_timeout_ms,
+                second_version=self._options.second_version,
+                heeds_level=self._options.heeds_levels,
             )
             process = self._transactor.process
         else:
             process = self._recorder.process(self._name, 0, idempotent=False, isolation="read_committed")
-        make = ConsumerMember if self._drawn.consumer_protocol else ClassicMember
-        return make(self._group, self._client, self._recorder, process, self._drawn.session_ms, self._drawn.partitions)
+        make = ConsumerMember if self._options.consumer_protocol else ClassicMember
+        return make(
+            self._group, self._client, self._recorder, process, self._options.session_ms, self._options.partitions
+        )
 
     async def _work(self, member: Member, until: Callable[[], bool]) -> None:
         """One round: membership, position, a poll, and its processing."""
@@ -117,7 +119,7 @@ class GroupWorker:
         if records is None or member.must_rejoin:
             return
         rng = self._client.rng
-        stall_s = self._drawn.session_ms / 1000 * (0.5 + 1.5 * rng.random()) if rng.random() < STALLS else 0.0
+        stall_s = self._options.session_ms / 1000 * (0.5 + 1.5 * rng.random()) if rng.random() < STALLS else 0.0
         member.stalled = stall_s > 0
         if self._makes and records:
             await self._process(member, partition, records, stall_s)
@@ -168,7 +170,7 @@ class GroupWorker:
             made = self._recorder.next_value(sink)
             draft.records.setdefault((SINK, partition), []).append(made)
             draft.extra.append(["copy", self._group, source, record[1], sink, made])
-        commit = self._client.rng.random() >= self._drawn.abort_share
+        commit = self._client.rng.random() >= self._options.abort_share
         if not await self._transactor.run(draft, commit=commit, pause_s=stall_s):
             self._positions.pop(partition, None)
 

@@ -346,7 +346,7 @@ class QuorumRun:
     def __init__(self, world: QuorumSimulation, faults: Sequence[QuorumFault] | None = None) -> None:
         """Prepare a world; `faults` are carried out instead of drawn ones."""
         self.world = world
-        self._given = faults
+        self._plan = faults
         self._faults: Faults | None = None
 
     @classmethod
@@ -370,10 +370,10 @@ class QuorumRun:
         try:
             world.boot()
             faults = self._faults = Faults(world)
-            if self._given is None:
+            if self._plan is None:
                 faults.schedule()
             else:
-                faults.replay(self._given)
+                faults.replay(self._plan)
             world.loop.run_for(world.options.duration_s)
             world.check_errors()
             world.heal()

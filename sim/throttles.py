@@ -30,7 +30,7 @@ class ThrottleWatch:
         """Time of the last answer with the longest throttle, and its earliest end."""
         self._latest: dict[ClientConnection, float] = {}
         """Its latest end: it began before the answer."""
-        self.throttled = 0
+        self.throttle_count = 0
         """Answers with a throttle time."""
         self.wait_count = 0
         """Answers to requests sent during a throttle, or after it."""
@@ -63,7 +63,7 @@ class ThrottleWatch:
             self.wait_count += 1
         throttle_ms = getattr(response, "throttle_time", 0)
         if throttle_ms and after is not None:
-            self.throttled += 1
+            self.throttle_count += 1
             self._throttles = {each: held for each, held in self._throttles.items() if each.usable}
             self._latest = {each: self._latest[each] for each in self._throttles}
             self._latest[after] = max(self._latest.get(after, 0.0), now_s + throttle_ms / 1000)

@@ -144,7 +144,7 @@ def find_missing_copies(
             continue
         for value, row in derivation.partitions[partition].writers.items():
             offset = sends.read_offset[row]
-            if not sends.seen[row] & READ_FINAL or offset >= last.offset or (name, value) in made:
+            if not sends.read_flags[row] & READ_FINAL or offset >= last.offset or (name, value) in made:
                 continue
             reason = (
                 f"group {group} has committed offset {last.offset} of {name}, but has no visible result of value "
@@ -160,7 +160,7 @@ def visible_row(derivation: Derivation, partition: str, value: int) -> int | Non
     row = _row(derivation, partition, value)
     if row is None:
         return None
-    seen = derivation.sends.seen[row]
+    seen = derivation.sends.read_flags[row]
     if _read_whole(derivation, partition):
         return row if seen & READ_FINAL else None
     return row if seen & READ_COMMITTED else None

@@ -288,7 +288,7 @@ class Derivation:
     ) -> bool:
         """Process one partition's records of one poll; return whether it contains a value of no known send."""
         sends = self.sends
-        writers, read_offset, seen, last_read = partition.writers, sends.read_offset, sends.seen, sends.last_read
+        writers, read_offset, seen, last_read = partition.writers, sends.read_offset, sends.read_flags, sends.last_read
         completed_sequence, transactional, dependent = (
             sends.completed_sequence,
             sends.transactional,
@@ -368,7 +368,7 @@ class Derivation:
                 partition.final_elsewhere.setdefault((row, read.offset), read.t)
         if sends.acked_offset[row] not in (NOWHERE, read.offset):
             partition.elsewhere.add((row, read.offset))
-        sends.seen[row] |= where_first(read.flags) if sends.read_offset[row] == read.offset else read.flags
+        sends.read_flags[row] |= where_first(read.flags) if sends.read_offset[row] == read.offset else read.flags
         if sends.transactional[row] and read.flags & READ_COMMITTED:
             first = self.committed_reads.get(row, (NEVER, -1))
             self.committed_reads[row] = min(first, (read.t, read.op))

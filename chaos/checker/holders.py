@@ -63,7 +63,7 @@ class Holders:
         for place, (_, kind, at, _) in enumerate(changes):
             if kind == JOIN:
                 self._behind[at] = place + 1
-        self._gone: dict[tuple[int, frozenset[int]], float] = {}
+        self._loss_times: dict[tuple[int, frozenset[int]], float] = {}
         self.steps = 0
         """Number of processed changes over all calls."""
         self._soonest: list[list[IsrLoss]] | None = None
@@ -98,7 +98,7 @@ class Holders:
         end = NEVER
         while place < len(self._changes):
             key = (place, holders)
-            known = self._gone.get(key)
+            known = self._loss_times.get(key)
             if known is not None:
                 end = known
                 break
@@ -111,7 +111,7 @@ class Holders:
                 end = t
                 break
         for key in path:
-            self._gone[key] = end
+            self._loss_times[key] = end
         return end
 
     def _soonest_of(self, first: int, last: int) -> IsrLoss:

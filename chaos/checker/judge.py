@@ -205,7 +205,7 @@ class Judge:
         polled at another offset than returned is at the returned offset from then on.
         """
         sends = self._derivation.sends
-        stayed = (sends.first_read[row] for row in rows if sends.seen[row] & READ_FINAL)
+        stayed = (sends.first_read[row] for row in rows if sends.read_flags[row] & READ_FINAL)
         acknowledged = (row for row in rows if sends.has_offset(row))
         moved = (
             sends.completed[row]

@@ -86,7 +86,7 @@ class Lineage:
         self._log = max(logs.values(), key=lambda log: (log.high_watermark, log.end)) if logs else None
         elections = timeline.elections.get(partition.name, ())
         self._log_changes = sorted([*(each.t for each in elections if each.is_certain), *emptied])
-        self._survived: dict[int, int] = {}
+        self._survivors: dict[int, int] = {}
         """The highest offset that survived, by leader epoch."""
         self._line: dict[int, int] = {}
         """The same, by how many unclean elections and losses by all that could lead were before it."""
@@ -98,7 +98,7 @@ class Lineage:
         """Return whether surviving records prove that the log at the end had this record."""
         epoch = self._epoch(row)
         if epoch is not None:
-            if self._survived.get(epoch, NOWHERE) > offset:
+            if self._survivors.get(epoch, NOWHERE) > offset:
                 return True
             if self._log is not None and offset < self._log.end:
                 at = bisect_right(self._log.epochs, offset, key=lambda entry: entry[1])
@@ -134,7 +134,9 @@ class Lineage:
                 continue
             strong = sends.has_offset(row) and self.strong(row)
             survived = (
-                partition.final_from_start and bool(sends.seen[row] & READ_FINAL) and sends.read_offset[row] == offset
+                partition.final_from_start
+                and bool(sends.read_flags[row] & READ_FINAL)
+                and sends.read_offset[row] == offset
             )
             if not strong and not survived:
                 continue
@@ -143,8 +145,8 @@ class Lineage:
                 acked.setdefault(epoch, []).append((offset, sends.completed[row]))
             if not survived:
                 continue
-            if epoch is not None and offset > self._survived.get(epoch, NOWHERE):
-                self._survived[epoch] = offset
+            if epoch is not None and offset > self._survivors.get(epoch, NOWHERE):
+                self._survivors[epoch] = offset
             line = self._line_of(row) if strong else None
             if line is not None and offset > self._line.get(line, NOWHERE):
                 self._line[line] = offset

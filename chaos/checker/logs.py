@@ -80,10 +80,10 @@ def must_have_committed(derivation: Derivation) -> bytearray:
     sends = derivation.sends
     flags = bytearray(len(sends))
     for row, kind in enumerate(sends.kind):
-        if kind == OK or (kind == INFO and not sends.transactional[row] and sends.seen[row] & READ_OK):
+        if kind == OK or (kind == INFO and not sends.transactional[row] and sends.read_flags[row] & READ_OK):
             flags[row] = 1
     for transaction in derivation.transactions:
-        if transaction.outcome == INFO and any(sends.seen[row] & READ_COMMITTED for row in transaction.rows):
+        if transaction.outcome == INFO and any(sends.read_flags[row] & READ_COMMITTED for row in transaction.rows):
             for row in transaction.rows:
                 flags[row] = 1
     return flags
@@ -100,7 +100,7 @@ def build(derivation: Derivation, partition: Partition, committed: bytearray) ->
             entries.append((acked, row))
         if read != NOWHERE and (read != acked or not committed[row]):
             entries.append((read, row))
-            if sends.transactional[row] and not committed[row] and not sends.seen[row] & READ_COMMITTED:
+            if sends.transactional[row] and not committed[row] and not sends.read_flags[row] & READ_COMMITTED:
                 hidden.add(read)  # seen only at read_uncommitted: other readers need not see it
     for row, offset in partition.elsewhere:
         if offset not in (sends.read_offset[row], sends.acked_offset[row] if committed[row] else NOWHERE):
@@ -166,7 +166,7 @@ def final_values(derivation: Derivation, finding: Finding) -> dict[int, float]:
     sends, there = derivation.sends, derivation.partitions[finding.partition].final_elsewhere
     found: dict[int, float] = {}
     for row in finding.rows:
-        if sends.seen[row] & FINAL_THERE and sends.read_offset[row] == finding.offset:
+        if sends.read_flags[row] & FINAL_THERE and sends.read_offset[row] == finding.offset:
             found[row] = sends.first_read[row]
         elif (row, finding.offset) in there:
             found[row] = there[row, finding.offset]
@@ -186,7 +186,7 @@ def find_aborted_reads(derivation: Derivation, partition: Partition) -> Iterator
         if sends.kind[row] != FAIL:
             continue
         needed = READ_COMMITTED if sends.transactional[row] else READ_OK
-        if sends.seen[row] & needed:
+        if sends.read_flags[row] & needed:
             value, what = sends.value[row], "transaction" if sends.transactional[row] else "send"
             reason = f"the {what} of value {value} failed, but op {sends.first_reader[row]} polled it"
             yield Finding("aborted-read", partition.index, (row,), sends.read_offset[row], value, reason)

@@ -28,13 +28,13 @@ def find_torn_transactions(derivation: Derivation, final_reads: bool) -> Iterato
     for transaction in derivation.transactions:
         if transaction.outcome == FAIL:
             continue
-        visible = [row for row in transaction.rows if sends.seen[row] & READ_COMMITTED]
+        visible = [row for row in transaction.rows if sends.read_flags[row] & READ_COMMITTED]
         if not visible or len(visible) == len(transaction.rows):
             continue
         missing = tuple(
             row
             for row in transaction.rows
-            if not sends.seen[row] & READ_COMMITTED and _must_show(derivation, row, final_reads)
+            if not sends.read_flags[row] & READ_COMMITTED and _must_show(derivation, row, final_reads)
         )
         if missing:
             shown = ", ".join(str(sends.value[row]) for row in visible)
@@ -50,7 +50,7 @@ def _must_show(derivation: Derivation, row: int, final_reads: bool) -> bool:
     partition = derivation.partitions[sends.partition[row]]
     offset = sends.acked_offset[row]
     if partition.final_from_start or (final_reads and partition.final_max != NOWHERE):
-        return not sends.seen[row] & READ_FINAL
+        return not sends.read_flags[row] & READ_FINAL
     return offset != NOWHERE and offset < partition.read_max
 
 

@@ -58,7 +58,7 @@ class AioSender(LoopThread):
         self._bootstrap = bootstrap
         self._recorder = recorder
         self._rng = rng
-        self._placing = PartitionChooser(topics, plan.hot_share, rng)
+        self._chooser = PartitionChooser(topics, plan.hot_share, rng)
 
     async def live(self) -> None:
         """Live one life after the other."""
@@ -93,7 +93,7 @@ class AioSender(LoopThread):
         recorder.abandon(process)
 
     async def _send(self, producer: AIOKafkaProducer, process: int, pending: set[asyncio.Future[Any]]) -> None:
-        recorder, partition = self._recorder, self._placing.draw()
+        recorder, partition = self._recorder, self._chooser.draw()
         value = recorder.next_value()
         op = recorder.invoke(process, "send", [["send", partition, value]])
         topic, number = split_partition(partition)

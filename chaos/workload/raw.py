@@ -44,7 +44,7 @@ class RawSender(LoopThread):
         self._plan = plan
         self._recorder = recorder
         self._rng = rng
-        self._placing = PartitionChooser(topics, plan.hot_share, rng)
+        self._chooser = PartitionChooser(topics, plan.hot_share, rng)
         self._topics = list(topics)
         self._bootstrap = [address for each in bootstrap.split(",") if (address := split_address(each)) is not None]
         self._channels: dict[tuple[Address, bool], Channel] = {}
@@ -65,7 +65,7 @@ class RawSender(LoopThread):
             if wait:
                 await asyncio.sleep(min(wait, IDLE_SECONDS))
                 continue
-            partition, value = self._placing.draw(), recorder.next_value()
+            partition, value = self._chooser.draw(), recorder.next_value()
             op = recorder.invoke(process, "send", [["send", partition, value]])
             task = asyncio.create_task(self._send(op, partition, value))
             pending.add(task)

@@ -49,7 +49,7 @@ class MetadataSampler:
         self._topics = sorted(topics)
         self._recorder = recorder
         self._samples = Samples()
-        self._named: set[str] = set()
+        self._names: set[str] = set()
         self._offset = -1
         self._last = 0.0
         self._apart = 0.0
@@ -133,8 +133,8 @@ class MetadataSampler:
             self._record_view(topic, number, view)
 
     def _record_view(self, topic: str, number: int, view: PartitionView) -> None:
-        if topic not in self._named:
-            self._named.add(topic)
+        if topic not in self._names:
+            self._names.add(topic)
             self._write({"type": "Topic", "name": topic, "topic_id": topic})
         record: dict[str, object] = {
             "type": "Partition",
@@ -172,7 +172,7 @@ class ControllerWatch:
         """Start without a known controller."""
         self._look = look
         self._recorder = recorder
-        self._known: str | None = None
+        self._controller: str | None = None
         self._stop = threading.Event()
         self._thread = client_thread("chaos-controller", self._run, recorder)
 
@@ -189,7 +189,7 @@ class ControllerWatch:
     def _run(self) -> None:
         while not self._stop.is_set():
             found = self._look()
-            if found is not None and found != self._known:
-                self._known = found
+            if found is not None and found != self._controller:
+                self._controller = found
                 self._recorder.note(f"active controller: {found}")
             self._stop.wait(CONTROLLER_SECONDS)

@@ -75,7 +75,7 @@ class ConfluentSender:
         self._bootstrap = bootstrap
         self._recorder = recorder
         self._rng = rng
-        self._placing = PartitionChooser(topics, plan.hot_share, rng)
+        self._chooser = PartitionChooser(topics, plan.hot_share, rng)
         self._open = 0
         self._stop = threading.Event()
         self._thread = client_thread("chaos-send", self._run, recorder)
@@ -126,7 +126,7 @@ class ConfluentSender:
         threading.Thread(target=bury, args=(corpses,), name="chaos-send-end", daemon=True).start()
 
     def _send(self, producer: Producer, process: int) -> None:
-        recorder, partition = self._recorder, self._placing.draw()
+        recorder, partition = self._recorder, self._chooser.draw()
         value = recorder.next_value()
         op = recorder.invoke(process, "send", [["send", partition, value]])
 

@@ -98,7 +98,7 @@ def test_clients_are_throttled_in_every_way_while_brokers_die_and_each_way_ends(
         older_admin=older,
     )
     assert outcome.kind is None, outcome.message
-    assert cluster.throttles.throttled > 20 and cluster.throttles.wait_count > 20
+    assert cluster.throttles.throttle_count > 20 and cluster.throttles.wait_count > 20
     answers = [text for _, text in outcome.lines if text.startswith("the operator's")]
     assert len(answers) == len(ALL_KINDS) + 2 and all(text.endswith("NONE") for text in answers), answers
 
@@ -231,7 +231,7 @@ def test_an_answer_in_the_time_of_a_throttle_is_found() -> None:
     assert client.watch.wait_count == 0
     client.now = 10.9
     client.answered(10.1, before=one, after=one)
-    assert (client.watch.throttled, client.watch.wait_count) == (1, 1)
+    assert (client.watch.throttle_count, client.watch.wait_count) == (1, 1)
 
 
 def test_the_longest_reported_throttle_counts_and_a_lost_connection_is_discarded() -> None:
@@ -244,7 +244,7 @@ def test_the_longest_reported_throttle_counts_and_a_lost_connection_is_discarded
     one.usable = False
     client.answered(12.0, 10, after=other)
     client.answered(12.0, before=one, after=one)
-    assert client.watch.throttled == 3
+    assert client.watch.throttle_count == 3
 
 
 def test_a_request_has_the_configured_cost() -> None:
