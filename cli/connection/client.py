@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from kvorum.cli.connection.client_properties import PropertyError, translated
-from kvorum.cli.connection.librdkafka import Watch
-from kvorum.cli.connection.profiles import PROFILE_KEY, Profile, ProfileError, chosen, profile_option
+from kvorum.cli.connection.client_properties import PropertyError, translate_properties
+from kvorum.cli.connection.librdkafka import ClientEvents
+from kvorum.cli.connection.profiles import PROFILE_KEY, Profile, ProfileError, choose_profile, profile_option
 from kvorum.cli.output import Exit, fail, warn
 from kvorum.cli.text_values import UNSET_HINT, environment_value, is_utf8
 
@@ -30,7 +30,7 @@ def profile_in_use() -> Profile | None:
     """Return the profile that counts for this command, if any; one that is not there ends it."""
     context = click.get_current_context(silent=True)
     try:
-        return chosen(None if context is None else context.meta.get(PROFILE_KEY))
+        return choose_profile(None if context is None else context.meta.get(PROFILE_KEY))
     except ProfileError as error:
         fail(str(error), Exit.USAGE)
 
@@ -73,7 +73,7 @@ def with_cluster(
     timeout_ms: int | None = None,
 ) -> T:
     """Run `work` with a connection to the cluster; a refusal ends the command with its reason."""
-    from kvorum.cli.connection.missing_topics import explained
+    from kvorum.cli.connection.missing_topics import explain_error
     from kvorum.client.wire.cluster_client import TIMEOUT_MS, ClusterClient, Unreachable
     from kvorum.network.addresses import parse_bootstrap
     from kvorum.protocol.errors import KafkaError
@@ -93,7 +93,7 @@ def with_cluster(
         try:
             return await work(cluster)
         except KafkaError as error:
-            refusals.append(await explained(cluster, error))
+            refusals.append(await explain_error(cluster, error))
             raise
         finally:
             await cluster.close()
@@ -124,7 +124,7 @@ def check_security(properties: Mapping[str, str]) -> None:
         fail(f"security.protocol={protocol} is not supported yet; use PLAINTEXT", Exit.USAGE)
 
 
-def given_of(values: Mapping[str, Any], options: Mapping[str, str]) -> dict[str, Any]:
+def options_from_user(values: Mapping[str, Any], options: Mapping[str, str]) -> dict[str, Any]:
     """Return those properties whose option was typed: {property: value}, {property: the option's parameter}.
 
     They override a file or a profile; defaults of options do not (CommandLineUtils).
@@ -151,7 +151,7 @@ def client_options(
 def for_librdkafka(properties: Mapping[str, Any], bootstrap: str) -> dict[str, Any]:
     """Return properties in librdkafka's names; Java-only ones are reported, invalid ones are a usage error."""
     try:
-        found, ignored = translated(properties)
+        found, ignored = translate_properties(properties)
     except PropertyError as error:
         raise click.UsageError(str(error)) from None
     for key in ignored:
@@ -159,7 +159,7 @@ def for_librdkafka(properties: Mapping[str, Any], bootstrap: str) -> dict[str, A
     return {**found, "bootstrap.servers": bootstrap}
 
 
-def client_of(make: Callable[[dict[str, Any]], C], options: dict[str, Any], watch: Watch | None = None) -> C:
+def client_of(make: Callable[[dict[str, Any]], C], options: dict[str, Any], watch: ClientEvents | None = None) -> C:
     """Make an unmodified client; a property it does not take (-X) ends the command with the reason."""
     from confluent_kafka import KafkaException
 
@@ -168,7 +168,7 @@ def client_of(make: Callable[[dict[str, Any]], C], options: dict[str, Any], watc
     for key, value in options.items():  # it aborts, raises SystemError or cuts the value off
         if any(isinstance(text, str) and (not is_utf8(text) or "\0" in text) for text in (key, value)):
             raise click.UsageError(f"{key}={value!r} is not UTF-8, or has a NUL")
-    watch = watch or Watch()
+    watch = watch or ClientEvents()
     watch.bootstrap = str(options.get("bootstrap.servers", ""))
     try:
         return make({**options, **watch.options()})

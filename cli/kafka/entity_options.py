@@ -53,7 +53,7 @@ def entity_of(
         if len(names) + defaults > len(types):
             raise click.UsageError("More entity names specified than entity types")
         own = dict(zip(types, [*names, *([""] * defaults), *([None] * len(types))], strict=False))
-        own = ordered_as_given(types, own, names, defaults)
+        own = order_entities(types, own, names, defaults)
     if not own:
         raise click.UsageError("At least one entity type must be specified")
     if len(own) > 1 and own.keys() != {"users", "clients"}:
@@ -61,7 +61,7 @@ def entity_of(
     return {kind: own[kind] for kind in TYPES if kind in own}
 
 
-def ordered_as_given(
+def order_entities(
     types: tuple[str, ...], entity: dict[str, str | None], names: tuple[str, ...], defaults: bool
 ) -> dict[str, str | None]:
     """Give --entity-default its place among the names, by the order of the words: of two types one may be either."""

@@ -59,7 +59,7 @@ def dev(
     """
     import tempfile
 
-    from kvorum.cli.local.folders import made_cluster
+    from kvorum.cli.local.folders import create_cluster
     from kvorum.cluster.local.foreground import run_until_signal
     from kvorum.runtime.cluster_file import dev_cluster
 
@@ -78,7 +78,7 @@ def dev(
 
     with (
         tempfile.TemporaryDirectory(prefix="kvorum-dev-", ignore_cleanup_errors=True) as temporary,
-        made_cluster(folder or temporary, read, rebuild=rebuild, port_advice=advise) as cluster,
+        create_cluster(folder or temporary, read, rebuild=rebuild, port_advice=advise) as cluster,
     ):
 
         def report(outcome: dict[str, str], signals: object) -> None:
@@ -95,7 +95,7 @@ def has_cluster(folder: str) -> bool:
     from kvorum.cluster.local.paths import ClusterPaths
 
     paths = ClusterPaths(folder)
-    return os.path.exists(paths.cluster) and not os.path.exists(paths.unstarted)
+    return os.path.exists(paths.cluster) and not os.path.exists(paths.never_started_file)
 
 
 def free_admin_port(first_broker_port: int, brokers: int) -> int:

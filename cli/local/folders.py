@@ -72,7 +72,7 @@ def rebuild_option(command: "click.decorators.FC") -> "click.decorators.FC":
     )(command)
 
 
-def opened(folder: str) -> "LocalCluster":
+def open_cluster(folder: str) -> "LocalCluster":
     """Return the cluster in a folder, whose nodes outlive this command; end the command without one."""
     from kvorum.cluster.local.local import ClusterError, LocalCluster
     from kvorum.cluster.local.plan import NoCluster
@@ -94,7 +94,7 @@ def require_linux() -> None:
 
 
 @contextmanager
-def made_cluster(
+def create_cluster(
     folder: str,
     read: Callable[[str], "ClusterSpec"],
     detached: bool = False,
@@ -130,7 +130,7 @@ def end_command(
     error: Exception, folder: str, port_advice: Callable[[str], str] = lambda label: "choose another port"
 ) -> NoReturn:
     """End the command with one line and, for the same cause, the exit code that `kvorum node` has."""
-    from kvorum.cluster.local.foreground import RunsAlready
+    from kvorum.cluster.local.foreground import ClusterRunError
     from kvorum.cluster.local.formatting import FormatError
     from kvorum.cluster.local.plan import BrokenPlan, PortUnusable
     from kvorum.cluster.process.exits import Exit as NodeExit
@@ -143,7 +143,7 @@ def end_command(
             fail(str(error), NodeExit.CONFIG)
         case PortUnusable():
             fail(f"{error}; {port_advice(error.key)}", NodeExit.BUSY)
-        case RunsAlready():
+        case ClusterRunError():
             fail(str(error), NodeExit.BUSY)
         case BrokenPlan() | CheckpointError() | FormatError():
             fail(str(error), NodeExit.DATA_REFUSED)
@@ -183,7 +183,7 @@ def make(place: str, spec: "ClusterSpec", detached: bool, rebuild: bool) -> "Loc
     if cluster.plan is not plan:
         found = differences(cluster.plan, spec)
         if found:
-            known = f"cluster {cluster.plan.cluster_id} with {counted_nodes(cluster)}"
+            known = f"cluster {cluster.plan.cluster_id} with {node_count_text(cluster)}"
             click.echo(f"warning: {place} already holds {known}, which keeps its configuration", err=True)
         for difference in found:
             click.echo(f"warning: {difference}", err=True)
@@ -195,7 +195,7 @@ def report_stopping(name: str, reason: str) -> None:
     click.echo(f"kvorum: waiting for {name} to stop; {reason}", err=True)
 
 
-def counted_nodes(cluster: "LocalCluster") -> str:
+def node_count_text(cluster: "LocalCluster") -> str:
     """Return "1 node" or "3 nodes"."""
     count = len(cluster.plan.nodes)
     return f"{count} node{'' if count == 1 else 's'}"
@@ -216,7 +216,7 @@ def refuse_foreign_files(place: str, spec: "ClusterSpec") -> None:
         name
         for name in os.listdir(place)
         if name not in own
-        and not name.startswith((".", os.path.basename(paths.unstarted)))
+        and not name.startswith((".", os.path.basename(paths.never_started_file)))
         and not os.path.exists(paths.node(name).config)  # a node's folder: the cluster lost its cluster.json
         and name != os.path.basename(paths.control)
     )

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from kvorum.client.metadata_log.metadata_image import MetadataProblem, Raw, Source, TooLarge
+from kvorum.client.metadata_log.metadata_image import LogSizeError, MetadataProblem, Raw, Source
 from kvorum.client.wire.cluster_client import ClusterClient, refuse
 from kvorum.network.addresses import Address
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -49,7 +49,7 @@ NOT_SERVED = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_REQUEST)
 
 
 @dataclass(slots=True)
-class Fetched:
+class FetchResult:
     """The fetched part of the metadata log: the snapshot before it, if any, and the batches since."""
 
     snapshot_id: SnapshotId | None = None
@@ -106,11 +106,11 @@ async def fetch_source(cluster: ClusterClient) -> Source:
     return (await fetch_log(cluster)).source()
 
 
-async def fetch_log(cluster: ClusterClient, bytes_max: int | None = None) -> Fetched:
-    """Return all of the metadata log up to now. Raises MetadataProblem, TooLarge, KafkaError, Unreachable."""
+async def fetch_log(cluster: ClusterClient, bytes_max: int | None = None) -> FetchResult:
+    """Return all of the metadata log up to now. Raises MetadataProblem, LogSizeError, KafkaError, Unreachable."""
     row = await fetch(cluster, 0, None)
     if row.error_code == ErrorCode.NONE and row.snapshot_id.end_offset < 0 and row.log_start_offset <= 0:
-        return Fetched(log=await log_from(cluster, 0, None, bytes_max))
+        return FetchResult(log=await log_from(cluster, 0, None, bytes_max))
     controller = await active_controller(cluster)
     named = (await fetch(cluster, 0, controller)).snapshot_id
     snapshot_id = SnapshotId(end_offset=named.end_offset, epoch=named.epoch)
@@ -118,7 +118,7 @@ async def fetch_log(cluster: ClusterClient, bytes_max: int | None = None) -> Fet
         raise MetadataProblem("the active controller returned no snapshot; give its directory with --dir")
     data = await fetch_snapshot(cluster, snapshot_id, controller, bytes_max)
     left = None if bytes_max is None else bytes_max - len(data)
-    return Fetched(snapshot_id, data, await log_from(cluster, snapshot_id.end_offset, controller, left))
+    return FetchResult(snapshot_id, data, await log_from(cluster, snapshot_id.end_offset, controller, left))
 
 
 async def active_controller(cluster: ClusterClient) -> Address:
@@ -136,7 +136,7 @@ async def active_controller(cluster: ClusterClient) -> Address:
 async def log_from(
     cluster: ClusterClient, start: int, address: Address | None, bytes_max: int | None = None
 ) -> list[Raw]:
-    """Return the batches from an offset up to the end. Raises TooLarge, KafkaError, Unreachable."""
+    """Return the batches from an offset up to the end. Raises LogSizeError, KafkaError, Unreachable."""
     found: list[Raw] = []
     offset, size = start, 0
     while True:
@@ -182,15 +182,15 @@ def refuse_reading(code: int, message: str) -> None:
 
 
 def check_size(size: int, bytes_max: int | None) -> None:
-    """Enforce a limit. Raises TooLarge."""
+    """Enforce a limit. Raises LogSizeError."""
     if bytes_max is not None and size > bytes_max:
-        raise TooLarge(f"the metadata log is larger than {bytes_max} bytes; read its files with --dir")
+        raise LogSizeError(f"the metadata log is larger than {bytes_max} bytes; read its files with --dir")
 
 
 async def fetch_snapshot(
     cluster: ClusterClient, snapshot_id: SnapshotId, address: Address, bytes_max: int | None = None
 ) -> bytes:
-    """Return a snapshot's bytes, fetched in pieces. Raises KafkaError SNAPSHOT_NOT_FOUND, TooLarge, Unreachable."""
+    """Return a snapshot's bytes, fetched in pieces. Raises KafkaError SNAPSHOT_NOT_FOUND, LogSizeError, Unreachable."""
     data = b""
     while True:
         partition = RequestPartitionSnapshot(

@@ -40,7 +40,7 @@ from kvorum.client.values.offset import OffsetSpec
 from kvorum.client.values.offset_reset import OffsetReset, ResetTarget
 from kvorum.client.wire.all_brokers import BrokerResponses, query_brokers
 from kvorum.client.wire.cluster_client import ClusterClient, Unreachable, error_in, refuse
-from kvorum.client.wire.coordinators import RETRIED, RETRIES, Coordinated, ask_group_coordinator, with_retries
+from kvorum.client.wire.coordinators import RETRIED, RETRIES, CoordinatorResponse, ask_group_coordinator, with_retries
 from kvorum.network.addresses import Address
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages import consumer_group_describe as consumer
@@ -391,7 +391,7 @@ class Groups:
         code: Callable[[M], int],
         *,
         version_max: int | None = None,
-    ) -> Coordinated[M]:
+    ) -> CoordinatorResponse[M]:
         return await ask_group_coordinator(self._client, group_id, request, response, code, version_max=version_max)
 
 

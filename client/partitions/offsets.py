@@ -41,7 +41,7 @@ PUBLICATION_PAUSE_SECONDS: Final = 0.1
 """Pause between checks of new partitions, for some 5 s."""
 
 
-class Found(NamedTuple):
+class LeaderOffset(NamedTuple):
     """A leader's response: UNKNOWN_OFFSET and -1 if no record matches, or an error."""
 
     offset: int
@@ -55,7 +55,7 @@ class Leaders(NamedTuple):
 
     of: dict[TopicPartition, int]
     addresses: dict[int, Address]
-    refused: dict[str, ErrorCode]
+    errors: dict[str, ErrorCode]
 
 
 async def leaders_of(cluster: ClusterClient, topics: list[str]) -> Leaders:
@@ -74,20 +74,20 @@ async def leaders_of(cluster: ClusterClient, topics: list[str]) -> Leaders:
 
 async def list_offsets(
     cluster: ClusterClient, times: Mapping[TopicPartition, int], *, isolation_level: int = 0, attempts: int = RETRIES
-) -> dict[TopicPartition, Found]:
+) -> dict[TopicPartition, LeaderOffset]:
     """Return the offset of each partition for its time (ms, or an OffsetSpec), or its permanent error.
 
     Raises Unreachable.
     """
-    found: dict[TopicPartition, Found] = {}
+    found: dict[TopicPartition, LeaderOffset] = {}
     left = dict(times)
     for attempt in range(attempts):
         leaders = await leaders_of(cluster, sorted({place.topic for place in left}))
         groups: dict[int, list[TopicPartition]] = {}
         for place in left:
             if place not in leaders.of:
-                refusal = leaders.refused.get(place.topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                found[place] = Found(UNKNOWN_OFFSET, error=refusal)
+                refusal = leaders.errors.get(place.topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                found[place] = LeaderOffset(UNKNOWN_OFFSET, error=refusal)
                 continue
             groups.setdefault(leaders.of[place], []).append(place)
         answers = await asyncio.gather(
@@ -107,9 +107,9 @@ async def list_offsets(
 
 async def _of_leader(
     cluster: ClusterClient, address: Address | None, times: Mapping[TopicPartition, int], isolation_level: int
-) -> dict[TopicPartition, Found]:
+) -> dict[TopicPartition, LeaderOffset]:
     """Query one broker; if it is unknown or does not answer, its partitions have no leader for now."""
-    nobody = {place: Found(UNKNOWN_OFFSET, error=ErrorCode.LEADER_NOT_AVAILABLE) for place in times}
+    nobody = {place: LeaderOffset(UNKNOWN_OFFSET, error=ErrorCode.LEADER_NOT_AVAILABLE) for place in times}
     if address is None:
         return nobody
     topics = [
@@ -130,7 +130,7 @@ async def _of_leader(
     except Unreachable:
         return nobody
     return {
-        TopicPartition(topic.name, row.partition_index): Found(
+        TopicPartition(topic.name, row.partition_index): LeaderOffset(
             row.offset, row.timestamp, row.leader_epoch, leaders_error(row.error_code)
         )
         for topic in answer.topics
@@ -161,7 +161,7 @@ async def wait_for_leaders(cluster: ClusterClient, partition_counts: Mapping[str
         await asyncio.sleep(PUBLICATION_PAUSE_SECONDS)
 
 
-async def known_offsets(
+async def fetch_offsets(
     cluster: ClusterClient, places: Sequence[TopicPartition], time: int, *, attempts: int = RETRIES
 ) -> dict[TopicPartition, int]:
     """Return the offset of each partition for one time. Raises KafkaError where a leader refuses."""

@@ -80,13 +80,13 @@ async def read_throttles(client: ClusterClient) -> Throttles:
     responses = await asyncio.gather(*(read_broker_throttle(client, *each) for each in sorted(addresses.items())))
     rows = [each for each in responses if each is not None]
     return Throttles(
-        brokers=tuple(each for each in rows if each != not_throttled(each.broker)),
+        brokers=tuple(each for each in rows if each != no_throttle(each.broker)),
         topics=tuple(topics),
         unreachable=tuple(sorted(addresses.keys() - {each.broker for each in rows})),
     )
 
 
-def not_throttled(broker: int) -> BrokerThrottle:
+def no_throttle(broker: int) -> BrokerThrottle:
     """Return the throttle of a broker without one."""
     return BrokerThrottle(broker=broker, leader_rate=None, follower_rate=None, log_dirs_rate=None)
 

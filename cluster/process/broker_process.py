@@ -13,7 +13,7 @@ from kvorum.cluster.metrics.broker_metrics import follow_broker
 from kvorum.cluster.metrics.process_metrics import IDLE_NAMES, watch_loop
 from kvorum.cluster.process import readiness
 from kvorum.cluster.process.exits import Exit, leave_full_note
-from kvorum.cluster.process.hosting import Ending, Refusal, host, report_waiting
+from kvorum.cluster.process.hosting import Refusal, StopReason, host, report_waiting
 from kvorum.network.cluster_check import WrongCluster
 from kvorum.network.metrics import RegistryMetrics
 from kvorum.runtime import chance
@@ -33,7 +33,7 @@ log = get_logger("broker")
 def run_broker(settings: Settings, paths: NodePaths) -> int:
     """Run the broker until it receives a stop signal; return the exit code."""
 
-    async def serve(ending: Ending, stack: ExitStack) -> Exit:
+    async def serve(ending: StopReason, stack: ExitStack) -> Exit:
         def fault(error: BaseException) -> None:
             if isinstance(error, RegistrationRefused):
                 ending.refuse(Exit.CRASHED, str(error))
@@ -72,7 +72,7 @@ def run_broker(settings: Settings, paths: NodePaths) -> int:
     return host("broker", paths, serve)
 
 
-async def _run(server: BrokerServer, ending: Ending) -> Exit:
+async def _run(server: BrokerServer, ending: StopReason) -> Exit:
     """Start, report to the parent when the broker is unfenced, stop in order. A stop signal aborts the start."""
     starting = asyncio.get_running_loop().create_task(_start(server))
     waiting = asyncio.get_running_loop().create_task(ending.wait())

@@ -46,7 +46,7 @@ BROKERS_STOP_SECONDS_MAX = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerWorld:
+class ControllerDependencies:
     """Dependencies that the host of a controller passes in."""
 
     disk: Disk
@@ -64,7 +64,7 @@ class ControllerWorld:
 class ControllerNode:
     """A controller: Raft, metadata log and server. `start` once, `close` once, in one event loop."""
 
-    def __init__(self, settings: Settings, opened: Opened, world: ControllerWorld, *, cluster_id: str) -> None:
+    def __init__(self, settings: Settings, opened: Opened, world: ControllerDependencies, *, cluster_id: str) -> None:
         """Connect the parts; nothing runs yet. `opened` is the opened and checked Raft directory."""
         node_id, known = settings.int("node.id"), voters(settings)
         self._settings = settings

@@ -11,8 +11,8 @@ from typing import Any
 from aiohttp.test_utils import TestClient, TestServer
 from aiohttp.web import BaseRunner
 
+from kvorum.admin.app import AdminApp
 from kvorum.admin.http.access import Access
-from kvorum.admin.http.app import AdminApp
 from kvorum.admin.http.http_server import runner_of
 from kvorum.admin.v1.jobs.connect_client import ConnectClient
 from kvorum.client.wire.cluster_client import METADATA_TOPIC, ClusterClient, Unreachable

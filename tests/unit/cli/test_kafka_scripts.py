@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from kvorum.cli.kafka.java_numbers import java_double
-from kvorum.cli.kafka.scripts import SCRIPTS, WITHOUT_VERSION, kafka
+from kvorum.cli.kafka.scripts import SCRIPTS, SCRIPTS_WITHOUT_VERSION, kafka
 from kvorum.cli.main import main
 from kvorum.cli.output import Exit
 from kvorum.protocol.errors import ErrorCode
@@ -95,13 +95,13 @@ def test_options_of_argparse4j_may_be_abbreviated_as_long_as_they_are_one(cluste
     assert (both.code, "--bootstrap" in both.err) == (Exit.FAILED, True)
 
 
-@pytest.mark.parametrize("name", sorted(set(SCRIPTS) - WITHOUT_VERSION))
+@pytest.mark.parametrize("name", sorted(set(SCRIPTS) - SCRIPTS_WITHOUT_VERSION))
 def test_a_script_names_its_kafka_tool(name: str) -> None:
     assert run(FakeCluster(), name, "--version").out == "4.3.0\n"
 
 
 def test_scripts_that_have_no_version_in_kafka_have_none() -> None:
-    for name in WITHOUT_VERSION - {"kafka-transactions"}:
+    for name in SCRIPTS_WITHOUT_VERSION - {"kafka-transactions"}:
         assert run(FakeCluster(), name, "--version").code == Exit.FAILED
     for option in ("-v", "--version"):
         assert run(FakeCluster(), "kafka-transactions", option).out.startswith("4.3.0 (Kvorum:")

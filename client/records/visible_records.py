@@ -16,7 +16,7 @@ DECOMPRESSED_BYTES_MAX = 64 * 1024 * 1024
 """Limit of one batch, and about of one piece: the rest is left for the next Fetch."""
 
 
-class Visible(NamedTuple):
+class VisibleRecords(NamedTuple):
     """Records in order, and the next offset after the piece, even without visible records."""
 
     records: list[Record]
@@ -25,7 +25,7 @@ class Visible(NamedTuple):
     """Bytes of keys and values, decompressed, including records before the offset in the same batch."""
 
 
-def visible(piece: bytes, from_offset: int, aborted: Sequence[AbortedTransaction] | None) -> Visible:
+def visible(piece: bytes, from_offset: int, aborted: Sequence[AbortedTransaction] | None) -> VisibleRecords:
     """Return the records from an offset on; `aborted` None: all are visible (read uncommitted).
 
     Raises KafkaError: CORRUPT_MESSAGE, INVALID_RECORD, MESSAGE_TOO_LARGE. Blocks for microseconds per record.
@@ -52,7 +52,7 @@ def visible(piece: bytes, from_offset: int, aborted: Sequence[AbortedTransaction
             records = decode_records(view, position, DECOMPRESSED_BYTES_MAX)
             size += sum(len(record.key or b"") + len(record.value or b"") for record in records)
             found += [record for record in records if record.offset >= from_offset]
-    return Visible(found, next_offset, size)
+    return VisibleRecords(found, next_offset, size)
 
 
 def is_abort(view: memoryview, position: int) -> bool:

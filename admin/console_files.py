@@ -10,7 +10,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-FOLDER = Path(__file__).parent.parent / "console"
+FOLDER = Path(__file__).parent / "console"
 INDEX = "index.html"
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 POLICY = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'"

@@ -110,21 +110,21 @@ def outcome_sentence(
             return f"All {number(figures.acked)} acknowledged records exist once and in order."
 
 
-def found_illegal(verdict: Verdict, anomalies: frozenset[str]) -> bool:
+def has_violation(verdict: Verdict, anomalies: frozenset[str]) -> bool:
     """Return whether the violations include one of these anomalies."""
     return any(found.anomaly in anomalies for found in verdict.violations)
 
 
-def all_explained(verdict: Verdict, anomalies: frozenset[str]) -> bool:
+def is_explained(verdict: Verdict, anomalies: frozenset[str]) -> bool:
     """Return whether any of these anomalies was found and all of them were legal."""
-    return not found_illegal(verdict, anomalies) and any(found.anomaly in anomalies for found in verdict.explained)
+    return not has_violation(verdict, anomalies) and any(found.anomaly in anomalies for found in verdict.explained)
 
 
 def tell(violation: Violation) -> str:
     """Return a violation in a sentence."""
     plain = PLAIN.get(violation.anomaly, violation.anomaly)
     where = f" ({violation.partition})" if violation.partition else ""
-    return clipped(f"At {violation.t:.3f} s, {plain}{where}: {violation.reason}", SENTENCE_MAX)
+    return clip_text(f"At {violation.t:.3f} s, {plain}{where}: {violation.reason}", SENTENCE_MAX)
 
 
 def command(start: Start) -> str:
@@ -163,6 +163,6 @@ def unbroken(text: str) -> str:
     return text.replace(" ", "\N{NO-BREAK SPACE}")
 
 
-def clipped(text: str, length: int) -> str:
+def clip_text(text: str, length: int) -> str:
     """Return a text of limited length."""
     return text if len(text) <= length else text[: length - 1].rstrip() + "\N{HORIZONTAL ELLIPSIS}"

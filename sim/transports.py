@@ -22,7 +22,7 @@ class Network(Protocol):
         """Stop a listener."""
         ...
 
-    def listening(self, address: tuple[str, int]) -> "SimServer | None":
+    def listener_at(self, address: tuple[str, int]) -> "SimServer | None":
         """Return the listener of that address."""
         ...
 
@@ -30,7 +30,7 @@ class Network(Protocol):
         """Bring bytes (None: the end of the stream) to the other end."""
         ...
 
-    def taken(self, source: "SimTransport", size: int) -> None:
+    def release_bytes(self, source: "SimTransport", size: int) -> None:
         """The reader took bytes."""
         ...
 
@@ -70,7 +70,7 @@ class SimServer:
 
     def is_serving(self) -> bool:
         """Return whether connections are accepted."""
-        return self._network.listening(self.address) is self
+        return self._network.listener_at(self.address) is self
 
     async def wait_closed(self) -> None:
         """Return at once: connections have their own ends."""
@@ -237,7 +237,7 @@ class SimTransport(asyncio.Transport):
                     self.close()
                 return
             self._give(data)
-            self._network.taken(self.peer, len(data))
+            self._network.release_bytes(self.peer, len(data))
 
     def _give(self, data: bytes) -> None:
         protocol = self.protocol

@@ -15,7 +15,7 @@ from kvorum.quorum.image.configs import CLUSTER_DEFAULT, ResourceType
 from kvorum.runtime.config_defs import DECOMMISSION_THROTTLE
 from sim.client import NoAnswer, SimClient
 from sim.cluster import SimCluster
-from sim.throttling import DEPARTURE_KIND, RATE_KIND, REPLICAS_KIND
+from sim.reassignment_throttles import DEPARTURE_KIND, RATE_KIND, REPLICAS_KIND
 
 EVERY_S: Final = 1.0
 DELETE: Final = 1

@@ -30,12 +30,12 @@ TARGETED: Final = frozenset({"kill", "terminate", "power", "pause", "isolate", "
 HEARTBEATS_PER_SESSION: Final = 5
 
 
-def coordinated(rng: Random, options: Options, faults: list[Fault], seconds: float) -> tuple[Options, list[Fault]]:
+def add_coordination(rng: Random, options: Options, faults: list[Fault], seconds: float) -> tuple[Options, list[Fault]]:
     """Add them to a seed, or not."""
     if rng.random() >= SHARE:
         return options, faults
     drawn = draw_coordination(rng)
-    there = [aimed(rng, drawn, fault) for fault in faults]
+    there = [aim_fault(rng, drawn, fault) for fault in faults]
     kinds = sorted({*options.fault_kinds, *(fault.kind for fault in there)})
     return msgspec.structs.replace(options, coordination=drawn, fault_kinds=kinds), there
 
@@ -60,7 +60,7 @@ def draw_coordination(rng: Random) -> Coordination:
     )
 
 
-def aimed(rng: Random, drawn: Coordination, fault: Fault) -> Fault:
+def aim_fault(rng: Random, drawn: Coordination, fault: Fault) -> Fault:
     """Set a fault's target to a coordinator or a marker's leader; or delay it until a moment of a transaction's end."""
     if fault.kind not in TARGETED or fault.at < QUIET_START_S or rng.random() >= AIMED:
         return fault

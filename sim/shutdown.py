@@ -57,15 +57,15 @@ def stop_all(cluster: SimCluster, rng: Random, *, before: str, stagger_s: float)
         signalled_s[machine.node_id] = at = now + stagger_s * rng.random()
         loop.call_at_host(None, at, _stop_broker, machine)
 
-    def ended() -> bool:
+    def have_all_ended() -> bool:
         for machine in nodes:
             if loop.time() >= signalled_s[machine.node_id]:
                 _stop_next(machine)
-        return not any(process.running for process in cluster.processes)
+        return not any(process.is_running for process in cluster.processes)
 
     limit = limit_s(cluster)
-    in_time = cluster.run_until(ended, stagger_s + limit)
-    left = [f"{each.name} {waits_for(each)}" for each in cluster.processes if each.running]
+    in_time = cluster.run_until(have_all_ended, stagger_s + limit)
+    left = [f"{each.name} {waits_for(each)}" for each in cluster.processes if each.is_running]
     brokers = ((each.name, each.broker) for each in cluster.processes if each.broker is not None)
     left += [f"{name} left behind: {', '.join(broker.not_stopped)}" for name, broker in brokers if broker.not_stopped]
     if left or not in_time:
@@ -81,7 +81,7 @@ def waits_for(process: SimProcess) -> str:
 
 def _disturb(cluster: SimCluster, rng: Random, before: str) -> None:
     """Kill nodes; after RESTART the node is started again."""
-    controllers = [each for each in cluster.processes if each.role == CONTROLLER and each.running]
+    controllers = [each for each in cluster.processes if each.role == CONTROLLER and each.is_running]
     if before == NO_MAJORITY:
         killed = rng.sample(controllers, len(controllers) // 2 + 1)
         for process in killed:
@@ -90,7 +90,7 @@ def _disturb(cluster: SimCluster, rng: Random, before: str) -> None:
     active = [each for each in controllers if each.controller and each.controller.metadata_log.is_active()]
     machine = active[0].machine if active else rng.choice(list(cluster.machines.values()))
     for process in machine.processes.values():
-        if process.role == BROKER and process.running:
+        if process.role == BROKER and process.is_running:
             cluster.invariants.incarnations.record_kill(machine.node_id)
         process.kill()
     cluster.run_for(2 * rng.random())
@@ -111,5 +111,5 @@ def _stop_broker(machine: Machine) -> None:
 def _stop_next(machine: Machine) -> None:
     """Stop the controller of a node whose broker has ended."""
     broker, controller = machine.processes.get(BROKER), machine.processes.get(CONTROLLER)
-    if controller is not None and controller.state is State.RUNNING and (broker is None or not broker.running):
+    if controller is not None and controller.state is State.RUNNING and (broker is None or not broker.is_running):
         controller.terminate()

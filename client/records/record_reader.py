@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from kvorum.client.metadata_log.secret_configs import visible_metadata
 from kvorum.client.partitions.offsets import topic_offsets
-from kvorum.client.records.visible import Visible, visible
+from kvorum.client.records.visible_records import VisibleRecords, visible
 from kvorum.client.wire.cluster_client import (
     EARLIEST,
     LATEST,
@@ -47,20 +47,20 @@ MOVED: Final = frozenset(
 )
 
 
-class Piece(NamedTuple):
+class FetchPiece(NamedTuple):
     """One partition in a Fetch response: `size` bytes over the wire, or decompressed if that is more."""
 
-    seen: Visible
+    records: VisibleRecords
     size: int
     log_start_offset: int
 
 
-class Answer(NamedTuple):
+class LeaderResponse(NamedTuple):
     """One leader's response: {partition: records}, finished partitions, and whether its leadership changed."""
 
-    pieces: dict[int, Piece]
+    pieces: dict[int, FetchPiece]
     read: set[int]
-    moved: bool = False
+    has_moved: bool = False
 
 
 class Reader:
@@ -71,7 +71,7 @@ class Reader:
         self.cluster = cluster
         self.topic = topic
         self.isolation = isolation
-        self._known: MetadataResponseTopic | None = None
+        self._topic_metadata: MetadataResponseTopic | None = None
         self._leaders: dict[int, Address] = {}
         self._misses = 0
         self._round = 0
@@ -114,7 +114,7 @@ class Reader:
 
     async def read(
         self, offsets: Mapping[int, int], wait_ms: int = 0, ends: Mapping[int, int] | None = None
-    ) -> AsyncIterator[tuple[int, Piece]]:
+    ) -> AsyncIterator[tuple[int, FetchPiece]]:
         """Yield (partition, records from its offset on) as its leader answers; nothing of one without records.
 
         One request per leader, which may wait for records. A partition whose log begins later now is read from there; a
@@ -132,7 +132,7 @@ class Reader:
         try:
             for coming in asyncio.as_completed(asking):
                 answer = await coming
-                moved |= answer.moved
+                moved |= answer.has_moved
                 self._read_in.update(dict.fromkeys(answer.read, self._round))
                 for partition, piece in answer.pieces.items():
                     has_pieces = True
@@ -143,7 +143,7 @@ class Reader:
             await asyncio.gather(*asking, return_exceptions=True)
         self._misses = self._misses + 1 if moved and not has_pieces else 0
         if moved:
-            self._known = None
+            self._topic_metadata = None
             if self._misses >= TRIES_MAX:
                 text = f"{self.topic}: no leader with all of {sorted(offsets)}"
                 raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, text)
@@ -154,9 +154,9 @@ class Reader:
 
         Those without a leader are left out.
         """
-        topic = self._known
+        topic = self._topic_metadata
         if topic is None:
-            topic = self._known = await self.cluster.topic(self.topic)
+            topic = self._topic_metadata = await self.cluster.topic(self.topic)
             brokers = {each.node_id: (each.host, each.port) for each in (await self.cluster.metadata([])).brokers}
             self._leaders = {
                 row.partition_index: brokers[row.leader_id] for row in topic.partitions if row.leader_id in brokers
@@ -175,13 +175,13 @@ class Reader:
         offsets: Mapping[int, int],
         wait_ms: int,
         ends: Mapping[int, int] | None,
-    ) -> Answer:
+    ) -> LeaderResponse:
         """Return one leader's records of these partitions, read in this order."""
-        found = Answer({}, set())
+        found = LeaderResponse({}, set())
         try:
             answer = await self.cluster.ask(request_of(topic, offsets, wait_ms, self.isolation), FetchResponse, address)
         except Unreachable:
-            return found._replace(moved=True)  # its successor is looked for
+            return found._replace(has_moved=True)  # its successor is looked for
         refuse(answer.error_code, f"fetch of {self.topic}")
         rows = {row.partition_index: row for each in answer.responses for row in each.partitions}
         size = 0
@@ -190,43 +190,45 @@ class Reader:
             if row is None:
                 continue  # over its quota, a client is answered without any
             if row.error_code in MOVED:
-                found = found._replace(moved=True)
+                found = found._replace(has_moved=True)
             elif row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 found.pieces[partition] = await self._out_of_range(partition, offsets)
             elif row.error_code:
                 refuse(row.error_code, f"{self.topic}-{partition}")
             elif row.records and size < ANSWER_BYTES:
                 look = visible_metadata if self.topic == METADATA_TOPIC else visible
-                piece = found.pieces[partition] = await decoded(row, offset, self.isolation, look)
+                piece = found.pieces[partition] = await decode_piece(row, offset, self.isolation, look)
                 found.read.add(partition)
                 size += piece.size
             elif size:
                 continue  # no space left, here or in the response, or a batch is too large to be second
             elif ends is not None and self._readable(row) < ends[partition]:
                 # a leader that does not know everything yet that the last one returned
-                found = found._replace(moved=True)
+                found = found._replace(has_moved=True)
             else:
                 found.read.add(partition)
                 if ends is not None:
-                    found.pieces[partition] = Piece(Visible([], ends[partition], 0), 0, row.log_start_offset)
+                    found.pieces[partition] = FetchPiece(
+                        VisibleRecords([], ends[partition], 0), 0, row.log_start_offset
+                    )
         return found
 
     def _readable(self, row: PartitionData) -> int:
         """Return the offset behind the last record of a partition that may be read now."""
         return row.last_stable_offset if self.isolation == IsolationLevel.READ_COMMITTED else row.high_watermark
 
-    async def _out_of_range(self, partition: int, offsets: Mapping[int, int]) -> Piece:
+    async def _out_of_range(self, partition: int, offsets: Mapping[int, int]) -> FetchPiece:
         """Return an empty piece that leads into the log. Raises KafkaError OFFSET_OUT_OF_RANGE behind its end."""
         earliest = (await self._offsets([partition], EARLIEST))[partition]
         if offsets[partition] >= earliest:
             text = f"{self.topic}-{partition} has no offset {offsets[partition]}"
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, text)
-        return Piece(Visible([], earliest, 0), 0, earliest)
+        return FetchPiece(VisibleRecords([], earliest, 0), 0, earliest)
 
 
-async def decoded(
-    row: PartitionData, from_offset: int, isolation: int, look: Callable[..., Visible] = visible
-) -> Piece:
+async def decode_piece(
+    row: PartitionData, from_offset: int, isolation: int, look: Callable[..., VisibleRecords] = visible
+) -> FetchPiece:
     """Return the decoded records of a partition, decoded outside the loop.
 
     Raises KafkaError for records that are damaged.
@@ -234,7 +236,7 @@ async def decoded(
     data = b"" if row.records is None else bytes(memoryview(row.records))  # type: ignore[arg-type]  # decoded: a view
     aborted = row.aborted_transactions or [] if isolation == IsolationLevel.READ_COMMITTED else None
     seen = await blocking.run(asyncio.get_running_loop(), look, data, from_offset, aborted)
-    return Piece(seen, max(len(data), seen.size), row.log_start_offset)
+    return FetchPiece(seen, max(len(data), seen.size), row.log_start_offset)
 
 
 def request_of(topic: MetadataResponseTopic, offsets: Mapping[int, int], wait_ms: int, isolation: int) -> FetchRequest:

@@ -39,11 +39,11 @@ class InsideError(FaultError):
     """A process's control listener rejected the request, or does not exist."""
 
 
-class NotReached(InsideError):
+class ListenerUnreachable(InsideError):
     """The control listener does not answer: the process is down, stopped, or has none."""
 
 
-class EndedUnanswered(NotReached):
+class ResponseMissing(ListenerUnreachable):
     """The connection ended before the response: a killed process may have died first."""
 
 
@@ -60,14 +60,14 @@ def inside_configs(folder: str) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class ControlListener:
     """One process's control listener."""
 
     endpoint: HttpEndpoint
     token: str
 
     def ask(self, command: Mapping[str, object]) -> dict[str, Any]:
-        """Execute one request; return the response. Raises EndedUnanswered, NotReached, InsideError (reason)."""
+        """Execute one request; return the response. Raises ResponseMissing, ListenerUnreachable, InsideError."""
         place = f"{self.endpoint.host}:{self.endpoint.port}"
         try:
             address = (self.endpoint.host, self.endpoint.port)
@@ -80,20 +80,20 @@ class Door:
                     if not answer["ok"]:
                         raise InsideError(answer["error"])
         except OSError as error:
-            raise NotReached(f"{place}: {error}") from error
+            raise ListenerUnreachable(f"{place}: {error}") from error
         return {key: value for key, value in answer.items() if key != "ok"}
 
 
 @dataclass(slots=True)
-class Inside:
+class InsideFaults:
     """The control listeners of a cluster's processes."""
 
-    doors: Mapping[str, Door]
+    listeners: Mapping[str, ControlListener]
     """{"node-1/broker": its control connection}, of the processes with one."""
     register: FaultRegister
 
     @classmethod
-    def of(cls, plan: ClusterPlan, register: FaultRegister) -> "Inside":
+    def of(cls, plan: ClusterPlan, register: FaultRegister) -> "InsideFaults":
         """Find the control listeners in a cluster's plan: none where it was made without. Raises InsideError."""
         doors = {}
         try:
@@ -102,7 +102,7 @@ class Inside:
                 for role in node.roles:
                     endpoint = chaos_listener(settings, role)
                     if endpoint is not None:
-                        doors[f"{node.name}/{role}"] = Door(endpoint, _token(settings))
+                        doors[f"{node.name}/{role}"] = ControlListener(endpoint, _token(settings))
         except (OSError, ConfigError) as error:
             raise InsideError(str(error)) from error
         return cls(doors, register)
@@ -116,19 +116,19 @@ class Inside:
             several = [process for each in name.split(SEPARATOR) for process in self.processes(each.strip())]
             return list(dict.fromkeys(several))
         if name in ("brokers", "controllers"):
-            found = [each for each in self.doors if each.endswith(f"/{name[:-1]}")]
+            found = [each for each in self.listeners if each.endswith(f"/{name[:-1]}")]
         else:
-            found = [each for each in self.doors if name in (each, each.partition("/")[0])]
+            found = [each for each in self.listeners if name in (each, each.partition("/")[0])]
         if not found:
-            known = ", ".join(self.doors) or "none, because kvorum.chaos.listener is not set"
+            known = ", ".join(self.listeners) or "none, because kvorum.chaos.listener is not set"
             raise InsideError(f"{name!r} has no control listener; control listeners: {known}")
         return found
 
     def ask(self, process: str, command: Mapping[str, object]) -> dict[str, Any]:
         """Execute a request in one process. Raises InsideError."""
-        if process not in self.doors:
+        if process not in self.listeners:
             raise InsideError(f"{process!r} has no control listener")
-        return self.doors[process].ask(command)
+        return self.listeners[process].ask(command)
 
     def state(self, silent: Collection[str] = ()) -> dict[str, dict[str, Any] | None]:
         """Return {process: faults in force inside}, None for one that does not answer; `silent` ones are not queried.
@@ -136,13 +136,13 @@ class Inside:
         A stopped one (SIGSTOP) accepts the connection and never answers: the query would wait for it.
         """
         found: dict[str, dict[str, Any] | None] = {}
-        for process, door in self.doors.items():
+        for process, door in self.listeners.items():
             if process in silent:
                 found[process] = None
                 continue
             try:
                 found[process] = door.ask({"do": "state"})
-            except NotReached:
+            except ListenerUnreachable:
                 found[process] = None
         return found
 
@@ -236,8 +236,8 @@ class Inside:
         """End every fault of this module, and clear every process that answers."""
         for fault in self.register.in_force(*KINDS):
             fault.end()
-        for process in self.doors:
-            with suppress(NotReached):
+        for process in self.listeners:
+            with suppress(ListenerUnreachable):
                 self.ask(process, {"do": "clear"})
 
     def _inject(
@@ -257,7 +257,7 @@ class Inside:
             try:
                 for process in processes:
                     found: Mapping[str, Any] = {}
-                    with suppress(*((EndedUnanswered,) if kills else ())):
+                    with suppress(*((ResponseMissing,) if kills else ())):
                         found = self.ask(process, begin)
                     ends[process] = {"do": "withdraw", "id": found["id"]} if end is None else end
             except InsideError:
@@ -266,20 +266,20 @@ class Inside:
 
         def undo() -> None:
             for process, command in ends.items():
-                with suppress(NotReached):
+                with suppress(ListenerUnreachable):
                     self.ask(process, command)
 
         return self.register.begin(kind, processes, story, do=do, undo=undo)
 
 
 def _answer(lines: BufferedIOBase, otherwise: str) -> dict[str, Any]:
-    """Return the next line's object. Raises EndedUnanswered, OSError (timeout)."""
+    """Return the next line's object. Raises ResponseMissing, OSError (timeout)."""
     try:
         line = lines.readline()
     except ConnectionError as error:
-        raise EndedUnanswered(f"{otherwise}: {error}") from error
+        raise ResponseMissing(f"{otherwise}: {error}") from error
     if not line:
-        raise EndedUnanswered(otherwise)
+        raise ResponseMissing(otherwise)
     answer: dict[str, Any] = json.loads(line)
     return answer
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple, TypeVar, TypeVarTuple
 
-from kvorum.client.records.reading import Piece, Reader
 from kvorum.client.records.record_filter import RecordFilter
+from kvorum.client.records.record_reader import FetchPiece, Reader
 from kvorum.client.records.record_views import RecordSubject
 from kvorum.protocol.records import Record
 from kvorum.runtime import blocking
@@ -32,7 +32,7 @@ LARGE_BYTES: Final = 64 * 1024
 """Size of a record that is parsed in a thread, because this takes milliseconds."""
 
 
-class Stopped(Enum):
+class StopReason(Enum):
     """Reason of the end: the limit of matches, of records, of bytes or of time; or there was nothing more."""
 
     LIMIT = "limit"
@@ -48,7 +48,7 @@ def size_of(record: Record) -> int:
     return len(record.key or b"") + len(record.value or b"") + headers
 
 
-async def worked(record: Record, work: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
+async def run_parser(record: Record, work: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
     """Call a function that parses a record: in a thread if the record is large."""
     if size_of(record) < LARGE_BYTES:
         return work(*arguments)
@@ -60,12 +60,12 @@ class Limits:
     """Limits, whatever is still unread."""
 
     records: int
-    scanned: int
+    scans_max: int
     size: int
     time_ms: int
 
 
-class Found(NamedTuple):
+class RecordMatch(NamedTuple):
     """A record that was looked for."""
 
     partition: int
@@ -78,11 +78,11 @@ class Progress:
 
     offsets: dict[int, int]
     """{partition: first offset that was not inspected}: the start of the next page."""
-    found: int = 0
-    scanned: int = 0
+    match_count: int = 0
+    scan_count: int = 0
     size: int = 0
     """Bytes that were read, decompressed."""
-    stopped_by: Stopped | None = None
+    stopped_by: StopReason | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -95,13 +95,13 @@ class Browser:
     clock: Clock
     ends: Mapping[int, int] | None = None
     """{partition: where to stop}; None to follow."""
-    wanted: RecordFilter | None = None
+    filter: RecordFilter | None = None
     _waiting: dict[int, deque[Record]] = field(default_factory=dict)
     """{partition: records that were read and not inspected yet}."""
     _read: dict[int, int] = field(default_factory=dict)
     """{partition: where to read on}."""
 
-    async def records(self) -> AsyncIterator[Found | None]:
+    async def records(self) -> AsyncIterator[RecordMatch | None]:
         """Yield the selected records, None after a round without any: a chance to notice a disconnect.
 
         `progress.stopped_by` has the reason of the end afterwards. Raises KafkaError, Unreachable.
@@ -113,28 +113,28 @@ class Browser:
         while True:
             due = self._due()
             if due:
-                stopped = self._spent(deadline_ms)
+                stopped = self._stop_reason(deadline_ms)
                 if stopped is None and self.progress.size >= self.limits.size:
-                    stopped = Stopped.BYTES
+                    stopped = StopReason.BYTES
                 if stopped is None:
                     await self._fill(due)
                     if self.ends is None and not any(self._waiting.values()):
                         yield None
             elif not any(self._waiting.values()):
-                stopped = Stopped.END
+                stopped = StopReason.END
             else:
                 stopped = None
             while stopped is None and (found := self._first()) is not None:
                 if await self._matches(found):
-                    self.progress.found += 1
+                    self.progress.match_count += 1
                     yield found
                 turn_bytes += size_of(found.record)
-                if self.progress.scanned % TURN_RECORDS == 0 or turn_bytes >= TURN_BYTES:
+                if self.progress.scan_count % TURN_RECORDS == 0 or turn_bytes >= TURN_BYTES:
                     turn_bytes = 0
                     await asyncio.sleep(0)  # others have their turn
                     if self.ends is None:
                         yield None  # no record was selected: the reader sees that it continues
-                stopped = self._spent(deadline_ms)
+                stopped = self._stop_reason(deadline_ms)
             if stopped is not None:
                 self.progress.stopped_by = stopped
                 return
@@ -152,11 +152,11 @@ class Browser:
         async for partition, piece in self.reader.read(dict(due), wait_ms, self.ends):
             self._take(partition, piece)
 
-    def _take(self, partition: int, piece: Piece) -> None:
+    def _take(self, partition: int, piece: FetchPiece) -> None:
         self.progress.size += piece.size
-        self._read[partition] = piece.seen.next_offset
+        self._read[partition] = piece.records.next_offset
         end = None if self.ends is None else self.ends[partition]
-        self._waiting[partition].extend(each for each in piece.seen.records if end is None or each.offset < end)
+        self._waiting[partition].extend(each for each in piece.records.records if end is None or each.offset < end)
         if not self._waiting[partition]:
             self._pass_gap(partition)
 
@@ -165,7 +165,7 @@ class Browser:
         offset = self._read[partition]
         self.progress.offsets[partition] = offset if self.ends is None else min(offset, self.ends[partition])
 
-    def _first(self) -> Found | None:
+    def _first(self) -> RecordMatch | None:
         """Take the oldest of the waiting records; None until every partition with further records has one."""
         if self.ends is not None and self._due():
             return None
@@ -174,23 +174,23 @@ class Browser:
             return None
         partition = min(heads)[1]
         record = self._waiting[partition].popleft()
-        self.progress.scanned += 1
+        self.progress.scan_count += 1
         if self._waiting[partition]:
             self.progress.offsets[partition] = record.offset + 1
         else:
             self._pass_gap(partition)
-        return Found(partition, record)
+        return RecordMatch(partition, record)
 
-    async def _matches(self, found: Found) -> bool:
-        if self.wanted is None:
+    async def _matches(self, found: RecordMatch) -> bool:
+        if self.filter is None:
             return True
-        return await worked(found.record, self.wanted.matches, RecordSubject(found.partition, found.record))
+        return await run_parser(found.record, self.filter.matches, RecordSubject(found.partition, found.record))
 
-    def _spent(self, deadline_ms: int) -> Stopped | None:
+    def _stop_reason(self, deadline_ms: int) -> StopReason | None:
         """Return the limit that is reached, if one is."""
         progress, limits = self.progress, self.limits
-        if progress.found >= limits.records:
-            return Stopped.LIMIT
-        if progress.scanned >= limits.scanned:
-            return Stopped.SCANNED
-        return Stopped.TIME if self.clock.monotonic_ms() >= deadline_ms else None
+        if progress.match_count >= limits.records:
+            return StopReason.LIMIT
+        if progress.scan_count >= limits.scans_max:
+            return StopReason.SCANNED
+        return StopReason.TIME if self.clock.monotonic_ms() >= deadline_ms else None

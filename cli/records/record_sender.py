@@ -22,7 +22,7 @@ T = TypeVar("T")
 DeliveryCallback = Callable[["KafkaError | None", "Message | None"], None]
 
 
-class Outgoing(NamedTuple):
+class ProducerRecord(NamedTuple):
     """A record before it is sent: without a partition the key decides, without a timestamp it is now."""
 
     key: bytes | None
@@ -32,7 +32,7 @@ class Outgoing(NamedTuple):
     timestamp: int | None = None
 
 
-class Stopped(KeyboardInterrupt):
+class StopSignal(KeyboardInterrupt):
     """A signal that ends the sending; the message is its name."""
 
 
@@ -45,7 +45,7 @@ class StopSignals:
         self._is_reading = False
 
     @contextmanager
-    def noted(self) -> Iterator[None]:
+    def handle(self) -> Iterator[None]:
         """Handle the signals inside this block."""
         numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
         before = {number: signal.signal(number, self._note) for number in numbers}
@@ -63,10 +63,10 @@ class StopSignals:
         """Raise Stopped for a signal that came, if input is being read."""
         if self.names and self._is_reading:
             self._is_reading = False
-            raise Stopped(self.names[0])
+            raise StopSignal(self.names[0])
 
-    def reading(self, records: Iterator[T]) -> Iterator[T]:
-        """Yield the items that are read; only reading is interrupted. Raises Stopped."""
+    def interrupt_reads(self, records: Iterator[T]) -> Iterator[T]:
+        """Yield the items that are read; only reading is interrupted. Raises StopSignal."""
         while True:
             self._is_reading = True
             self.check()
@@ -79,7 +79,7 @@ class StopSignals:
             yield record
 
 
-class Sending:
+class RecordSender:
     """Sends records and counts acknowledgements: a failed record does not stop the others."""
 
     def __init__(
@@ -96,7 +96,7 @@ class Sending:
         self._topic = topic
         self._on_delivery = on_delivery
 
-    def send(self, record: Outgoing) -> None:
+    def send(self, record: ProducerRecord) -> None:
         """Hand one record to the client, waiting for room."""
         from confluent_kafka import KafkaException
 
@@ -108,7 +108,9 @@ class Sending:
         self.sent += 1
         while True:
             try:
-                self._client.produce(self._topic, record.value, record.key, on_delivery=self._delivered, **named)
+                self._client.produce(
+                    self._topic, record.value, record.key, on_delivery=self._on_delivery_result, **named
+                )
                 break
             except BufferError:
                 self._client.poll(POLL_SECONDS)
@@ -117,7 +119,7 @@ class Sending:
                     self.reason = self.reason or STOPPED
                     return
             except KafkaException as error:  # of this record: it is larger than the client sends
-                self._delivered(error.args[0], None)
+                self._on_delivery_result(error.args[0], None)
                 break
         self._client.poll(0)
 
@@ -136,7 +138,7 @@ class Sending:
             self.reason = STOPPED if self._signals.names else "timed out"
         return self.failed + int(left)
 
-    def _delivered(self, error: "KafkaError | None", message: "Message | None") -> None:
+    def _on_delivery_result(self, error: "KafkaError | None", message: "Message | None") -> None:
         if error is None:
             self.acknowledged += 1
         else:

@@ -7,14 +7,14 @@ from kvorum.broker.replica.partition import Partition
 from kvorum.broker.replica.types import Role
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.image.partition import PartitionRegistration
-from sim.ledger import Shadow, Violation
+from sim.ledger import ReplicaLog, Violation
 from sim.machine import SimProcess
 
 Key = tuple[Uuid, int]
 NOWHERE: Final = -1
 
 
-class Watched:
+class ReplicaState:
     """A replica in one life of its broker, at the last check."""
 
     __slots__ = (
@@ -33,7 +33,7 @@ class Watched:
         "start",
     )
 
-    def __init__(self, key: Key, shadow: Shadow, folder: str, partition: Partition) -> None:
+    def __init__(self, key: Key, shadow: ReplicaLog, folder: str, partition: Partition) -> None:
         """Create it with a log on a disk."""
         self.key = key
         self.partition = partition
@@ -49,7 +49,7 @@ class Watched:
         self.start = 0 if partition.log is None else partition.log.log_start_offset
         self.isr_state: IsrState | None = None
 
-    def began_anew(self, start: int) -> bool:
+    def is_new_log(self, start: int) -> bool:
         """Return whether a follower's empty log begins there: its leader's history parts from its own below its start.
 
         A log whose records retention has all deleted knows its last leader epochs from its last checkpoint alone.
@@ -58,7 +58,7 @@ class Watched:
         return following and log is not None and log.log_start_offset == log.log_end_offset == start
 
 
-def check_moved(process: SimProcess, name: str, before: Watched, after: Watched) -> None:
+def check_log_start(process: SimProcess, name: str, before: ReplicaState, after: ReplicaState) -> None:
     """Compare a log that replaced another one of its replica, in another directory, with that one."""
     start = max(before.shadow.start, after.shadow.start)  # a copy may still have records that were deleted meanwhile
     held = [entry for entry in before.shadow.entries if entry.base_offset >= start]
@@ -76,7 +76,7 @@ def is_there(process: SimProcess, folder: str) -> bool:
     return any(folder.startswith(f"{each}/") for each in process.log_dirs if each not in process.disk.broken)
 
 
-def not_waited_for(partition: Partition, registration: PartitionRegistration) -> list[int]:
+def electable_outsiders(partition: Partition, registration: PartitionRegistration) -> list[int]:
     """Return the brokers that the controller may elect although a leader that can commit does not wait for them."""
     state = partition.isr_state
     if len(state.isr) < partition.effective_min_isr:

@@ -16,7 +16,7 @@ from kvorum.chaos.checker.partitions import Partition
 from kvorum.chaos.checker.sends import NOWHERE, OK, READ_COMMITTED, READ_FINAL, READ_OK
 
 
-def lost_values(derivation: Derivation, partition: Partition, committed: bytearray) -> Iterator[Finding]:
+def find_lost_values(derivation: Derivation, partition: Partition, committed: bytearray) -> Iterator[Finding]:
     """Yield values that must have committed and are missing; each finding has one row."""
     sends = derivation.sends
     final = partition.final_from_start
@@ -26,7 +26,7 @@ def lost_values(derivation: Derivation, partition: Partition, committed: bytearr
         elsewhere.setdefault(row, []).append(offset)
     bound = partition.final_max if final else _first_place_max(derivation, partition, elsewhere)
     for row in partition.writers.values():
-        if not committed[row] or sends.seen[row] & needed:
+        if not committed[row] or sends.read_flags[row] & needed:
             continue
         value = sends.value[row]
         places = [*elsewhere.get(row, ()), sends.acked_offset[row], sends.read_offset[row]]
@@ -38,7 +38,7 @@ def lost_values(derivation: Derivation, partition: Partition, committed: bytearr
             yield Finding("lost-write", partition.index, (row,), last, value, reason)
         elif derivation.final_reads and sends.kind[row] != OK:
             wanted = READ_COMMITTED if sends.transactional[row] else READ_OK
-            if final and sends.seen[row] & wanted:  # else it is of unknown outcome, and may have been anywhere
+            if final and sends.read_flags[row] & wanted:  # else it is of unknown outcome, and may have been anywhere
                 reason = (
                     f"value {value} is missing at offset {last}, where op {sends.first_reader[row]} had polled it: "
                     f"the final reads {_reach(bound)}"
@@ -61,7 +61,7 @@ def _first_place_max(derivation: Derivation, partition: Partition, elsewhere: di
     sends = derivation.sends
     highest = NOWHERE
     for row in partition.writers.values():
-        if not sends.seen[row] & READ_OK:
+        if not sends.read_flags[row] & READ_OK:
             continue
         first = sends.read_offset[row]
         acked = sends.acked_offset[row]

@@ -12,7 +12,7 @@ AGAIN: Final = 0.3
 """Probability that the same is requested again before it can have ended."""
 
 
-def with_entries(
+def add_entries(
     rng: Random,
     options: Options,
     faults: list[Fault],
@@ -26,10 +26,12 @@ def with_entries(
     at = QUIET_START_S * rng.random()
     while (at := at + mean_s * (0.2 + 1.6 * rng.random())) < seconds:
         drawn += draw(at)
-    return merged(options, faults, drawn, seconds)
+    return merge_entries(options, faults, drawn, seconds)
 
 
-def merged(options: Options, faults: list[Fault], drawn: list[Fault], seconds: float) -> tuple[Options, list[Fault]]:
+def merge_entries(
+    options: Options, faults: list[Fault], drawn: list[Fault], seconds: float
+) -> tuple[Options, list[Fault]]:
     """Return a seed's options and faults with more entries: those that come before its end."""
     drawn = [each for each in drawn if each.at < seconds]
     kinds = sorted({*options.fault_kinds, *(each.kind for each in drawn)})

@@ -7,7 +7,6 @@ from pydantic import BaseModel
 
 from kvorum.admin.http.operations import JSON, NoBody, Operation
 from kvorum.admin.http.parameters import BadInput
-from kvorum.admin.v3.links import PREFIX, is_v3
 from kvorum.runtime import blocking
 from kvorum.runtime.process import trim_heap
 
@@ -30,7 +29,7 @@ class TooSlow(Exception):
     """A body that did not arrive in time."""
 
 
-class GivenUp(Exception):
+class TooManyBodies(Exception):
     """A body that was rejected with 503 because bodies of other requests need its memory."""
 
 
@@ -45,29 +44,29 @@ class NotJson(Exception):
 def check_query(operation: Operation, request: web.Request) -> None:
     """Reject unknown parameters: a misspelt validate_only must not change anything. Raises BadInput."""
     known = operation.query_parameters
-    if is_v3(operation.path):
-        return  # nothing there depends on the query alone, and clients bring parameters that only Confluent's cloud has
+    if not operation.dialect.strict_query:
+        return
     for name in request.query:
         if name not in known:
             among = f"; there are {', '.join(known)}" if known else ""
             raise BadInput(name, f"unknown query parameter {name!r}{among}")
-        if len(request.query.getall(name)) > 1 and name not in operation.repeated:
+        if len(request.query.getall(name)) > 1 and name not in operation.repeatable:
             raise BadInput(name, f"{name} is given twice")
 
 
 def query_of(operation: Operation, request: web.Request) -> dict[str, str]:
     """Return the query; repeatable parameters are joined with commas."""
     found = dict(request.query)
-    return found | {name: ",".join(request.query.getall(name)) for name in operation.repeated if name in found}
+    return found | {name: ",".join(request.query.getall(name)) for name in operation.repeatable if name in found}
 
 
 def base_url(operation: Operation, request: web.Request) -> str:
-    """Return how the caller came here, up to the operation's own path."""
-    prefix = PREFIX if is_v3(operation.path) and request.path.startswith(f"{PREFIX}/") else ""
-    return f"{request.scheme}://{request.host}{prefix}"
+    """Return the URL by which the caller reached this server, up to the operation's own path."""
+    alias = operation.dialect.alias
+    return f"{request.scheme}://{request.host}{alias if alias and request.path.startswith(f'{alias}/') else ''}"
 
 
-def comes_whole(request: web.Request) -> bool:
+def is_small(request: web.Request) -> bool:
     """Return whether the size of a body is known and small enough to read it before validation."""
     return not request.can_read_body or (request.content_length or BODY_BYTES_MAX + 1) <= BODY_BYTES_MAX
 
@@ -99,20 +98,20 @@ class Bodies:
     def __init__(self, bytes_max: int = BODIES_BYTES_MAX) -> None:
         """Start with none."""
         self._bytes_max = bytes_max
-        self._coming: dict[asyncio.Timeout, bytearray] = {}
+        self._open: dict[asyncio.Timeout, bytearray] = {}
         """Requests ordered by start; finished ones are removed."""
         self.size = 0
         self._peak = 0
 
     async def read(self, request: web.Request) -> bytes:
-        """Return a body, decompressed. Raises Unreadable, TooSlow, GivenUp, HTTPRequestEntityTooLarge."""
+        """Return a body, decompressed. Raises Unreadable, TooSlow, TooManyBodies, HTTPRequestEntityTooLarge."""
         body = bytearray()
         timeout = asyncio.timeout(BODY_SECONDS)
-        self._coming[timeout] = body
+        self._open[timeout] = body
         try:
             async with timeout:
                 while data := await request.content.readany():
-                    if timeout not in self._coming:
+                    if timeout not in self._open:
                         raise TimeoutError("given up")
                     body += data
                     self.size += len(data)
@@ -122,8 +121,8 @@ class Bodies:
                     self._make_room()
                 return bytes(body)
         except TimeoutError as error:
-            if timeout not in self._coming:
-                raise GivenUp("too many request bodies are being received; retry later") from error
+            if timeout not in self._open:
+                raise TooManyBodies("too many request bodies are being received; retry later") from error
             raise TooSlow(f"the body was not received within {BODY_SECONDS} s") from error
         except (web.RequestPayloadError, ConnectionError) as error:
             request.content.feed_eof()  # the rest of the body is not read
@@ -132,7 +131,7 @@ class Bodies:
                 f"the body cannot be decoded{f' as {said}, its Content-Encoding' if said else ''}"
             ) from error
         finally:
-            if self._coming.pop(timeout, None) is not None:
+            if self._open.pop(timeout, None) is not None:
                 self.size -= len(body)
             body.clear()  # an exception's traceback refers to it
             if self._peak - self.size >= TRIM_BYTES:
@@ -142,16 +141,16 @@ class Bodies:
     def _make_room(self) -> None:
         """Give up the bodies that have taken longest, until the others fit."""
         now_s = asyncio.get_running_loop().time()
-        for timeout, body in tuple(self._coming.items()):
+        for timeout, body in tuple(self._open.items()):
             if self.size <= self._bytes_max:
                 return
             if len(body) > SMALL_BODY_BYTES:
-                del self._coming[timeout]
+                del self._open[timeout]
                 self.size -= len(body)
                 timeout.reschedule(now_s)
 
 
-def needed(data: bytes) -> bytes:
+def require_body(data: bytes) -> bytes:
     """Reject a missing body; it would be treated as one without any fields. Raises BadInput."""
     if not data.strip():
         raise BadInput("body", "a JSON body is required; send {} if no field is set")

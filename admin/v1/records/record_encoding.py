@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from kvorum.admin.http.parameters import BadInput
 from kvorum.admin.v1.records.message_models import NewHeader, NewRecord, ProduceBody, Written
-from kvorum.client.records import producing, serdes
+from kvorum.client.records import record_producer, serdes
 from kvorum.client.records.partitioner import partition_of
 from kvorum.client.values.record import RecordMetadata
 from kvorum.client.wire.cluster_client import ClusterClient
@@ -28,7 +28,7 @@ def bytes_of(value: Any, form: str | None, field: str) -> bytes | None:
     if form == "json" or (form is None and not isinstance(value, str)):
         return as_json(value, field)
     if form in serdes.TYPES:
-        return typed(form, value, field)
+        return serialize_value(form, value, field)
     if not isinstance(value, str):
         raise BadInput(field, f"a value in {form} must be a string")
     try:
@@ -41,7 +41,7 @@ def bytes_of(value: Any, form: str | None, field: str) -> bytes | None:
         raise BadInput(field, f"not a {form or 'string'}: {error}") from error
 
 
-def typed(form: str, value: Any, field: str) -> bytes:
+def serialize_value(form: str, value: Any, field: str) -> bytes:
     """Return a number or a UUID as Kafka's serializers write it. Raises BadInput for invalid ones."""
     try:
         return serdes.write(form, value)
@@ -76,7 +76,7 @@ def record_of(new: NewRecord, field: str, now_ms: int) -> Record:
     )
 
 
-def placed(body: ProduceBody, count: int, now_ms: int, chance: Random) -> list[tuple[int, Record]]:
+def choose_partitions(body: ProduceBody, count: int, now_ms: int, chance: Random) -> list[tuple[int, Record]]:
     """Return (partition, record) for each; those without key and partition go to one that chance chooses.
 
     Raises BadInput for a partition that is not among `count`, or bytes that cannot be read.
@@ -101,14 +101,14 @@ async def produce(
     topic: MetadataResponseTopic,
     rows: Sequence[tuple[int, Record]],
     *,
-    acks: int = producing.ALL,
+    acks: int = record_producer.ALL,
     codec: Codec = Codec.NONE,
 ) -> list[Written]:
     """Write the records; a row for each, in their order."""
-    return [written_of(each) for each in await producing.produce(cluster, topic, rows, acks=acks, codec=codec)]
+    return [write_result(each) for each in await record_producer.produce(cluster, topic, rows, acks=acks, codec=codec)]
 
 
-def written_of(found: RecordMetadata) -> Written:
+def write_result(found: RecordMetadata) -> Written:
     """Return the result of a record for HTTP."""
     error, message = None, None
     if isinstance(found.error, KafkaError):

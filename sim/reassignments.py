@@ -13,9 +13,9 @@ from typing import Final
 
 import msgspec
 
-from sim.coordinated import OFFSETS, SINK, SOURCE, TRANSACTIONS
-from sim.entries import perhaps_twice, with_entries
+from sim.coordination import OFFSETS, SINK, SOURCE, TRANSACTIONS
 from sim.plan import Fault, Options
+from sim.schedule_entries import add_entries, perhaps_twice
 
 KIND: Final = "reassign"
 SHARE: Final = 0.3
@@ -31,17 +31,17 @@ REDUCTIONS: Final = 0.4
 """Share of such reassignments in these seeds."""
 
 
-def reassigned(
+def add_reassignments(
     rng: Random, options: Options, faults: list[Fault], seconds: float, *, certain: bool = False
 ) -> tuple[Options, list[Fault]]:
     """Add them to a seed (`certain`: always), or none."""
     if not certain and (rng.random() >= SHARE or options.brokers < 2):
         return options, faults
 
-    def drawn(at: float) -> list[Fault]:
+    def draw_at(at: float) -> list[Fault]:
         return perhaps_twice(rng, at, SOON_S, lambda when: draw(rng, options, when))
 
-    return with_entries(rng, options, faults, seconds, EVERY_S, drawn)
+    return add_entries(rng, options, faults, seconds, EVERY_S, draw_at)
 
 
 def draw(rng: Random, options: Options, at: float) -> Fault:
@@ -54,7 +54,7 @@ def draw(rng: Random, options: Options, at: float) -> Fault:
     return Fault(at=at, kind=KIND, target=target, detail=",".join(map(str, replicas)))
 
 
-def reduced(
+def add_reductions(
     rng: Random, options: Options, faults: list[Fault], seconds: float, *, certain: bool = False
 ) -> tuple[Options, list[Fault]]:
     """Add reassignments to fewer replicas to a seed that has some (`certain`: always), or none."""

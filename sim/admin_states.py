@@ -14,9 +14,9 @@ from typing import Final
 from kvorum.quorum.controller.broker_admin_state import BrokerAdminState, admin_states_in, is_leaving, rests
 from kvorum.quorum.image import MetadataImage
 from kvorum.quorum.image.partition import PartitionRegistration
-from sim.entries import with_entries
 from sim.ledger import Violation
 from sim.plan import Fault, Options
+from sim.schedule_entries import add_entries
 
 KIND: Final = "duty"
 SHARE: Final = 0.3
@@ -28,13 +28,13 @@ EVERY_S: Final = (2.0, 4.0, 8.0)
 LENGTHS_S: Final = (0.3, 2.0, 6.0)
 
 
-def dutiful(
+def add_admin_states(
     rng: Random, options: Options, faults: list[Fault], seconds: float, *, certain: bool = False
 ) -> tuple[Options, list[Fault]]:
     """Add them to a seed (`certain`: always), or none."""
     if not certain and (rng.random() >= SHARE or options.brokers < 2):
         return options, faults
-    return with_entries(rng, options, faults, seconds, EVERY_S, lambda at: draw(rng, options, round(at, 3)))
+    return add_entries(rng, options, faults, seconds, EVERY_S, lambda at: draw(rng, options, round(at, 3)))
 
 
 def draw(rng: Random, options: Options, at: float) -> list[Fault]:
@@ -49,7 +49,7 @@ def draw(rng: Random, options: Options, at: float) -> list[Fault]:
     return [begun, Fault(at=round(at + after, 3), kind=KIND, target=target, detail=back)]
 
 
-def check_duties(
+def check_admin_states(
     name: str,
     images: tuple[MetadataImage, MetadataImage],
     before: PartitionRegistration | None,
@@ -87,7 +87,7 @@ def could_lead(images: tuple[MetadataImage, MetadataImage], partition: Partition
     )
 
 
-def undone(image: MetadataImage) -> Iterator[str]:
+def find_unfinished(image: MetadataImage) -> Iterator[str]:
     """Return the unfinished admin operations: with all brokers alive and in sync, there should be none."""
     found = admin_states_in(image)
     stay = [broker_id for broker_id in image.cluster.brokers if not is_leaving(image.configs, broker_id)]

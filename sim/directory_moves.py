@@ -15,8 +15,8 @@ from typing import Final
 
 import msgspec
 
-from sim.entries import perhaps_twice, with_entries
 from sim.plan import BROKERS, LEADER, Fault, Options
+from sim.schedule_entries import add_entries, perhaps_twice
 
 KIND: Final = "move"
 RATE_KIND: Final = "move_rate"
@@ -38,17 +38,17 @@ RATES: Final = ("0", *LOW_RATES, REMOVED)
 """Below the write rate, about equal, and above: only a copy that completes replaces its log."""
 
 
-def moved(
+def add_directory_moves(
     rng: Random, options: Options, faults: list[Fault], seconds: float, *, certain: bool = False
 ) -> tuple[Options, list[Fault]]:
     """Add them to a seed (`certain`: always), or none."""
     if options.log_dirs < 2 or (not certain and rng.random() >= SHARE):
         return options, faults
 
-    def drawn(at: float) -> list[Fault]:
+    def draw_at(at: float) -> list[Fault]:
         return perhaps_twice(rng, at, SOON_S, lambda when: draw(rng, options, when))
 
-    return with_entries(rng, options, faults, seconds, EVERY_S, drawn)
+    return add_entries(rng, options, faults, seconds, EVERY_S, draw_at)
 
 
 def draw(rng: Random, options: Options, at: float) -> Fault:
@@ -57,20 +57,20 @@ def draw(rng: Random, options: Options, at: float) -> Fault:
     return Fault(at=at, kind=KIND, target=target, detail=str(rng.randint(1, options.log_dirs)))
 
 
-def throttled(
+def add_move_throttles(
     rng: Random, options: Options, faults: list[Fault], seconds: float, *, certain: bool = False
 ) -> tuple[Options, list[Fault]]:
     """Throttle the moves of a seed that has some (`certain`: always), or not."""
     if not any(fault.kind == KIND for fault in faults) or (not certain and rng.random() >= RATES_SHARE):
         return options, faults
 
-    def drawn(at: float) -> list[Fault]:
+    def draw_at(at: float) -> list[Fault]:
         if rng.random() < CUTS:
             return cut_while_it_waits(rng, options, at)
         return [Fault(at=round(at, 3), kind=RATE_KIND, detail=rng.choice(RATES))]
 
     options = msgspec.structs.replace(options, reads_files=certain or rng.random() < FILES_SHARE)
-    return with_entries(rng, options, faults, seconds, RATES_EVERY_S, drawn)
+    return add_entries(rng, options, faults, seconds, RATES_EVERY_S, draw_at)
 
 
 def cut_while_it_waits(rng: Random, options: Options, at: float) -> list[Fault]:

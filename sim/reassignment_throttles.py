@@ -24,10 +24,10 @@ from kvorum.quorum.controller.departure_throttle import FOLLOWERS, LEADERS, RATE
 from kvorum.quorum.image import MetadataImage
 from kvorum.quorum.image.configs import CLUSTER_DEFAULT, ResourceType
 from kvorum.runtime.config_defs import DECOMMISSION_THROTTLE
-from sim import duties, reassigning
-from sim.entries import merged
+from sim import admin_states, reassignments
 from sim.ledger import Violation
 from sim.plan import Fault, Options
+from sim.schedule_entries import merge_entries
 
 RATE_KIND: Final = "replication_rate"
 REPLICAS_KIND: Final = "throttled_replicas"
@@ -48,18 +48,20 @@ PEACE_S: Final = 5.0
 """Time after the last fault when a session, a lag and a restart are over, in addition to their configs."""
 
 
-def throttled_reassignments(
+def add_reassignment_throttles(
     rng: Random, options: Options, faults: list[Fault], seconds: float, *, certain: bool = False
 ) -> tuple[Options, list[Fault]]:
     """Throttle some reassignments of a seed that has some (`certain`: always), or none."""
-    reassigned = [fault for fault in faults if fault.kind == reassigning.KIND and fault.detail != reassigning.CANCEL]
+    reassigned = [
+        fault for fault in faults if fault.kind == reassignments.KIND and fault.detail != reassignments.CANCEL
+    ]
     if not reassigned or (not certain and rng.random() >= SHARE):
         return options, faults
     drawn: list[Fault] = []
     for fault in reassigned:
         if rng.random() < PLAYS:
             drawn += play(rng, options, fault)
-    return merged(options, faults, drawn, seconds)
+    return merge_entries(options, faults, drawn, seconds)
 
 
 def play(rng: Random, options: Options, fault: Fault) -> list[Fault]:
@@ -76,11 +78,13 @@ def play(rng: Random, options: Options, fault: Fault) -> list[Fault]:
     ]
 
 
-def throttled_departures(
+def add_departure_throttles(
     rng: Random, options: Options, faults: list[Fault], seconds: float, *, certain: bool = False
 ) -> tuple[Options, list[Fault]]:
     """Throttle some decommissions of a seed that has some (`certain`: always), or none."""
-    left = [fault for fault in faults if fault.kind == duties.KIND and fault.detail == BrokerAdminState.DECOMMISSIONED]
+    left = [
+        fault for fault in faults if fault.kind == admin_states.KIND and fault.detail == BrokerAdminState.DECOMMISSIONED
+    ]
     if not left or (not certain and rng.random() >= SHARE):
         return options, faults
     drawn: list[Fault] = []
@@ -99,7 +103,7 @@ def throttled_departures(
             drawn.append(Fault(at=fault.at, kind=DEPARTURE_KIND, target=other, detail=rng.choice(DEPARTURES)))
     if options.brokers > 2 and (certain or rng.random() < AHEAD):
         drawn += two_departures(rng, options, seconds * 0.5 * rng.random())
-    return merged(options, [together.get(fault, fault) for fault in faults], drawn, seconds)
+    return merge_entries(options, [together.get(fault, fault) for fault in faults], drawn, seconds)
 
 
 def two_departures(rng: Random, options: Options, at: float) -> list[Fault]:
@@ -110,11 +114,17 @@ def two_departures(rng: Random, options: Options, at: float) -> list[Fault]:
     return [
         Fault(at=round(at, 3), kind=DEPARTURE_KIND, target=second, detail=rng.choice(DEPARTURES)),
         Fault(
-            at=round(left_at, 3), kind=duties.KIND, target=first, detail=BrokerAdminState.DECOMMISSIONED, amount=fast
+            at=round(left_at, 3),
+            kind=admin_states.KIND,
+            target=first,
+            detail=BrokerAdminState.DECOMMISSIONED,
+            amount=fast,
         ),
-        Fault(at=round(back_at, 3), kind=duties.KIND, target=first, detail=BrokerAdminState.ACTIVE),
-        Fault(at=round(back_at + 0.1, 3), kind=duties.KIND, target=second, detail=BrokerAdminState.DECOMMISSIONED),
-        Fault(at=round(back_at + 4.0, 3), kind=duties.KIND, target=second, detail=duties.NOTHING),
+        Fault(at=round(back_at, 3), kind=admin_states.KIND, target=first, detail=BrokerAdminState.ACTIVE),
+        Fault(
+            at=round(back_at + 0.1, 3), kind=admin_states.KIND, target=second, detail=BrokerAdminState.DECOMMISSIONED
+        ),
+        Fault(at=round(back_at + 4.0, 3), kind=admin_states.KIND, target=second, detail=admin_states.NOTHING),
     ]
 
 
@@ -152,7 +162,7 @@ def check_departing(name: str, before: MetadataImage, after: MetadataImage) -> N
         raise Violation("MovesByItsThrottle", f"{name} leaves {partition.removing_replicas}, and nothing throttles it")
 
 
-def left_behind(image: MetadataImage) -> Iterator[str]:
+def find_stray_throttles(image: MetadataImage) -> Iterator[str]:
     """Return remaining throttles of decommissions, if no operator sets rates: there should be none.
 
     Without a leaving broker there are no rates, and only marks of reassignments.

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from kvorum.client.records.browsing import Browser, Found, Limits, Progress, Stopped, worked
-from kvorum.client.records.reading import Reader
+from kvorum.client.records.record_browser import Browser, Limits, Progress, RecordMatch, StopReason, run_parser
 from kvorum.client.records.record_filter import RecordFilter
+from kvorum.client.records.record_reader import Reader
 from kvorum.client.records.record_views import RecordSubject
 from kvorum.protocol.records import Record
 from kvorum.runtime.clock import Clock
@@ -20,7 +20,7 @@ FURTHER: Final = 8
 
 
 @dataclass(slots=True, kw_only=True)
-class Looked:
+class PartitionSearch:
     """State of one partition: records found, oldest first, from `low` up to the start of the search."""
 
     first: int
@@ -32,7 +32,7 @@ class Looked:
     """The oldest timestamp read; earlier records are older. None: no record was read."""
 
 
-class Newest:
+class NewestSearch:
     """Searches for this number of records, below `bounds`.
 
     Owned by one task; `looked` and `progress` are its progress.
@@ -51,23 +51,25 @@ class Newest:
         self._reader = reader
         self._limits = limits
         self._clock = clock
-        self._wanted = wanted
-        self.looked = {each: Looked(first=earliest[each], low=bound) for each, bound in bounds.items()}
+        self._filter = wanted
+        self.searches = {each: PartitionSearch(first=earliest[each], low=bound) for each, bound in bounds.items()}
         self.progress = Progress(offsets=dict(bounds))
 
-    async def find(self) -> list[Found]:
+    async def find(self) -> list[RecordMatch]:
         """Return them, oldest first. Raises KafkaError, Unreachable."""
         deadline_ms = self._clock.monotonic_ms() + self._limits.time_ms
         width = 1
         while True:
-            taken, open_partitions = newest_of(self.looked, self._limits.records)
-            stopped = self._stopped(bool(open_partitions), deadline_ms)
+            taken, open_partitions = newest_of(self.searches, self._limits.records)
+            stopped = self._stop_reason(bool(open_partitions), deadline_ms)
             if stopped is not None:
                 self.progress.stopped_by = stopped
-                self.progress.found = len(taken)
-                before = places_before(self.looked, taken)
-                if stopped is Stopped.LIMIT and all(before[each] <= row.first for each, row in self.looked.items()):
-                    self.progress.stopped_by = Stopped.END
+                self.progress.match_count = len(taken)
+                before = places_before(self.searches, taken)
+                if stopped is StopReason.LIMIT and all(
+                    before[each] <= row.first for each, row in self.searches.items()
+                ):
+                    self.progress.stopped_by = StopReason.END
                 self.progress.offsets = before
                 return taken
             await self._look(open_partitions, min(width, self._room() // len(open_partitions) or 1), deadline_ms)
@@ -76,29 +78,29 @@ class Newest:
     def _room(self) -> int:
         """Return how many more records may be inspected, assuming the size of the previous ones."""
         limits, progress = self._limits, self.progress
-        each = progress.size // progress.scanned if progress.scanned else 0
-        left = limits.scanned - progress.scanned
+        each = progress.size // progress.scan_count if progress.scan_count else 0
+        left = limits.scans_max - progress.scan_count
         return min(left, (limits.size - progress.size) // each) if each else left
 
-    def _stopped(self, is_open: bool, deadline_ms: int) -> Stopped | None:
+    def _stop_reason(self, is_open: bool, deadline_ms: int) -> StopReason | None:
         if not is_open:
-            return Stopped.LIMIT
-        if self.progress.scanned >= self._limits.scanned:
-            return Stopped.SCANNED
+            return StopReason.LIMIT
+        if self.progress.scan_count >= self._limits.scans_max:
+            return StopReason.SCANNED
         if self.progress.size >= self._limits.size:
-            return Stopped.BYTES
-        return Stopped.TIME if self._clock.monotonic_ms() >= deadline_ms else None
+            return StopReason.BYTES
+        return StopReason.TIME if self._clock.monotonic_ms() >= deadline_ms else None
 
     async def _look(self, partitions: Sequence[int], width: int, deadline_ms: int) -> None:
         """Look through the next piece of each. One that was not looked through whole is as if it had not been."""
-        ends = {each: self.looked[each].low for each in partitions}
-        begins = {each: max(self.looked[each].first, end - width) for each, end in ends.items()}
+        ends = {each: self.searches[each].low for each in partitions}
+        begins = {each: max(self.searches[each].first, end - width) for each, end in ends.items()}
         rows: dict[int, list[Record]] = {each: [] for each in partitions}
         horizon: dict[int, int] = {}
-        left = self._limits.scanned - self.progress.scanned
+        left = self._limits.scans_max - self.progress.scan_count
         limits = Limits(
             records=left + 1,  # the other limit comes first
-            scanned=left,
+            scans_max=left,
             size=max(1, self._limits.size - self.progress.size),
             time_ms=max(1, deadline_ms - self._clock.monotonic_ms()),
         )
@@ -111,11 +113,11 @@ class Newest:
             horizon[partition] = min(horizon.get(partition, record.timestamp), record.timestamp)
             if await self._matches(found):
                 rows[partition].append(record)
-        self.progress.scanned += browser.progress.scanned
+        self.progress.scan_count += browser.progress.scan_count
         self.progress.size += browser.progress.size
         for each in partitions:
             if browser.progress.offsets[each] >= ends[each]:
-                looked = self.looked[each]
+                looked = self.searches[each]
                 found_rows = [*rows[each], *looked.rows]
                 looked.rows = found_rows[-self._limits.records :]
                 looked.low = begins[each] if len(looked.rows) == len(found_rows) else looked.rows[0].offset
@@ -123,23 +125,23 @@ class Newest:
                     newer_ms = looked.horizon_ms
                     looked.horizon_ms = horizon[each] if newer_ms is None else min(horizon[each], newer_ms)
 
-    async def _matches(self, found: Found) -> bool:
-        if self._wanted is None:
+    async def _matches(self, found: RecordMatch) -> bool:
+        if self._filter is None:
             return True
-        return await worked(found.record, self._wanted.matches, RecordSubject(found.partition, found.record))
+        return await run_parser(found.record, self._filter.matches, RecordSubject(found.partition, found.record))
 
 
-def newest_of(looked: Mapping[int, Looked], wanted: int) -> tuple[list[Found], list[int]]:
+def newest_of(looked: Mapping[int, PartitionSearch], wanted: int) -> tuple[list[RecordMatch], list[int]]:
     """Return (the newest records found, oldest first; the partitions that may have more of them further back)."""
     left = {each: len(row.rows) for each, row in looked.items()}
-    taken: list[Found] = []
+    taken: list[RecordMatch] = []
     while len(taken) < wanted:
         heads = [(looked[each].rows[count - 1].timestamp, each) for each, count in left.items() if count]
         if not heads:
             break
         _, partition = max(heads)
         left[partition] -= 1
-        taken.append(Found(partition, looked[partition].rows[left[partition]]))
+        taken.append(RecordMatch(partition, looked[partition].rows[left[partition]]))
     last_ms = taken[-1].record.timestamp if len(taken) == wanted else None
     open_partitions = [
         each
@@ -151,7 +153,7 @@ def newest_of(looked: Mapping[int, Looked], wanted: int) -> tuple[list[Found], l
     return taken[::-1], open_partitions
 
 
-def places_before(looked: Mapping[int, Looked], taken: Sequence[Found]) -> dict[int, int]:
+def places_before(looked: Mapping[int, PartitionSearch], taken: Sequence[RecordMatch]) -> dict[int, int]:
     """Return {partition: the offset below which all records are older than those taken}."""
     counts = dict.fromkeys(looked, 0)
     for found in taken:

@@ -43,12 +43,12 @@ REACHED: Final = frozenset(
 T = TypeVar("T")
 
 
-class RequestFailed(Exception):
+class RequestError(Exception):
     """A request failed: the last response."""
 
 
 def reassign(bootstrap: str, partition: str, replicas: Sequence[int] | None) -> None:
-    """Start a partition's reassignment to these brokers, or (None) cancel it. Raises RequestFailed."""
+    """Start a partition's reassignment to these brokers, or (None) cancel it. Raises RequestError."""
     place = TopicPartition(*split_partition(partition))
 
     async def ask(cluster: ClusterClient) -> None:
@@ -61,7 +61,7 @@ def reassign(bootstrap: str, partition: str, replicas: Sequence[int] | None) -> 
 
 
 def active_reassignments(bootstrap: str) -> set[str]:
-    """Return the partitions that are being reassigned ("orders-0"). Raises RequestFailed without an answer."""
+    """Return the partitions that are being reassigned ("orders-0"). Raises RequestError without an answer."""
 
     async def ask(cluster: ClusterClient) -> set[str]:
         return {f"{place.topic}-{place.partition}" for place in await Reassignments(cluster).list()}
@@ -70,7 +70,7 @@ def active_reassignments(bootstrap: str) -> set[str]:
 
 
 def set_levels(bootstrap: str, levels: Mapping[str, int]) -> None:
-    """Put features to these levels, each up or down as it has to. Raises RequestFailed."""
+    """Put features to these levels, each up or down as it has to. Raises RequestError."""
 
     async def ask(cluster: ClusterClient) -> None:
         present = {row.name: row.finalized for row in await describe_features(cluster)}
@@ -86,40 +86,40 @@ def set_levels(bootstrap: str, levels: Mapping[str, int]) -> None:
 
 
 def add_controller(bootstrap: str, node_id: int, directory_id: Uuid, endpoints: Sequence[Endpoint]) -> None:
-    """Make a controller that follows a voter. Raises RequestFailed."""
+    """Make a controller that follows a voter. Raises RequestError."""
     _operate(bootstrap, lambda cluster: add_voter(cluster, node_id, directory_id, endpoints))
 
 
 def remove_controller(bootstrap: str, node_id: int, directory_id: Uuid) -> None:
-    """Make a voter one that follows. Raises RequestFailed."""
+    """Make a voter one that follows. Raises RequestError."""
     _operate(bootstrap, lambda cluster: remove_voter(cluster, node_id, directory_id))
 
 
 def elect_leaders(bootstrap: str, partitions: Sequence[str], *, unclean: bool) -> None:
-    """Request elections; an existing leader is not an error. Raises RequestFailed."""
+    """Request elections; an existing leader is not an error. Raises RequestError."""
     wanted = [TopicPartition(*split_partition(name)) for name in partitions]
 
     async def ask(cluster: ClusterClient) -> None:
         for partition, error in (await Partitions(cluster).elect_leaders(wanted, unclean=unclean)).items():
             if error is not None and error.code is not ErrorCode.ELECTION_NOT_NEEDED:
-                raise RequestFailed(f"{partition}: {error}") from error
+                raise RequestError(f"{partition}: {error}") from error
 
     _operate(bootstrap, ask)
 
 
 def alter_quota(bootstrap: str, entity: Mapping[str, str], configs: Mapping[str, str]) -> None:
-    """Set quotas of one entity, {type: name or "" for the default}; a value of "" removes one. Raises RequestFailed."""
+    """Set quotas of one entity, {type: name or "" for the default}; a value of "" removes one. Raises RequestError."""
     names = {kind: name or None for kind, name in entity.items()}
     removed = [key for key, value in configs.items() if not value]
     try:
         values = {key: float(value) for key, value in configs.items() if value}
     except ValueError as error:
-        raise RequestFailed(f"a quota is a number: {error}") from error
+        raise RequestError(f"a quota is a number: {error}") from error
     _operate(bootstrap, lambda cluster: Quotas(cluster).alter(names, values, remove=removed))
 
 
 def move_replica(bootstrap: str, partition: str, broker_id: int, path: str) -> None:
-    """Request that a broker's replica of a partition moves to a log directory. Raises RequestFailed."""
+    """Request that a broker's replica of a partition moves to a log directory. Raises RequestError."""
     replica = TopicPartitionReplica(*split_partition(partition), broker_id)
 
     async def ask(cluster: ClusterClient) -> None:
@@ -131,7 +131,7 @@ def move_replica(bootstrap: str, partition: str, broker_id: int, path: str) -> N
 
 
 def _operate(bootstrap: str, ask: Callable[[ClusterClient], Awaitable[T]]) -> T:
-    """Retry until it is done. Raises RequestFailed."""
+    """Retry until it is done. Raises RequestError."""
     return in_a_thread(lambda: _with_retries(bootstrap, ask))
 
 
@@ -148,7 +148,7 @@ async def _with_retries(bootstrap: str, ask: Callable[[ClusterClient], Awaitable
             if again and code in REACHED:
                 return None  # type: ignore[return-value]  # what answers with it has nothing to say
             if code in FINAL or loop.time() > until:
-                raise RequestFailed(str(error)) from error
+                raise RequestError(str(error)) from error
             again = True
         finally:
             await cluster.close()
