@@ -106,7 +106,9 @@ class Topics:
         answer = await self._client.create_topics(
             [creatable_topic(each) for each in topics], validate_only=validate_only
         )
-        found = {row.name: error_in(row.error_code, row.error_message) or created_topic_of(row) for row in answer.topics}
+        found = {
+            row.name: error_in(row.error_code, row.error_message) or created_topic_of(row) for row in answer.topics
+        }
         if not validate_only:
             created = [each for each in found.values() if isinstance(each, CreatedTopic)]
             await wait_for_leaders(self._client, {each.name: each.partition_count or 0 for each in created})
