@@ -43,8 +43,10 @@ from kvorum.network.quotas import BrokerQuotas
 from kvorum.network.router import Router
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.controller_channel import ControllerNodes
+from kvorum.quorum.credentials import MetadataCredentials
 from kvorum.quorum.forwarder import Forwarder
 from kvorum.quorum.loader import MetadataLoader
+from kvorum.quorum.token_hmacs import TokenHmacs
 from kvorum.runtime import metric_names
 from kvorum.runtime.chance import random_uuid_bytes
 from kvorum.runtime.clock import Clock
@@ -137,6 +139,7 @@ def build(settings: Settings, seams: Seams, *, cluster_id: str, directory_id: Uu
     quotas = make_quotas(settings, seams.metrics)
     quota_publisher = QuotaPublisher(quotas, seams.ip_rates)
     forwarder = Forwarder(channels.forwarding, loader, settings)
+    token_hmacs = TokenHmacs(settings.optional_str("delegation.token.secret.key"))
     broker = Broker(
         broker_id=broker_id,
         cluster_id=cluster_id,
@@ -159,6 +162,8 @@ def build(settings: Settings, seams: Seams, *, cluster_id: str, directory_id: Uu
         transactions=coordinators.transactions.coordinator,
         group_transactions=coordinators.groups,
         telemetry=receive_telemetry(settings, seams),
+        credentials=MetadataCredentials(lambda: cache.image, token_hmacs),
+        token_hmacs=token_hmacs,
     )
     loader.install(
         StrayLogs(broker_id, log_manager), make_publisher(broker, registration, coordinators, quota_publisher)

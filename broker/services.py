@@ -28,9 +28,11 @@ from kvorum.protocol.messages.api_versions import ApiVersion
 from kvorum.protocol.schema import Message
 from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.quorum.forwarder import Forwarder
+from kvorum.quorum.token_hmacs import TokenHmacs
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import Disk
+from kvorum.security.credentials import CredentialStore, NoCredentials
 from kvorum.storage.log_manager import LogManager
 
 Result: TypeAlias = Message | Awaitable[Message | None] | None
@@ -76,6 +78,10 @@ class Broker:
     """Writer of markers of the offsets topic; without it they are appended as any other."""
     telemetry: ClientMetricsManager | None = None
     """Receiver of clients' metrics; without it clients do not see that they can push."""
+    credentials: CredentialStore = field(default_factory=NoCredentials)
+    """Users and tokens, for the SASL mechanisms of the listeners."""
+    token_hmacs: TokenHmacs = field(default_factory=lambda: TokenHmacs(None))
+    """HMACs of delegation tokens, if these are enabled."""
     served_apis: Sequence[ApiVersion] = field(default_factory=tuple)
     """Response of ApiVersions: set by the registry from its handlers."""
 

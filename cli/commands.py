@@ -34,6 +34,8 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "brokers": ("cli.nouns:brokers", "List brokers; put brokers in maintenance; decommission them."),
         "configs": ("cli.nouns:configs", "Describe and alter configs of topics, brokers, ...; validate config files."),
         "quotas": ("cli.nouns:quotas", "Manage client quotas by user, client id or IP address."),
+        "users": ("cli.nouns:users", "Manage users with SCRAM credentials."),
+        "tokens": ("cli.nouns:tokens", "Manage delegation tokens."),
         "log-dirs": ("cli.nouns:log_dirs", "List the log directories of brokers, and moves of replicas between them."),
         "reassign": ("cli.nouns:reassign", "Reassign partitions to other brokers, with an optional throttle."),
         "features": ("cli.nouns:features", "Describe and alter the features of a cluster."),

@@ -18,6 +18,7 @@ BY_HAND: Final[Mapping[str, tuple[str, str]]] = {
     "brokers list": ("cli.reassign.brokers:list_", "administrative state of all brokers; /v1 has it of one"),
     "brokers maintenance": ("cli.reassign.brokers:maintenance", "waits, with progress"),
     "brokers decommission": ("cli.reassign.brokers:decommission", "waits, with progress"),
+    "users create": ("cli.users.create:create", "prompts for the password or reads it from a file"),
     "quorum add-controller": ("cli.metadata.quorum_voters:add_controller", "reads the controller's own files"),
     "quorum readmit": ("cli.metadata.quorum:readmit", "changes files of a stopped controller"),
     "reassign generate": ("cli.reassign.commands:generate", "files of Kafka's tool"),
@@ -47,6 +48,8 @@ configs: Final = noun(
     *("topics.topic_routes", "cluster.cluster_routes", "cluster.logger_routes", "cluster.resource_config_routes"),
 )
 quotas: Final = noun("quotas", "cluster.quota_routes")
+users: Final = noun("users", "cluster.user_routes")
+tokens: Final = noun("tokens", "cluster.token_routes")
 features: Final = noun("features", "cluster.feature_routes")
 log_dirs: Final = noun("log-dirs", "partitions.partition_routes", "partitions.log_dir_routes")
 transactions: Final = noun("transactions", "transactions.transaction_routes")

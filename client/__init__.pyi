@@ -12,6 +12,7 @@ from kvorum.client.values.broker import RequestedState as RequestedState
 from kvorum.client.values.cluster import ClusterDescription as ClusterDescription
 from kvorum.client.values.config import Config as Config
 from kvorum.client.values.config import ConfigSynonym as ConfigSynonym
+from kvorum.client.values.delegation_token import DelegationToken as DelegationToken
 from kvorum.client.values.feature import Feature as Feature
 from kvorum.client.values.group import Group as Group
 from kvorum.client.values.group import GroupListing as GroupListing
@@ -53,6 +54,8 @@ from kvorum.client.values.transaction import OpenTransaction as OpenTransaction
 from kvorum.client.values.transaction import ProducerState as ProducerState
 from kvorum.client.values.transaction import Transaction as Transaction
 from kvorum.client.values.transaction import TransactionListing as TransactionListing
+from kvorum.client.values.user import ScramCredentialInfo as ScramCredentialInfo
+from kvorum.client.values.user import User as User
 from kvorum.client.wire.cluster_client import IsolationLevel as IsolationLevel
 from kvorum.client.wire.cluster_client import ResourceType as ResourceType
 from kvorum.client.wire.cluster_client import Unreachable as Unreachable
@@ -61,3 +64,4 @@ from kvorum.protocol.errors import KafkaError as KafkaError
 from kvorum.protocol.errors import KafkaException as KafkaException
 from kvorum.protocol.topic_partition import TopicPartition as TopicPartition
 from kvorum.protocol.uuids import Uuid as Uuid
+from kvorum.security.credentials import ScramMechanism as ScramMechanism

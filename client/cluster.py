@@ -15,8 +15,10 @@ from kvorum.client.namespaces.quorum import MetadataQuorum
 from kvorum.client.namespaces.quotas import Quotas
 from kvorum.client.namespaces.reassignments import Reassignments
 from kvorum.client.namespaces.records import Records
+from kvorum.client.namespaces.tokens import Tokens
 from kvorum.client.namespaces.topics import Topics
 from kvorum.client.namespaces.transactions import Transactions
+from kvorum.client.namespaces.users import Users
 from kvorum.client.wire.cluster_client import TIMEOUT_MS, ClusterClient
 from kvorum.network.addresses import parse_bootstrap
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -45,8 +47,10 @@ class Cluster:
         self.quotas = Quotas(client)
         self.reassignments = Reassignments(client)
         self.records = Records(client)
+        self.tokens = Tokens(client)
         self.topics = Topics(client)
         self.transactions = Transactions(client)
+        self.users = Users(client)
 
     @classmethod
     def connect(

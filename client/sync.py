@@ -22,11 +22,14 @@ from kvorum.client.namespaces.quorum import MetadataQuorum
 from kvorum.client.namespaces.quotas import ALL, NO_QUOTAS, Quotas
 from kvorum.client.namespaces.reassignments import NO_MOVES, NO_PLAN, Reassignments
 from kvorum.client.namespaces.records import Acks, Compression, End, Records, Start
+from kvorum.client.namespaces.tokens import Tokens
 from kvorum.client.namespaces.topics import Topics
 from kvorum.client.namespaces.transactions import MAX_TIMEOUT_MS, Transactions
+from kvorum.client.namespaces.users import Users
 from kvorum.client.values.broker import Broker, BrokerState
 from kvorum.client.values.cluster import ClusterDescription
 from kvorum.client.values.config import Config
+from kvorum.client.values.delegation_token import DelegationToken
 from kvorum.client.values.feature import Feature
 from kvorum.client.values.group import Group, GroupListing, Lag, MemberRemoval, Membership, OffsetAndMetadata, TotalLag
 from kvorum.client.values.log_dir import LogDir, LogDirMove, TopicPartitionReplica
@@ -38,11 +41,13 @@ from kvorum.client.values.reassignment import Assignment, PlanProgress, Reassign
 from kvorum.client.values.record import NewRecord, Record, RecordMetadata
 from kvorum.client.values.topic import CreatedTopic, NewTopic, Topic
 from kvorum.client.values.transaction import OpenTransaction, ProducerState, Transaction, TransactionListing
+from kvorum.client.values.user import User
 from kvorum.client.wire.cluster_client import TIMEOUT_MS, IsolationLevel, ResourceType
 from kvorum.client.wire.coordinators import RETRIES
 from kvorum.protocol.errors import KafkaError
 from kvorum.protocol.topic_partition import TopicPartition
 from kvorum.protocol.uuids import Uuid
+from kvorum.security.credentials import ITERATIONS_MIN, ScramMechanism
 
 
 class SyncCluster:
@@ -71,8 +76,10 @@ class SyncCluster:
         self.quotas = SyncQuotas(self._thread, cluster.quotas)
         self.reassignments = SyncReassignments(self._thread, cluster.reassignments)
         self.records = SyncRecords(self._thread, cluster.records)
+        self.tokens = SyncTokens(self._thread, cluster.tokens)
         self.topics = SyncTopics(self._thread, cluster.topics)
         self.transactions = SyncTransactions(self._thread, cluster.transactions)
+        self.users = SyncUsers(self._thread, cluster.users)
 
     @classmethod
     def connect(
@@ -670,6 +677,38 @@ class SyncRecords:
         return self._thread.run(self._namespace.produce_many(topic, records, acks=acks, compression=compression))
 
 
+class SyncTokens:
+    """Delegation tokens. All methods raise KafkaError and Unreachable.
+
+    KafkaError DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: the connection is not authenticated, or by a token.
+    """
+
+    def __init__(self, thread: LoopThread, namespace: Tokens) -> None:
+        """Run this namespace on this thread."""
+        self._thread, self._namespace = thread, namespace
+
+    def create(
+        self, *, owner: str | None = None, renewers: Iterable[str] = (), max_lifetime_ms: int | None = None
+    ) -> DelegationToken:
+        """Create a token, for another owner or for the own principal; principals as TYPE:NAME.
+
+        Raises ValueError for another form. Without `max_lifetime_ms` the cluster's delegation.token.max.lifetime.ms.
+        """
+        return self._thread.run(self._namespace.create(owner=owner, renewers=renewers, max_lifetime_ms=max_lifetime_ms))
+
+    def renew(self, hmac: bytes, period_ms: int | None = None) -> int:
+        """Set the expiration to `period_ms` from now, and return it; at most delegation.token.expiry.time.ms."""
+        return self._thread.run(self._namespace.renew(hmac, period_ms))
+
+    def expire(self, hmac: bytes, period_ms: int | None = None) -> int:
+        """Set the expiration to `period_ms` from now, or remove the token at once; return the time."""
+        return self._thread.run(self._namespace.expire(hmac, period_ms))
+
+    def describe(self, owners: Iterable[str] | None = None) -> Sequence[DelegationToken]:
+        """Return tokens by id: those of owners or renewers (TYPE:NAME), or all that the principal may see."""
+        return self._thread.run(self._namespace.describe(owners))
+
+
 class SyncTopics:
     """Topics of a cluster. All methods raise KafkaError and Unreachable."""
 
@@ -836,3 +875,37 @@ class SyncTransactions:
         Raises KafkaError TRANSACTIONAL_ID_NOT_FOUND: a name with a mistake does not create a new id.
         """
         return self._thread.run(self._namespace.force_terminate(transactional_id))
+
+
+class SyncUsers:
+    """Users with SCRAM credentials. All methods raise KafkaError and Unreachable."""
+
+    def __init__(self, thread: LoopThread, namespace: Users) -> None:
+        """Run this namespace on this thread."""
+        self._thread, self._namespace = thread, namespace
+
+    def list(self, names: Iterable[str] | None = None) -> Sequence[User]:
+        """Return users by name; without `names` all. Raises KafkaError RESOURCE_NOT_FOUND: no such user."""
+        return self._thread.run(self._namespace.list(names))
+
+    def upsert(
+        self,
+        name: str,
+        password: str,
+        *,
+        mechanism: ScramMechanism = ScramMechanism.SCRAM_SHA_512,
+        iterations: int = ITERATIONS_MIN,
+    ) -> None:
+        """Create a user, or replace its password for a mechanism; that of another mechanism is unchanged.
+
+        The password is salted here, and never sent. Raises ValueError if it is empty, KafkaError
+        UNACCEPTABLE_CREDENTIAL for iterations outside 4096 to 16384.
+        """
+        return self._thread.run(self._namespace.upsert(name, password, mechanism=mechanism, iterations=iterations))
+
+    def delete(self, name: str, mechanism: ScramMechanism | None = None) -> None:
+        """Delete the credential of a mechanism, or the user with all its credentials.
+
+        Raises KafkaError RESOURCE_NOT_FOUND: there is none.
+        """
+        return self._thread.run(self._namespace.delete(name, mechanism))

@@ -60,6 +60,20 @@ class RequestContext:
     forwarded: bool = False
     """Came inside an Envelope."""
 
+    @property
+    def may_request_tokens(self) -> bool:
+        """Whether requests for delegation tokens are accepted: not with a token, nor without authentication.
+
+        Of a forwarded request the broker has checked the listener (Kafka's allowTokenRequests).
+        """
+        if self.principal.token_authenticated:
+            return False
+        if self.forwarded:
+            return True
+        if self.security_protocol is SecurityProtocol.SSL:
+            return self.principal != ANONYMOUS
+        return self.security_protocol is not SecurityProtocol.PLAINTEXT
+
 
 def context_of(
     peer: Peer,

@@ -3,6 +3,7 @@
     session timeouts        broker.session.timeout.ms after the last heartbeat: fence, one broker per decision
     leader balance          every leader.imbalance.check.interval.seconds, with auto.leader.rebalance.enable
     unclean elections       every unclean.leader.election.interval.ms, where a config permits them
+    delegation tokens       every delegation.token.expiry.check.interval.ms: expired ones are removed
     no-op records           a NoOp record if nothing was written for metadata.max.idle.interval.ms
 
 Timers are `loop.call_later` and run while this node is active. A new active controller restarts all broker sessions. So
@@ -15,6 +16,7 @@ from typing import Final, TypeVar
 
 from kvorum.protocol.errors import KafkaError
 from kvorum.quorum.controller.context import Context
+from kvorum.quorum.controller.delegation_token_control import SWEEP_RECORDS_MAX, sweep_expired_tokens
 from kvorum.quorum.controller.elections import balance_leaders, sweep_unclean
 from kvorum.quorum.controller.liveness import fence_refused_broker, fence_stale_brokers
 from kvorum.quorum.controller.result import Result
@@ -61,6 +63,9 @@ class ControllerTasks:
             self._repeat("leader balance", interval_ms, lambda: self._until_done(balance_leaders, "balanceLeaders"))
         interval_ms = settings.int("unclean.leader.election.interval.ms")
         self._repeat("unclean elections", interval_ms, lambda: self._until_done(sweep_unclean, "electUnclean"))
+        if services.token_hmacs.enabled:
+            interval_ms = settings.int("delegation.token.expiry.check.interval.ms")
+            self._repeat("delegation tokens", interval_ms, self._sweep_tokens)
         self._watch_idleness()
 
     def on_deactivated(self) -> None:
@@ -122,6 +127,17 @@ class ControllerTasks:
                 return
             self.session_ends += 1
             log.info("broker fenced", broker_id=fenced, reason="session expired")
+
+    async def _sweep_tokens(self) -> None:
+        """Remove expired delegation tokens."""
+        services = self._services
+        removed = SWEEP_RECORDS_MAX
+        while removed == SWEEP_RECORDS_MAX:
+            removed = await services.submit(
+                None, sweep_expired_tokens, services.clock.wall_ms(), name="sweepDelegationTokens", confirm=False
+            )
+            if removed:
+                log.info("expired delegation tokens removed", count=removed)
 
     async def _until_done(self, decide: Callable[[Context], Steps[Result[bool]]], name: str) -> None:
         """Decide repeatedly while the answer is that more is left."""

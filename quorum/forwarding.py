@@ -33,7 +33,8 @@ def encode_principal(principal: Principal) -> bytes:
         data = text.encode()
         write_varint(out, len(data) + 1)
         out += data
-    out += b"\0\0"
+    out.append(principal.token_authenticated)
+    out.append(0)  # no tagged fields
     return bytes(out)
 
 
@@ -49,7 +50,7 @@ def decode_principal(data: bytes | None) -> Principal:
         name, position = _compact_string(view, position)
         if position >= len(view):
             raise ValueError("truncated principal")
-        return Principal(kind, name)
+        return Principal(kind, name, token_authenticated=view[position] != 0)
     except (ValueError, IndexError, ProtocolError) as error:
         raise KafkaError(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE, str(error)) from error
 

@@ -5,13 +5,13 @@ that struct its fields need. A node that meets an unknown type or version stops:
 differ from all others. New fields need a new version and a `metadata.version` that gates them. Kinds and field names
 are those of Kafka's metadata records (org.apache.kafka.common.metadata); the bytes are ours.
 
-Further kinds (users, ACLs) are additional structs in `MetadataRecord`.
+Further kinds (ACLs) are additional structs in `MetadataRecord`.
 """
 
 from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -190,6 +190,49 @@ class ClientQuota(Record, frozen=True, kw_only=True):
     remove: bool = False
 
 
+class UserScramCredential(Record, frozen=True, kw_only=True):
+    """The SCRAM credential of a user for one mechanism (ScramMechanism's number); replaces an earlier one."""
+
+    name: str
+    mechanism: int
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+    def __repr__(self) -> str:
+        """Return the text without salt and keys: records are logged and shown in errors."""
+        return f"UserScramCredential(name={self.name!r}, mechanism={self.mechanism}, iterations={self.iterations})"
+
+
+class RemoveUserScramCredential(Record, frozen=True, kw_only=True):
+    """The user has no credential for this mechanism any more."""
+
+    name: str
+    mechanism: int
+
+
+class DelegationToken(Record, frozen=True, kw_only=True):
+    """A delegation token, new or with another expiration; principals as "User:name", times in wall milliseconds.
+
+    Its HMAC is not stored (security/delegation_tokens).
+    """
+
+    owner: str
+    requester: str
+    renewers: tuple[str, ...]
+    issue_timestamp: int
+    max_timestamp: int
+    expiration_timestamp: int
+    token_id: str
+
+
+class RemoveDelegationToken(Record, frozen=True, kw_only=True):
+    """The token was expired or removed."""
+
+    token_id: str
+
+
 class NoOp(Record, frozen=True, kw_only=True):
     """Nothing: a new controller's first word, and the sign of life of an idle log."""
 
@@ -222,6 +265,10 @@ MetadataRecord: TypeAlias = (
     | Feature
     | ProducerIds
     | ClientQuota
+    | UserScramCredential
+    | RemoveUserScramCredential
+    | DelegationToken
+    | RemoveDelegationToken
     | NoOp
     | BeginTransaction
     | EndTransaction
@@ -240,11 +287,18 @@ RECORD_TYPES: Final[tuple[type[Record], ...]] = (
     Feature,
     ProducerIds,
     ClientQuota,
+    UserScramCredential,
+    RemoveUserScramCredential,
+    DelegationToken,
+    RemoveDelegationToken,
     NoOp,
     BeginTransaction,
     EndTransaction,
     AbortTransaction,
 )
+
+CREDENTIAL_KEYS: Final = frozenset(("salt", "stored_key", "server_key"))
+"""Fields of a UserScramCredential that are shown nowhere."""
 
 UUIDS_REMEMBERED_MAX: Final = 4_096
 """Each partition has a topic id, each replica a directory id. Sharing makes a snapshot with 300,000 of them
@@ -301,6 +355,13 @@ def decode(data: bytes | bytearray | memoryview) -> MetadataRecord:
     if record.version != 0 and not 0 <= record.version <= LATEST_VERSIONS[type(record).__name__]:
         raise UnknownRecord(_newer(type(record).__name__, record.version))
     return record
+
+
+def without_credential_keys(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a record's fields, including `type`, as they may be shown: without the salt and keys of a credential."""
+    if fields.get("type") != UserScramCredential.__name__:
+        return fields
+    return {key: value for key, value in fields.items() if key not in CREDENTIAL_KEYS}
 
 
 def _why(data: bytes | bytearray | memoryview, error: Exception) -> str:

@@ -12,7 +12,7 @@ here.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from random import Random
 
@@ -35,6 +35,12 @@ from kvorum.quorum.controller.context import ControllerSettings
 from kvorum.quorum.controller.features import bootstrap_records
 from kvorum.quorum.controller.heartbeats import BrokerHeartbeatManager
 from kvorum.quorum.controller_tasks import ControllerTasks
+from kvorum.quorum.credentials import (
+    EarlyCredentials,
+    MetadataCredentials,
+    bootstrap_credentials,
+    stored_credentials,
+)
 from kvorum.quorum.fencing import FastFencing, NetworkProber, Prober
 from kvorum.quorum.image import MetadataImage
 from kvorum.quorum.image.features import KRAFT_VERSION
@@ -46,6 +52,7 @@ from kvorum.quorum.raft.membership import Membership
 from kvorum.quorum.raft.voters import Endpoints
 from kvorum.quorum.records import Feature, MetadataRecord, NoOp
 from kvorum.quorum.services import ControllerServices, Observers
+from kvorum.quorum.token_hmacs import TokenHmacs
 from kvorum.runtime import blocking
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
@@ -78,11 +85,13 @@ class ControllerServer:
         metrics: Metrics | None = None,
         membership: Membership | None = None,
         voter_endpoints: Callable[[], Endpoints] = Endpoints,
+        bootstrap: Sequence[MetadataRecord] = (),
     ) -> None:
         """Prepare. The log is stored below `directory` (default: metadata.log.dir), for exclusive use.
 
         `voter_addresses` answers where the controllers listen, by node id (controller.quorum.voters if not given).
         `membership` and `voter_endpoints` are Raft's: how its voters change, and where they listen.
+        `bootstrap` are the records with which this node was formatted (quorum/bootstrap_file).
         `upgrades` are what takes over connections by private key: Raft's frames. `on_fault` must end the process.
         """
         self._settings = settings
@@ -101,6 +110,7 @@ class ControllerServer:
         self._metrics = metrics
         self._membership = membership
         self._voter_endpoints = voter_endpoints
+        self._bootstrap = bootstrap
         self._services: ControllerServices | None = None
         self._tasks: ControllerTasks | None = None
         self._broker_admin_states: BrokerAdminStates | None = None
@@ -129,6 +139,9 @@ class ControllerServer:
         assert self._services is None, "started once"
         loop = asyncio.get_running_loop()
         stored = await blocking.run(loop, open_metadata_log, self._disk, self._directory, self._settings, self._clock)
+        early = bootstrap_credentials(self._bootstrap)
+        if stored.log_end_offset > 0:
+            early = await blocking.run(loop, stored_credentials, stored)
         store = MetadataStore(stored, self._clock)
         controller = ActiveController(
             self._log,
@@ -138,7 +151,7 @@ class ControllerServer:
             bootstrap=self._bootstrap_records,
             first_words=self._first_words,
         )
-        self._services = services = self._make_services(store, controller)
+        self._services = services = self._make_services(store, controller, early)
         self._tasks = ControllerTasks(services)
         self._broker_admin_states = BrokerAdminStates(services)
         if self._metrics is not None:
@@ -162,7 +175,7 @@ class ControllerServer:
         records = bootstrap_records(level, settings.int("min.insync.replicas"))
         if self._voter_endpoints():
             records.insert(1, Feature(name=KRAFT_VERSION, level=1))
-        return records
+        return [*records, *self._bootstrap]
 
     def _first_words(self, image: MetadataImage) -> list[MetadataRecord]:
         """Return the first records of a term: the level of kraft.version, if an upgrade did not write it."""
@@ -201,11 +214,14 @@ class ControllerServer:
         self._opened.close()
         await services.store.close()
 
-    def _make_services(self, store: MetadataStore, controller: ActiveController) -> ControllerServices:
+    def _make_services(
+        self, store: MetadataStore, controller: ActiveController, early: EarlyCredentials
+    ) -> ControllerServices:
         settings, node_id = self._settings, self._log.node_id
         controller_settings = ControllerSettings.from_settings(
             settings, self._cluster_id, frozenset(self._voter_addresses())
         )
+        token_hmacs = TokenHmacs(settings.optional_str("delegation.token.secret.key"))
         static = {key: entry.text for key, entry in settings.explicit().items()}
         fencing = FastFencing(
             self._prober,
@@ -229,6 +245,8 @@ class ControllerServer:
             controller_settings=controller_settings,
             schema=KafkaConfigSchema(static, node_id),
             fencing=fencing,
+            token_hmacs=token_hmacs,
+            credentials=MetadataCredentials(lambda: store.image, token_hmacs, early),
             observers=Observers(),
             listener_name=next(iter(controller_listener_names(settings)), "CONTROLLER"),
             on_fault=self._on_fault,

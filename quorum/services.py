@@ -17,6 +17,7 @@ from kvorum.quorum.controller.config_schema import ConfigSchema
 from kvorum.quorum.controller.context import LATEST_VERSION, Context, ControllerSettings
 from kvorum.quorum.controller.heartbeats import BrokerHeartbeatManager
 from kvorum.quorum.controller.result import Result
+from kvorum.quorum.credentials import MetadataCredentials
 from kvorum.quorum.fencing import FastFencing
 from kvorum.quorum.image import MetadataImage
 from kvorum.quorum.image.client_quotas import ClientQuotasImage
@@ -25,6 +26,7 @@ from kvorum.quorum.raft.log import MetadataLog
 from kvorum.quorum.raft.membership import Membership
 from kvorum.quorum.raft.voters import Endpoints
 from kvorum.quorum.steps import Steps
+from kvorum.quorum.token_hmacs import TokenHmacs
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
 
@@ -137,6 +139,9 @@ class ControllerServices:
     controller_settings: ControllerSettings
     schema: ConfigSchema
     fencing: FastFencing
+    token_hmacs: TokenHmacs
+    credentials: MetadataCredentials
+    """Users and tokens, for the SASL mechanisms of the listeners."""
     observers: Observers
     listener_name: str
     """The name of the controllers' listener, as DescribeQuorum and DescribeCluster give it."""

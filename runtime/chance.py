@@ -1,5 +1,6 @@
 """The only places of chance: others are handed a `random.Random` or a uuid, so that a simulation can choose."""
 
+import os
 import random
 import uuid
 
@@ -12,6 +13,11 @@ UUID_BYTES = 16
 def new_random(seed: int | None = None) -> random.Random:
     """Return a source of chance: repeatable with a seed, else seeded by the operating system."""
     return random.Random(seed)
+
+
+def random_bytes(size: int) -> bytes:
+    """Return random bytes of the operating system, fit for salts and secrets."""
+    return os.urandom(size)
 
 
 def random_uuid_bytes(source: random.Random | None = None) -> bytes:

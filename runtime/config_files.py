@@ -58,7 +58,7 @@ OF_IMAGES: Mapping[str, str] = {
     "KAFKA_CREATE_TOPICS": "create topics with `kvorum topics create`",
     "KAFKA_ENABLE_KRAFT": "no other mode exists; remove the key",
     "KAFKA_KRAFT_CLUSTER_ID": "use `kvorum format --cluster-id`",
-    "KAFKA_KRAFT_BOOTSTRAP_SCRAM_USERS": "SCRAM users are not supported",
+    "KAFKA_KRAFT_BOOTSTRAP_SCRAM_USERS": "use `kvorum format --add-scram`",
     "KAFKA_CLIENT_USERS": "SASL is not supported",
     "KAFKA_CLIENT_PASSWORDS": "SASL is not supported",
     "KAFKA_INTER_BROKER_USER": "SASL is not supported",

@@ -2,6 +2,8 @@
 
 principal     the authenticated user of a connection, and how it is derived from a certificate
 credentials   what mechanisms look up: SCRAM credentials and delegation tokens
+scram_keys    keys of SCRAM credentials
+delegation_tokens  HMACs of delegation tokens
 jaas          the text of `sasl.jaas.config`
 sasl          mechanisms (both sides) and the state machine of a server's connection
 tls           key and trust stores, contexts, cipher suites

@@ -81,7 +81,7 @@ class MetadataWatch:
         view = memoryview(batch)
         for place, record in enumerate(decode_batch(view, 0, parse_header(view))):
             self._written = base_offset + place
-            fields = msgspec.json.decode(records.encode(record))
+            fields = dict(records.without_credential_keys(msgspec.json.decode(records.encode(record))))
             if fields.get("type") != "NoOp":
                 self._history.write(Metadata(t=self._now(), offset=self._written, epoch=epoch, record=fields))
 

@@ -49,6 +49,8 @@ class FieldFacts:
 
 OWN_FIELDS = {"EnvelopeResponse": (FieldFacts("metadata_offset", "int64", False, None, OWN_TAG_MIN, [0], [], -1),)}
 """By struct. A reader that does not know a tagged field skips it."""
+SECRETS = {"auth_bytes", "hmac", "request_data", "response_data", "salt", "salted_password"}
+"""Fields that hold a secret, or a request with one: not in the text of a message."""
 
 
 def kind_of(field) -> tuple[str, bool, type | None]:
@@ -131,6 +133,11 @@ def literal(fact: FieldFacts) -> str:
     return str(int(default))
 
 
+def default_text(fact: FieldFacts) -> str:
+    """Return the default as the class has it."""
+    return f"field(default={literal(fact)}, repr=False)" if fact.name in SECRETS else literal(fact)
+
+
 def type_text(fact: FieldFacts) -> str:
     text = fact.struct if fact.struct else TYPES.get(fact.kind, "int")
     if fact.array:
@@ -162,7 +169,7 @@ def field_text(fact: FieldFacts) -> str:
 def class_text(name: str, title: str, facts: dict[str, FieldFacts], extra: list[str]) -> str:
     lines = ["@dataclass(slots=True, kw_only=True)", f"class {name}:", f'    """{name} of {title}."""', ""]
     for fact in facts.values():
-        lines.append(f"    {fact.name}: {type_text(fact)} = {literal(fact)}")
+        lines.append(f"    {fact.name}: {type_text(fact)} = {default_text(fact)}")
     lines += extra
     inner = "".join(f"        {field_text(fact)},\n" for fact in facts.values())
     lines.append(

@@ -26,14 +26,12 @@ REASONS: dict[ApiKey, str] = {
             ApiKey.DESCRIBE_ACLS,
             ApiKey.CREATE_ACLS,
             ApiKey.DELETE_ACLS,
-            ApiKey.CREATE_DELEGATION_TOKEN,
-            ApiKey.RENEW_DELEGATION_TOKEN,
-            ApiKey.EXPIRE_DELEGATION_TOKEN,
-            ApiKey.DESCRIBE_DELEGATION_TOKEN,
-            ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
-            ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
         ],
         SECURITY,
+    ),
+    **dict.fromkeys(
+        [ApiKey.DESCRIBE_DELEGATION_TOKEN, ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS],
+        "brokers; Kafka's controllers offer it and do not answer it",
     ),
     **dict.fromkeys(
         [

@@ -13,6 +13,8 @@ from kvorum.admin.v1.cluster import (
     node_routes,
     quota_routes,
     resource_config_routes,
+    token_routes,
+    user_routes,
     voter_routes,
 )
 from kvorum.admin.v1.cluster.broker_routes import BrokerRoutes
@@ -74,6 +76,8 @@ def operations(local: LocalLogs | None = None, connect: ConnectClient | None = N
         *transaction_routes.OPERATIONS,
         *event_routes.OPERATIONS,
         *quota_routes.OPERATIONS,
+        *user_routes.OPERATIONS,
+        *token_routes.OPERATIONS,
         *feature_routes.OPERATIONS,
         *logger_routes.OPERATIONS,
         *config_diff_routes.OPERATIONS,

@@ -23,6 +23,7 @@ from kvorum.protocol.messages.metadata import MetadataRequest, MetadataRequestTo
 from kvorum.protocol.records import batches, decode_records
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.batches import METADATA_PARTITION, METADATA_TOPIC
+from kvorum.quorum.records import without_credential_keys
 from kvorum.runtime.chance import new_random
 
 WAIT_MS: Final = 300
@@ -127,7 +128,7 @@ class MetadataFollower:
                 continue
             fields = msgspec.json.decode(record.value, type=dict[str, object])
             if fields.get("type") != "NoOp":
-                offset = record.offset
+                offset, fields = record.offset, dict(without_credential_keys(fields))
                 self._recorder.write(
                     lambda t, offset=offset, fields=fields: Metadata(t=t, offset=offset, epoch=epoch, record=fields)  # type: ignore[misc]
                 )

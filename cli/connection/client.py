@@ -111,10 +111,13 @@ def with_cluster(
 
 
 def is_missing(code: "ErrorCode") -> bool:
-    """Return whether an error is about a topic or group that does not exist."""
+    """Return whether an error is about a topic, group, user or token that does not exist."""
     from kvorum.protocol.errors import ErrorCode
 
-    return code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.GROUP_ID_NOT_FOUND)
+    return code in (
+        *(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.GROUP_ID_NOT_FOUND),
+        *(ErrorCode.RESOURCE_NOT_FOUND, ErrorCode.DELEGATION_TOKEN_NOT_FOUND),
+    )
 
 
 def check_security(properties: Mapping[str, str]) -> None:

@@ -58,7 +58,7 @@ def configs(
     defaults: bool,
     **options: Any,
 ) -> None:
-    """Describe and alter configs of topics, brokers, groups, client metrics, and quotas of users, clients, ips.
+    """Describe and alter configs of topics, brokers, ..., quotas of users, clients, ips, and users' SCRAM credentials.
 
     \b
     kvorum kafka-configs --bootstrap-server localhost:9092 --describe --entity-type topics --entity-name orders
@@ -83,6 +83,7 @@ def alter_entity(
 ) -> None:
     """Change the configs of an entity; `defaults`: types whose default is meant by an empty name."""
     from kvorum.cli.kafka.entities import RESOURCES, Changes, alter_entity_quotas, alter_resource
+    from kvorum.cli.kafka.scram_configs import ScramChange, alter_user, check_scram_entity, scram_change, scram_names
 
     text, file = options["add_config"], options["add_config_file"]
     if text is not None and file is not None:
@@ -100,10 +101,17 @@ def alter_entity(
     for kind in defaults:
         warn(f"an empty name means the default of all {kind}, as in Kafka; {UNSET_HINT}")
     changes, (kind, name) = Changes(values=values, deleted=removed), next(iter(named.items()))
+    credentials: list[ScramChange] = []
+    is_scram = kind in ("users", "clients") and bool(scram_names([*values, *removed]))
+    if is_scram:
+        check_scram_entity(named, values, removed)
+        credentials = [scram_change(key, value) for key, value in values.items()]
 
     async def work(cluster: "ClusterClient") -> None:
         if kind in RESOURCES:
             await alter_resource(cluster, kind, name, changes)
+        elif is_scram:
+            await alter_user(cluster, name, credentials, removed)
         else:
             await alter_entity_quotas(cluster, named, changes)
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from kvorum.client.values.config import Config, ConfigSynonym
     from kvorum.client.values.quota import Quota
+    from kvorum.client.values.user import User
     from kvorum.client.wire.cluster_client import ClusterClient
 
 ADMIN_NAMES = {
@@ -30,8 +31,15 @@ def describe_entity(connection: Connection, entity: dict[str, str | None], every
     if (kind, name) == ("broker-loggers", None):
         raise EntityError("An entity name must be specified with --describe of broker-loggers")
     if kind not in RESOURCES:
-        for quotas in connection.run(lambda cluster: entity_quotas(cluster, entity)):
-            say(quota_line(quotas))
+        from kvorum.cli.kafka.scram_configs import described_users, user_line
+
+        async def quotas_and_users(cluster: "ClusterClient") -> "tuple[Sequence[Quota], Sequence[User]]":
+            is_user = entity.keys() == {"users"} and name != ""
+            return await entity_quotas(cluster, entity), await described_users(cluster, name) if is_user else ()
+
+        quotas, users = connection.run(quotas_and_users)
+        for line in (*map(quota_line, quotas), *map(user_line, users)):
+            say(line)
         return
 
     async def work(cluster: "ClusterClient") -> "dict[str, Sequence[Config]] | None":

@@ -4,7 +4,6 @@ Resources (topics, brokers, broker-loggers, groups, client-metrics) have configs
 Source: Kafka's ConfigCommand.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -35,7 +34,6 @@ OWN_SOURCE = {
 }
 """Source of the configs that are set on a resource; of a logger all count."""
 DEFAULT_BROKER_SOURCE = "DYNAMIC_DEFAULT_BROKER_CONFIG"
-SCRAM = re.compile(r"SCRAM-SHA-\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +47,6 @@ class Changes:
         """Return the values as numbers. Raises EntityError."""
         found = {}
         for name, value in self.values.items():
-            if SCRAM.fullmatch(name):
-                raise EntityError(f"{name}: credentials are not supported yet")
             try:
                 found[name] = float(value)
             except ValueError:

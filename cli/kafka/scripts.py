@@ -21,6 +21,10 @@ SCRIPTS = {
     ),
     "kafka-groups": ("cli.kafka.groups:groups", "List groups of all types."),
     "kafka-configs": ("cli.kafka.configs:configs", "Describe and alter configs and quotas."),
+    "kafka-delegation-tokens": (
+        "cli.kafka.delegation_tokens:delegation_tokens",
+        "Create, renew, expire and describe delegation tokens.",
+    ),
     "kafka-get-offsets": ("cli.kafka.get_offsets:get_offsets", "Print offsets of partitions."),
     "kafka-delete-records": ("cli.kafka.delete_records:delete_records", "Delete records before an offset."),
     "kafka-log-dirs": ("cli.kafka.log_dirs:log_dirs", "Describe the log directories of brokers."),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kvorum.cli.local.node import FirstVoters, format_folders, settings_of
+from kvorum.cli.local.node import FirstVoters, add_scram_option, format_folders, scram_records, settings_of
 from kvorum.cli.output import fail, say
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ config_option = click.option(
     metavar="ID@HOST:PORT:DIRECTORY-ID,...",
     help="Start a dynamic quorum with these voters.",
 )
-@click.option("-S", "--add-scram", multiple=True, hidden=True)
+@add_scram_option
 def format_(
     config: str,
     cluster_id: str,
@@ -62,13 +62,12 @@ def format_(
     """
     if standalone + no_initial_controllers + (initial_controllers is not None) > 1:
         raise click.UsageError("give one of --standalone, --no-initial-controllers and --initial-controllers")
-    if add_scram:
-        raise click.UsageError("--add-scram: credentials are not supported yet")
     check_cluster_id(cluster_id)
     release = release_of(release_version, levels)
     settings = settings_of(config)
     first = FirstVoters(standalone, initial_controllers, no_initial_controllers)
-    formatted, _ = format_folders(settings, cluster_id, None, first, ignore_formatted=ignore_formatted)
+    users = scram_records(add_scram)
+    formatted, _ = format_folders(settings, cluster_id, None, first, ignore_formatted=ignore_formatted, bootstrap=users)
     if not formatted:
         say("All of the log directories are already formatted.")
     for each in formatted:

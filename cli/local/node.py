@@ -7,12 +7,25 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from kvorum.cli.local.folders import end_command, require_linux
+from kvorum.cli.output import fail, warn
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kvorum.cluster.local.formatting import FormattedDirectory, InitialController
+    from kvorum.quorum.records import MetadataRecord
     from kvorum.runtime.config import Settings
 
 FOLDER_HELP = "Folder for pid files and chosen ports (default: .kvorum in metadata.log.dir or the first log.dirs)."
+
+
+add_scram_option = click.option(
+    "-S",
+    "--add-scram",
+    multiple=True,
+    metavar="MECHANISM=[name=NAME,password=PASSWORD] | @FILE",
+    help="SCRAM credential of a new cluster, equal on all its controllers; FILE has one per line. Repeatable.",
+)
 
 
 @click.command()
@@ -63,6 +76,7 @@ def folder_of(config: str, override: tuple[str, ...]) -> str:
     help="Start a dynamic quorum with these voters; use the same list for all controllers.",
 )
 @click.option("-N", "--no-initial-controllers", "observer", is_flag=True, help="Join a dynamic quorum, as an observer.")
+@add_scram_option
 @click.option("--dir", "folder", help=FOLDER_HELP)
 @click.option("--override", multiple=True, metavar="KEY=VALUE", help="Override a config. Repeatable.")
 def format_(
@@ -73,6 +87,7 @@ def format_(
     standalone: bool,
     initial: str | None,
     observer: bool,
+    add_scram: tuple[str, ...],
     folder: str | None,
     override: tuple[str, ...],
 ) -> None:
@@ -87,6 +102,7 @@ def format_(
     kvorum format node.properties --cluster-id ID --ignore-formatted      only missing directories
     kvorum format node.properties --cluster-id ID --standalone            voters can be added later
     kvorum format node.properties --cluster-id ID --no-initial-controllers
+    kvorum format node.properties --cluster-id ID --add-scram @users      SCRAM-SHA-512=[name=ann,password=...]
     """
     from kvorum.cluster.local.formatting import new_cluster_id
 
@@ -97,7 +113,10 @@ def format_(
         raise click.UsageError("give CONFIG and --cluster-id (--random-id prints one)")
     first = FirstVoters(standalone, initial, observer)
     settings = settings_of(config, override)
-    formatted, ports = format_folders(settings, cluster_id, folder, first, ignore_formatted=ignore_formatted)
+    users = scram_records(add_scram)
+    formatted, ports = format_folders(
+        settings, cluster_id, folder, first, ignore_formatted=ignore_formatted, bootstrap=users
+    )
     for each in formatted:
         click.echo(
             f"formatted {each.folder} for node {settings.int('node.id')} of cluster {cluster_id}, "
@@ -130,10 +149,22 @@ class FirstVoters(NamedTuple):
 
 
 def format_folders(
-    settings: "Settings", cluster_id: str, folder: str | None, first: FirstVoters, *, ignore_formatted: bool
+    settings: "Settings",
+    cluster_id: str,
+    folder: str | None,
+    first: FirstVoters,
+    *,
+    ignore_formatted: bool,
+    bootstrap: "Sequence[MetadataRecord]" = (),
 ) -> "tuple[list[FormattedDirectory], dict[str, str]]":
     """Format a node's directories and choose its ports; return both, and end the command where it is not possible."""
-    from kvorum.cluster.local.formatting import FormatError, format_node, log_directories, node_folder
+    from kvorum.cluster.local.formatting import (
+        FormatError,
+        controller_directory,
+        format_node,
+        log_directories,
+        node_folder,
+    )
     from kvorum.cluster.local.paths import NodePaths
     from kvorum.cluster.local.ports import open_ports, read_ports, resolve_ports, write_ports
     from kvorum.runtime.config import ConfigError
@@ -146,12 +177,35 @@ def format_folders(
         chosen = open_ports([f"{key}={text}" for key, text in ports.items()] or read_ports(paths), settings)
         settings = settings.with_overrides(dict(line.split("=", 1) for line in chosen))
         voters = first_voters(settings, first)
-        formatted = format_node(OsDisk(), settings, cluster_id, ignore_formatted=ignore_formatted, initial=voters)
+        formatted = format_node(
+            OsDisk(), settings, cluster_id, ignore_formatted=ignore_formatted, initial=voters, bootstrap=bootstrap
+        )
         if ports:
             write_ports(OsDisk(), paths, ports)
     except (ConfigError, FormatError, CheckpointError, OSError) as error:
         end_command(error, folder or ", ".join(log_directories(settings)))
+    if bootstrap and controller_directory(settings) not in [each.folder for each in formatted]:
+        warn("--add-scram has no effect: no controller was formatted; credentials are those of the controllers' format")
     return formatted, ports
+
+
+def scram_records(options: tuple[str, ...]) -> "list[MetadataRecord]":
+    """Return the records of --add-scram; an error ends the command."""
+    from kvorum.cluster.local.add_scram import ScramOptionError, parse_scram_options
+    from kvorum.runtime.chance import random_bytes
+
+    try:
+        return [user.to_record(random_bytes) for user in parse_scram_options(options, read_text)]
+    except (ScramOptionError, UnicodeDecodeError) as error:
+        fail(str(error))
+    except OSError as error:
+        fail(f"--add-scram: {error.filename}: {error.strerror or error}")
+
+
+def read_text(path: str) -> str:
+    """Return a file's text. Raises OSError, UnicodeDecodeError."""
+    with open(path, encoding="utf-8") as file:
+        return file.read()
 
 
 def first_voters(settings: "Settings", first: FirstVoters) -> "dict[int, InitialController] | None":

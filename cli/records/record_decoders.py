@@ -14,6 +14,7 @@ from typing import Any
 from kvorum.broker.coordinator.records.codec import GROUP_SHAPES, TRANSACTION_SHAPES, Shape
 from kvorum.client.records.internal_records import Unreadable, readable_record
 from kvorum.protocol.records import Record
+from kvorum.quorum.records import without_credential_keys
 
 Decoder = Callable[[Record], tuple[str | None, str | None]]
 Text = Callable[[bytes], str]
@@ -69,9 +70,12 @@ def coordinator(shapes: Mapping[int, Shape]) -> Decoder:
 
 
 def cluster_metadata(record: Record) -> tuple[str | None, str | None]:
-    """Decode a record of the metadata log, which is JSON already: type, version, and the rest as its data."""
+    """Decode a record of the metadata log, which is JSON already: type, version, and the rest as its data.
+
+    A credential is without its salt and keys.
+    """
     try:
-        found = json.loads(record.value or b"")
+        found = dict(without_credential_keys(json.loads(record.value or b"")))
         shown = {"type": found.pop("type"), "version": found.pop("version", 0), "data": found}
     except (ValueError, AttributeError, KeyError, UnicodeDecodeError) as error:
         return None, f"Error at {record.offset}, skipping. {error!r}"

@@ -3,8 +3,10 @@
     /image/cluster/1/fenced              /image/configs/TOPIC/orders/retention.ms
     /image/topics/byName/orders/0/isr    /image/features/finalizedVersions/metadata.version
     /image/topics/byId/ID                /image/producerIds/nextProducerId        /local/offset, /local/epoch
+    /image/scram/SCRAM-SHA-256/ann/iterations            /image/delegationToken/ID/expirationTimestamp
 
 It is built from the image's records, so that it is complete: records of a kind without its own path are in /image/TYPE.
+Salts and keys of SCRAM credentials are left out.
 Sans-IO. Source: Kafka's MetadataShell, ImageNode.
 """
 
@@ -16,8 +18,19 @@ from typing import Any, TypeAlias
 from kvorum.protocol.schema import camel_case
 from kvorum.quorum.image import MetadataImage
 from kvorum.quorum.image.configs import ResourceType
-from kvorum.quorum.records import Config, Feature, Partition, ProducerIds, RegisterBroker, Topic, encode
+from kvorum.quorum.records import (
+    Config,
+    DelegationToken,
+    Feature,
+    Partition,
+    ProducerIds,
+    RegisterBroker,
+    Topic,
+    UserScramCredential,
+    encode,
+)
 from kvorum.runtime.config_types import HIDDEN
+from kvorum.security.credentials import ScramMechanism
 
 Tree: TypeAlias = dict[str, "Tree | str"]
 DEFAULT_NAME = "<default>"
@@ -55,6 +68,11 @@ def tree_of(image: MetadataImage, is_secret: Callable[[int, str], bool] = lambda
                 put(root, ("image", "features", "finalizedVersions", record.name), str(record.level))
             case ProducerIds():
                 put_all(root, ("image", "producerIds"), fields, ())
+            case UserScramCredential():
+                user = ("image", "scram", mechanism_name(record.mechanism), record.name)
+                put(root, (*user, "iterations"), record.iterations)
+            case DelegationToken():
+                put_all(root, ("image", "delegationToken", record.token_id), fields, ("tokenId",))
             case _:
                 kind = type(record).__name__
                 number = len(folder(root, ("image", kind)))
@@ -65,6 +83,11 @@ def tree_of(image: MetadataImage, is_secret: Callable[[int, str], bool] = lambda
 def kind_name(number: int) -> str:
     """Return the name of a type of resource; a newer one's number."""
     return ResourceType(number).name if number in ResourceType.__members__.values() else str(number)
+
+
+def mechanism_name(number: int) -> str:
+    """Return the name of a SCRAM mechanism; a newer one's number."""
+    return ScramMechanism(number).mechanism_name if number in ScramMechanism.__members__.values() else str(number)
 
 
 def folder(root: Tree, parts: tuple[str, ...]) -> Tree:

@@ -1,4 +1,4 @@
-"""Visibility of configs in the metadata over HTTP: the same values as in DescribeConfigs.
+"""Visibility of secrets in the metadata over HTTP: configs as in DescribeConfigs, credentials without salt and keys.
 
 The metadata have every config with its stored value. A broker's unknown config may be a plugin's password: brokers
 return it as a secret (quorum/configs/entries), so its value is hidden here too, everywhere.
@@ -14,11 +14,12 @@ from kvorum.client.records.visible_records import VisibleRecords, visible
 from kvorum.client.wire.cluster_client import ResourceType
 from kvorum.protocol.messages.fetch import AbortedTransaction
 from kvorum.protocol.records import Record
+from kvorum.quorum.records import without_credential_keys
 from kvorum.runtime import config_defs
 from kvorum.runtime.config_types import HIDDEN
 
 CONFIG = "Config"
-"""The type of the only metadata record that may hold a secret."""
+"""The type of metadata records with a value that may be a secret."""
 
 
 def is_secret(resource_type: int, name: str) -> bool:
@@ -38,9 +39,9 @@ def is_secret(resource_type: int, name: str) -> bool:
 
 
 def without_secret(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a metadata record's fields, including `type`, with the value of a secret hidden."""
+    """Return a metadata record's fields, including `type`, its secret hidden."""
     if fields.get("type") != CONFIG or fields.get("value") is None:
-        return fields
+        return without_credential_keys(fields)
     if not is_secret(fields["resource_type"], fields["name"]):
         return fields
     return {**fields, "value": HIDDEN}

@@ -18,9 +18,11 @@ from typing import TypedDict
 from kvorum.cluster.local.paths import OWN_FOLDER
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.batches import METADATA_FOLDER
+from kvorum.quorum.bootstrap_file import remove_bootstrap, write_bootstrap
 from kvorum.quorum.raft.opening import format_raft
 from kvorum.quorum.raft.voters import Endpoint as VoterEndpoint
 from kvorum.quorum.raft.voters import Endpoints, VoterSet
+from kvorum.quorum.records import MetadataRecord
 from kvorum.runtime.chance import random_uuid_bytes
 from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import Disk
@@ -127,12 +129,14 @@ def format_node(
     *,
     ignore_formatted: bool = False,
     initial: Mapping[int, InitialController] | None = None,
+    bootstrap: Sequence[MetadataRecord] = (),
 ) -> list[FormattedDirectory]:
     """Write meta.properties into each directory, and a controller's empty journal; return the formatted directories.
 
     `voter_directories` are the directory ids of all controllers, if one command formats the whole cluster: then a
     majority is sufficient for the first start. Otherwise the controllers agree on them, which needs all of them once.
     `initial` are the first voters of a dynamic quorum (KIP-853), none if this node begins as an observer.
+    `bootstrap` are records for the first metadata of a new cluster, besides those of its features.
     Raises FormatError if a directory has an identity; with `ignore_formatted` only if it is that of another node.
     """
     folders = [each for each in log_directories(settings) if not _has_identity(disk, settings, each, cluster_id)]
@@ -148,7 +152,7 @@ def format_node(
             directory_id = initial[node_id].directory_id
         identity = MetaProperties(cluster_id, node_id, directory_id)
         try:
-            _format_directory(disk, settings, folder, identity, known, initial if own else None)
+            _format_directory(disk, settings, folder, identity, known, initial if own else None, bootstrap)
         except OSError:
             undo_format(disk, settings, done)
             raise
@@ -165,8 +169,10 @@ def undo_format(disk: Disk, settings: Settings, formatted: Sequence[FormattedDir
         with suppress(OSError):
             if disk.exists(f"{each.folder}/{META_PROPERTIES}"):
                 disk.remove(f"{each.folder}/{META_PROPERTIES}")
-            if each.folder == controller_directory(settings) and disk.exists(raft_directory(settings)):
-                disk.remove_tree(raft_directory(settings))
+            if each.folder == controller_directory(settings):
+                if disk.exists(raft_directory(settings)):
+                    disk.remove_tree(raft_directory(settings))
+                remove_bootstrap(disk, each.folder)
 
 
 def _voters_at_first(
@@ -249,6 +255,7 @@ def _format_directory(
     identity: MetaProperties,
     voter_directories: Mapping[int, Uuid] | None,
     initial: Mapping[int, InitialController] | None,
+    bootstrap: Sequence[MetadataRecord],
 ) -> None:
     _make_folder(disk, folder)
     is_controllers = "controller" in settings.list("process.roles") and folder == controller_directory(settings)
@@ -268,6 +275,10 @@ def _format_directory(
                 directory_id=identity.directory_id,
                 **_voters_at_first(settings, voter_directories, initial),
             )
+            if bootstrap:
+                write_bootstrap(disk, folder, bootstrap)
+            else:  # left by a command that did not finish
+                remove_bootstrap(disk, folder)
         # Last: a directory has its identity only when it is complete.
         write_meta_properties(disk, folder, identity)
     except FileExistsError:  # not written by this command

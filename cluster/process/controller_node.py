@@ -1,6 +1,6 @@
 """A controller, composed: Raft's journal and transport, the metadata log, the server, and the CONTROLLER listeners.
 
-    node = ControllerNode(settings, opened, ControllerWorld(...), cluster_id=...)
+    node = ControllerNode(settings, opened, ControllerDependencies(...), cluster_id=...)
     await node.start()          # serves; `not_ready` says what is missing until a leader is known
     await node.close()          # resigns first if it leads
 
@@ -8,7 +8,7 @@ Its host (a process, or the simulator) provides the seams and decides on the con
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -30,6 +30,7 @@ from kvorum.quorum.raft.opening import Opened
 from kvorum.quorum.raft.replicated import RaftMetadataLog
 from kvorum.quorum.raft.settings import raft_settings
 from kvorum.quorum.raft.transport import RaftTransport
+from kvorum.quorum.records import MetadataRecord
 from kvorum.quorum.server import ControllerServer
 from kvorum.quorum.trace_config import TraceConfig
 from kvorum.runtime.clock import Clock
@@ -64,8 +65,19 @@ class ControllerDependencies:
 class ControllerNode:
     """A controller: Raft, metadata log and server. `start` once, `close` once, in one event loop."""
 
-    def __init__(self, settings: Settings, opened: Opened, world: ControllerDependencies, *, cluster_id: str) -> None:
-        """Connect the parts; nothing runs yet. `opened` is the opened and checked Raft directory."""
+    def __init__(
+        self,
+        settings: Settings,
+        opened: Opened,
+        world: ControllerDependencies,
+        *,
+        cluster_id: str,
+        bootstrap: Sequence[MetadataRecord] = (),
+    ) -> None:
+        """Connect the parts; nothing runs yet.
+
+        `opened` is the opened and checked Raft directory, `bootstrap` are the records of a new cluster's format.
+        """
         node_id, known = settings.int("node.id"), voters(settings)
         self._settings = settings
         self._world = world
@@ -110,6 +122,7 @@ class ControllerNode:
             metrics=world.metrics,
             membership=self.metadata_log.membership,
             voter_endpoints=self.metadata_log.voter_endpoints,
+            bootstrap=bootstrap,
         )
 
     def _voter_addresses(self) -> dict[int, Address]:

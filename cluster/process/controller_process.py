@@ -16,9 +16,11 @@ from kvorum.cluster.process.hosting import Refusal, StopReason, host, report_wai
 from kvorum.cluster.process.identity import identity_of, lock_directory
 from kvorum.network.cluster_check import WrongCluster
 from kvorum.network.metrics import RegistryMetrics
+from kvorum.quorum.bootstrap_file import read_bootstrap
 from kvorum.quorum.raft.journal_format import JournalCorrupt
 from kvorum.quorum.raft.opening import Opened, check_identity, open_raft
 from kvorum.quorum.raft.snapshot import SnapshotCorrupt
+from kvorum.quorum.records import MetadataRecord, UnknownRecord
 from kvorum.runtime import chance
 from kvorum.runtime import metric_names as names
 from kvorum.runtime.clock import SystemClock
@@ -45,6 +47,14 @@ def open_quorum(disk: Disk, settings: Settings, cluster_id: str) -> Opened:
     except (JournalCorrupt, SnapshotCorrupt, FileNotFoundError) as error:
         raise Refusal(Exit.DATA_REFUSED, str(error)) from error
     return opened
+
+
+def bootstrap_of(disk: Disk, settings: Settings) -> list[MetadataRecord]:
+    """Return the records with which the node was formatted. Raises Refusal: a damaged file."""
+    try:
+        return read_bootstrap(disk, controller_directory(settings))
+    except UnknownRecord as error:
+        raise Refusal(Exit.DATA_REFUSED, f"{error}; move the file away, or format a new node again") from error
 
 
 def end(ending: StopReason, error: BaseException, folder: str) -> None:
@@ -74,7 +84,8 @@ def run_controller(settings: Settings, paths: NodePaths) -> int:
                 network_metrics=RegistryMetrics(metrics, asyncio.get_running_loop().time),
                 interposer=interposer,
             )
-            node = ControllerNode(settings, opened, world, cluster_id=identity.cluster_id)
+            bootstrap = bootstrap_of(disk, settings)
+            node = ControllerNode(settings, opened, world, cluster_id=identity.cluster_id, bootstrap=bootstrap)
             alone = "broker" not in settings.list("process.roles")
             idle_names = (names.CONTROLLER_AVG_IDLE, names.RAFT_POLL_IDLE, *(IDLE_NAMES if alone else ()))
             follow_volume(metrics, disk, folder)

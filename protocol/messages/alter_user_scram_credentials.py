@@ -28,8 +28,8 @@ class ScramCredentialUpsertion:
     name: str = ""
     mechanism: int = 0
     iterations: int = 0
-    salt: bytes = b""
-    salted_password: bytes = b""
+    salt: bytes = field(default=b"", repr=False)
+    salted_password: bytes = field(default=b"", repr=False)
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("name", "string", (0, 0)),
         Field("mechanism", "int8", (0, 0)),

@@ -53,7 +53,7 @@ class CreateDelegationTokenResponse:
     expiry_timestamp: int = 0
     max_timestamp: int = 0
     token_id: str = ""
-    hmac: bytes = b""
+    hmac: bytes = field(default=b"", repr=False)
     throttle_time: int = 0
     API_KEY: ClassVar[int] = 38
     VERSIONS: ClassVar[tuple[int, int]] = (1, 3)

@@ -58,7 +58,7 @@ class DescribedDelegationToken:
     expiry_timestamp: int = 0
     max_timestamp: int = 0
     token_id: str = ""
-    hmac: bytes = b""
+    hmac: bytes = field(default=b"", repr=False)
     renewers: list[DescribedDelegationTokenRenewer] = field(default_factory=list)
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("principal_type", "string", (1, 3)),

@@ -3,7 +3,7 @@
 Do not edit.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from kvorum.protocol.schema import Field
@@ -13,7 +13,7 @@ from kvorum.protocol.schema import Field
 class EnvelopeRequest:
     """EnvelopeRequest of Envelope."""
 
-    request_data: bytes = b""
+    request_data: bytes = field(default=b"", repr=False)
     request_principal: bytes | None = b""
     client_host_address: bytes = b""
     API_KEY: ClassVar[int] = 58
@@ -30,7 +30,7 @@ class EnvelopeRequest:
 class EnvelopeResponse:
     """EnvelopeResponse of Envelope."""
 
-    response_data: bytes | None = None
+    response_data: bytes | None = field(default=None, repr=False)
     error_code: int = 0
     metadata_offset: int = -1
     API_KEY: ClassVar[int] = 58

@@ -3,7 +3,7 @@
 Do not edit.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from kvorum.protocol.schema import Field
@@ -13,7 +13,7 @@ from kvorum.protocol.schema import Field
 class ExpireDelegationTokenRequest:
     """ExpireDelegationTokenRequest of ExpireDelegationToken."""
 
-    hmac: bytes = b""
+    hmac: bytes = field(default=b"", repr=False)
     expiry_time_period: int = 0
     API_KEY: ClassVar[int] = 40
     VERSIONS: ClassVar[tuple[int, int]] = (1, 2)

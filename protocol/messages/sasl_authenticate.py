@@ -3,7 +3,7 @@
 Do not edit.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from kvorum.protocol.schema import Field
@@ -13,7 +13,7 @@ from kvorum.protocol.schema import Field
 class SaslAuthenticateRequest:
     """SaslAuthenticateRequest of SaslAuthenticate."""
 
-    auth_bytes: bytes = b""
+    auth_bytes: bytes = field(default=b"", repr=False)
     API_KEY: ClassVar[int] = 36
     VERSIONS: ClassVar[tuple[int, int]] = (0, 2)
     FLEXIBLE_FROM: ClassVar[int] = 2
@@ -28,7 +28,7 @@ class SaslAuthenticateResponse:
 
     error_code: int = 0
     error_message: str | None = ""
-    auth_bytes: bytes = b""
+    auth_bytes: bytes = field(default=b"", repr=False)
     session_lifetime: int = 0
     API_KEY: ClassVar[int] = 36
     VERSIONS: ClassVar[tuple[int, int]] = (0, 2)

@@ -60,6 +60,8 @@ class ControllerSettings:
     default_replication_factor: int = 1
     delete_topic_enable: bool = True
     decommission_partitions_max: int = 20
+    token_lifetime_ms_max: int = 604_800_000
+    token_expiry_ms: int = 86_400_000
     shutdown_wait_ms_max: int = 30_000
     """Maximum delay of a controlled shutdown so that no ISR falls below min.insync.replicas. It ends sooner when
     waiting can no longer help; a rolling restart's fetchers catch up within it."""
@@ -78,6 +80,8 @@ class ControllerSettings:
             default_replication_factor=settings.int("default.replication.factor"),
             delete_topic_enable=settings.bool("delete.topic.enable"),
             decommission_partitions_max=settings.int(DECOMMISSION_PARTITIONS_MAX),
+            token_lifetime_ms_max=settings.int("delegation.token.max.lifetime.ms"),
+            token_expiry_ms=settings.int("delegation.token.expiry.time.ms"),
         )
 
 

@@ -3,7 +3,8 @@
     log -> transactions.TransactionBuffer -> MetadataDelta.replay ... -> MetadataDelta.apply -> MetadataImage
 
 One module a subject: cluster, topics (with partition, index, topics_delta), configs, features, producer_ids,
-client_quotas; `metadata` puts them together, `difference` leads from an image to one that came as a snapshot.
+client_quotas, scram, delegation_tokens; `metadata` puts them together, `difference` leads from an image to one that
+came as a snapshot.
 """
 
 from kvorum.quorum.image.difference import delta_between

@@ -4,7 +4,9 @@ from collections.abc import Iterator
 
 from kvorum.quorum.image.client_quotas import ClientQuotasImage, quota_record
 from kvorum.quorum.image.configs import ConfigResource, ResourceType
+from kvorum.quorum.image.delegation_tokens import token_changes
 from kvorum.quorum.image.metadata import MetadataDelta, MetadataImage
+from kvorum.quorum.image.scram import scram_changes
 from kvorum.quorum.records import Config, Feature, MetadataRecord, RemoveTopic, UnregisterBroker
 
 
@@ -32,6 +34,10 @@ def _changes(before: MetadataImage, after: MetadataImage) -> Iterator[MetadataRe
         yield from after.producer_ids.to_records()
     if before.client_quotas != after.client_quotas:
         yield from _quota_changes(before.client_quotas, after.client_quotas)
+    if before.scram != after.scram:
+        yield from scram_changes(before.scram, after.scram)
+    if before.delegation_tokens != after.delegation_tokens:
+        yield from token_changes(before.delegation_tokens, after.delegation_tokens)
 
 
 def _broker_changes(before: MetadataImage, after: MetadataImage) -> Iterator[MetadataRecord]:

@@ -13,8 +13,10 @@ from kvorum.quorum import records
 from kvorum.quorum.image.client_quotas import ClientQuotasDelta, ClientQuotasImage
 from kvorum.quorum.image.cluster import ClusterDelta, ClusterImage
 from kvorum.quorum.image.configs import ConfigsDelta, ConfigsImage
+from kvorum.quorum.image.delegation_tokens import DelegationTokensDelta, DelegationTokensImage
 from kvorum.quorum.image.features import FeaturesDelta, FeaturesImage
 from kvorum.quorum.image.producer_ids import ProducerIdsDelta, ProducerIdsImage
+from kvorum.quorum.image.scram import ScramDelta, ScramImage
 from kvorum.quorum.image.topics import TopicsImage
 from kvorum.quorum.image.topics_delta import TopicsDelta
 from kvorum.quorum.records import MetadataRecord
@@ -36,12 +38,15 @@ class MetadataImage:
     configs: ConfigsImage = field(default_factory=ConfigsImage)
     producer_ids: ProducerIdsImage = field(default_factory=ProducerIdsImage)
     client_quotas: ClientQuotasImage = field(default_factory=ClientQuotasImage)
+    scram: ScramImage = field(default_factory=ScramImage)
+    delegation_tokens: DelegationTokensImage = field(default_factory=DelegationTokensImage)
 
     def to_records(self) -> Iterator[MetadataRecord]:
         """Write it as records, for a snapshot: replayed on the empty image they make an equal one.
 
-        The order is the same on every node: features, brokers, topics, configs, producer ids, client quotas, each
-        sorted. Lazily, so a snapshot of any size can be written in slices: the image does not change under it.
+        The order is the same on every node: features, brokers, topics, configs, producer ids, client quotas, SCRAM
+        credentials, delegation tokens, each sorted. Lazily, so a snapshot of any size can be written in slices: the
+        image does not change under it.
         """
         yield from self.features.to_records()
         yield from self.cluster.to_records()
@@ -49,6 +54,8 @@ class MetadataImage:
         yield from self.configs.to_records()
         yield from self.producer_ids.to_records()
         yield from self.client_quotas.to_records()
+        yield from self.scram.to_records()
+        yield from self.delegation_tokens.to_records()
 
     def digest(self) -> str:
         """Return a hash of the content (not of offset and epoch): equal on all nodes with equal metadata.
@@ -72,6 +79,8 @@ class MetadataImage:
                 (self.configs, other.configs),
                 (self.producer_ids, other.producer_ids),
                 (self.client_quotas, other.client_quotas),
+                (self.scram, other.scram),
+                (self.delegation_tokens, other.delegation_tokens),
             )
         )
 
@@ -80,8 +89,8 @@ class MetadataDelta:
     """Changes since `image`, by subject: `topics_delta`, `cluster_delta`, and so on, each with `is_empty`."""
 
     __slots__ = (
-        *("client_quotas_delta", "cluster_delta", "configs_delta", "features_delta", "image", "producer_ids_delta"),
-        "topics_delta",
+        *("client_quotas_delta", "cluster_delta", "configs_delta", "delegation_tokens_delta", "features_delta"),
+        *("image", "producer_ids_delta", "scram_delta", "topics_delta"),
     )
 
     def __init__(self, image: MetadataImage) -> None:
@@ -93,6 +102,8 @@ class MetadataDelta:
         self.configs_delta = ConfigsDelta(image.configs)
         self.producer_ids_delta = ProducerIdsDelta(image.producer_ids)
         self.client_quotas_delta = ClientQuotasDelta(image.client_quotas)
+        self.scram_delta = ScramDelta(image.scram)
+        self.delegation_tokens_delta = DelegationTokensDelta(image.delegation_tokens)
 
     @property
     def is_empty(self) -> bool:
@@ -104,6 +115,8 @@ class MetadataDelta:
             and self.configs_delta.is_empty
             and self.producer_ids_delta.is_empty
             and self.client_quotas_delta.is_empty
+            and self.scram_delta.is_empty
+            and self.delegation_tokens_delta.is_empty
         )
 
     def replay(self, record: MetadataRecord, offset: int | None = None) -> None:
@@ -133,6 +146,10 @@ class MetadataDelta:
                 self.producer_ids_delta.replay(record)
             case records.ClientQuota():
                 self.client_quotas_delta.replay(record)
+            case records.UserScramCredential() | records.RemoveUserScramCredential():
+                self.scram_delta.replay(record)
+            case records.DelegationToken() | records.RemoveDelegationToken():
+                self.delegation_tokens_delta.replay(record)
             case records.NoOp():
                 pass
             case records.BeginTransaction() | records.EndTransaction() | records.AbortTransaction():
@@ -186,5 +203,11 @@ class MetadataDelta:
             producer_ids=before.producer_ids if self.producer_ids_delta.is_empty else self.producer_ids_delta.apply(),
             client_quotas=(
                 before.client_quotas if self.client_quotas_delta.is_empty else self.client_quotas_delta.apply()
+            ),
+            scram=before.scram if self.scram_delta.is_empty else self.scram_delta.apply(),
+            delegation_tokens=(
+                before.delegation_tokens
+                if self.delegation_tokens_delta.is_empty
+                else self.delegation_tokens_delta.apply()
             ),
         )

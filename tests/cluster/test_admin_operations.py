@@ -317,6 +317,7 @@ NOT_HERE = {
     "-X PUT localhost:18080/v1/reassignments/throttle": "NO_REASSIGNMENT_IN_PROGRESS",
     '"topic_name": "orders", "partitions_count": 3': 40002,
     "v1/quorum/voters": "UNSUPPORTED_VERSION",
+    "v1/tokens": "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED",
     "at=1200": "INVALID_REQUEST",
 }
 """{a line of the page: the error}, as this is not the page's cluster: three brokers of a static quorum, few changes."""
@@ -351,6 +352,7 @@ def test_the_lines_of_the_admin_apis_page_are_answered(
         command.write_text(text.format(python=sys.executable, **facts))
         command.chmod(0o755)
     (tmp_path / "orders.yaml").write_text(KAFKA_TOPIC)
+    (tmp_path / "alice.json").write_text('{"password": "a long password"}')
     path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
     for block in BLOCK.findall(PAGE.read_text()):
         if "curl " in block:

@@ -24,6 +24,7 @@ from kvorum.protocol.messages import list_partition_reassignments as listed
 from kvorum.protocol.schema import Message
 from kvorum.runtime.config_defs import BROKER_STATE
 from tests.unit.admin.fake import ME, Client, FakeCluster, serve
+from tests.unit.client.credentials_kit import ANSWERS, Credentials
 
 BROKERS = (1, 2, 3, 4)
 CONTROLLER = 101
@@ -39,6 +40,7 @@ class OperatedCluster(FakeCluster):
     def reset(self) -> None:
         super().reset()
         self.quotas: dict[frozenset[tuple[str, str | None]], dict[str, float]] = {}
+        self.credentials = Credentials()
         self.levels = {"metadata.version": 30, "transaction.version": 1}
         self.ranges = {"metadata.version": (30, 30), "transaction.version": (0, 2)}
         self.loggers = {broker: {"network": "INFO", "root": "INFO"} for broker in BROKERS}
@@ -362,6 +364,7 @@ OWN_ANSWERS: dict[type, Callable[[OperatedCluster, int, Any], Any]] = {
     quorum.DescribeQuorumRequest: OperatedCluster._quorum,
     quotas.DescribeClientQuotasRequest: OperatedCluster._quotas,
     alter_quotas.AlterClientQuotasRequest: OperatedCluster._alter_quotas,
+    **dict.fromkeys(ANSWERS, lambda cluster, broker, request: cluster.credentials.answer(request)),
     api_versions.ApiVersionsRequest: OperatedCluster._versions,
     update_features.UpdateFeaturesRequest: OperatedCluster._update_features,
     configs.DescribeConfigsRequest: OperatedCluster._configs,

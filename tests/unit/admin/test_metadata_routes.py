@@ -1,5 +1,6 @@
 """The metadata's tree, differences, records and epochs over HTTP; the quorum's stream; a partition's batches."""
 
+import base64
 from typing import Any
 
 import pytest
@@ -363,6 +364,28 @@ def test_no_part_of_the_metadata_shows_a_secret() -> None:
     with_fake(test)
 
 
+def test_no_part_of_the_metadata_shows_the_keys_of_a_user() -> None:
+    async def test(client: Client, cluster: FakeCluster) -> None:
+        begin(cluster)
+        keys = {"salt": b"a" * 9, "stored_key": b"b" * 9, "server_key": b"c" * 9}
+        write(cluster, 5, records.UserScramCredential(name="ann", mechanism=2, iterations=4096, **keys))
+        for path in (
+            "/v1/metadata/tree?path=/image/scram/SCRAM-SHA-512/ann",
+            "/v1/metadata/diff?since=5",
+            "/v1/metadata/records?offset=5",
+            f"/v1/topics/{METADATA_TOPIC}/messages",
+            f"/v1/topics/{METADATA_TOPIC}/messages?value_format=string",
+        ):
+            text = str(await reported(client, path))
+            assert "4096" in text and "ann" in text, path
+            for key, value in keys.items():
+                assert key not in text and base64.b64encode(value).decode() not in text, path
+        text = await (await client.get(f"/v1/topics/{METADATA_TOPIC}/messages/export")).text()
+        assert "ann" in text and "stored_key" not in text
+
+    with_fake(test)
+
+
 def test_each_type_of_metadata_record_has_been_looked_at_for_secrets() -> None:
     """Whoever adds a type decides here whether it holds a secret to hide (client/metadata_log/secret_configs.py)."""
     holds_none = {
@@ -370,7 +393,8 @@ def test_each_type_of_metadata_record_has_been_looked_at_for_secrets() -> None:
         *("PartitionChange", "Feature", "ProducerIds", "ClientQuota", "NoOp"),
         *("BeginTransaction", "EndTransaction", "AbortTransaction"),
     }
-    hidden = {secret_configs.CONFIG}
+    holds_none |= {"RemoveUserScramCredential", "DelegationToken", "RemoveDelegationToken"}
+    hidden = {secret_configs.CONFIG, "UserScramCredential"}
     assert {each.__name__ for each in records.RECORD_TYPES} == holds_none | hidden
 
 

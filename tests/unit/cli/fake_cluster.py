@@ -47,6 +47,7 @@ from kvorum.protocol.messages import (
     update_features,
 )
 from kvorum.protocol.uuids import Uuid
+from tests.unit.client.credentials_kit import ANSWERS, Credentials
 
 Place = tuple[str, int]
 Handler = Callable[["FakeCluster", Any], Any]
@@ -68,6 +69,7 @@ class FakeCluster:
     features: dict[str, int] = field(default_factory=lambda: {"metadata.version": 30, "transaction.version": 1})
     moving: dict[Place, tuple[list[int], list[int], list[int]]] = field(default_factory=dict)
     """What is reassigned: all replicas, and who is added and removed."""
+    credentials: Credentials = field(default_factory=Credentials)
     refusals: dict[str, int] = field(default_factory=dict)
     is_of_controllers: bool = False
     """Whether 101 and 102, the active one, are asked in place of brokers."""
@@ -557,6 +559,7 @@ HANDLERS: dict[type[Any], Handler] = {
     incremental_alter_configs.IncrementalAlterConfigsRequest: on_alter_configs,
     describe_client_quotas.DescribeClientQuotasRequest: on_describe_quotas,
     alter_client_quotas.AlterClientQuotasRequest: on_alter_quotas,
+    **dict.fromkeys(ANSWERS, lambda cluster, request: cluster.credentials.answer(request)),
     describe_log_dirs.DescribeLogDirsRequest: on_log_dirs,
     elect_leaders.ElectLeadersRequest: on_elect,
     api_versions.ApiVersionsRequest: on_api_versions,

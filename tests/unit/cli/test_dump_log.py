@@ -14,7 +14,7 @@ from kvorum.cli.output import Exit
 from kvorum.protocol.compression import Codec
 from kvorum.protocol.control import marker
 from kvorum.protocol.records import Record, build_batch, patch_place
-from kvorum.quorum.records import Topic, encode
+from kvorum.quorum.records import Topic, UserScramCredential, encode
 from kvorum.quorum.snapshots import encode_snapshot
 from kvorum.storage.producer_state import BatchMetadata, ProducerEntry
 from kvorum.storage.producer_state import encode_snapshot as encode_producers
@@ -182,6 +182,13 @@ def test_metadata_snapshots_producers_and_aborted_transactions(tmp_path: Path) -
     assert ' SnapshotHeader {"version":0,"lastContainedLogTimestamp":1000}' in lines[3]
     assert f'payload: {{"type":"Topic","version":0,"data":{{"name":"t","topic_id":"{TOPIC_ID}"}}}}' in lines[5]
     assert lines[7].endswith(' SnapshotFooter {"version":0}') and encode(topic)
+
+    user = UserScramCredential(
+        name="ann", mechanism=1, salt=b"salt", stored_key=b"key", server_key=b"key", iterations=4096
+    )
+    snapshot = write(tmp_path / name, b"".join(encode_snapshot([user], 3, 1000)))
+    lines = dumped("--cluster-metadata-decoder", str(snapshot))[1]
+    assert lines[5].endswith('"data":{"name":"ann","mechanism":1,"iterations":4096}}')
 
     entry = ProducerEntry(7, 1, 9, 3000, 5)
     entry.batches.append(BatchMetadata(12, 20, 2, 3000))

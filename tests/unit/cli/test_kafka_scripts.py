@@ -340,7 +340,6 @@ def test_quotas_of_a_user_a_client_and_their_defaults(cluster: FakeCluster) -> N
         (["--alter", "--topic", "t", "--add-config", "a"], 'in the format "key=val"'),
         (["--alter", "--topic", "t", "--add-config", "a b=1"], "Invalid character found for config key"),
         (["--alter", "--entity-type", "topics", "--add-config", "a=1"], "An entity name must be specified"),
-        (["--alter", "--user", "u", "--add-config", "SCRAM-SHA-256=[password=x]"], "credentials are not supported yet"),
         (["--alter", "--user", "u", "--add-config", "producer_byte_rate=fast"], "Cannot parse quota"),
         (["--alter", "--broker-logger", "1", "--add-config", "root=DEBUG"], "Invalid broker logger(s): root"),
     ],

@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 
 from kvorum.cli.output import Exit
+from kvorum.quorum.bootstrap_file import BOOTSTRAP_FILE, read_bootstrap, write_bootstrap
+from kvorum.quorum.records import RemoveUserScramCredential, UserScramCredential
+from kvorum.runtime.disk import OsDisk
 from tests.unit.cli.test_config_and_format import CLUSTER_ID, kvorum
 
 IDS = ("JEXY6aqzQY-32P5TStzaFg", "MvDxzVmcRsaTz33bUuRU6A")
@@ -114,3 +117,41 @@ def test_features_and_ids_are_printed_as_kafka_prints_them() -> None:
     ):
         (line,) = storage("feature-dependencies", "-f", wrong, code=Exit.FAILED)
         assert message in line
+
+
+def test_users_are_stored_with_the_controller(node: Path, tmp_path: Path) -> None:
+    users = tmp_path / "users"
+    users.write_text("SCRAM-SHA-512=[name=bob,password=hunter2]\n")
+    options = ("--add-scram", "SCRAM-SHA-256=[name=ann,password=hunter2]", "-S", f"@{users}")
+    storage("format", "-t", CLUSTER_ID, "-c", str(node), "--standalone", *options)
+    found = read_bootstrap(OsDisk(), f"{tmp_path}/a-controller")
+    assert [(each.name, each.mechanism) for each in found if isinstance(each, UserScramCredential)] == [
+        ("ann", 1),
+        ("bob", 2),
+    ]
+    assert "hunter2" not in (tmp_path / "a-controller" / BOOTSTRAP_FILE).read_text()
+    assert read_bootstrap(OsDisk(), f"{tmp_path}/a") == []
+
+
+def test_wrong_users_leave_nothing_behind(node: Path, tmp_path: Path) -> None:
+    words = ("format", "-t", CLUSTER_ID, "-c", str(node), "--standalone", "--add-scram")
+    (line,) = storage(*words, "SCRAM-SHA-256=[password=hunter2]", code=Exit.FAILED)
+    assert line == "kvorum: You must supply 'name' to add-scram"
+    (line,) = storage(*words, f"@{tmp_path}/none", code=Exit.FAILED)
+    assert line == f"kvorum: --add-scram: {tmp_path}/none: No such file or directory"
+    assert not (tmp_path / "a").exists()
+
+
+def test_users_without_a_controller_to_format_are_reported(node: Path, tmp_path: Path) -> None:
+    words = ("format", "-t", CLUSTER_ID, "-c", str(node), "--standalone")
+    storage(*words)
+    (tmp_path / "b" / "meta.properties").unlink()
+    lines = storage(*words, "-g", "-S", "SCRAM-SHA-256=[name=a,password=b]")
+    assert any("--add-scram has no effect" in line for line in lines)
+
+
+def test_a_format_that_is_repeated_does_not_keep_the_users_of_the_first(node: Path, tmp_path: Path) -> None:
+    (tmp_path / "a-controller").mkdir()
+    write_bootstrap(OsDisk(), f"{tmp_path}/a-controller", [RemoveUserScramCredential(name="old", mechanism=1)])
+    storage("format", "-t", CLUSTER_ID, "-c", str(node), "--standalone")
+    assert not (tmp_path / "a-controller" / BOOTSTRAP_FILE).exists()

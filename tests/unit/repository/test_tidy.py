@@ -17,7 +17,7 @@ TRANSLATORS = ("admin/v3/", "cli/kafka/")  # other interfaces to the same client
 
 # A room may import itself and what is named here. Think hard about the layering before you add one.
 READING_SIDE = {"quorum.image", "quorum.loader", "quorum.publisher", "quorum.controller_channel", "quorum.records"}
-READING_SIDE |= {"quorum.configs", "quorum.forwarder"}
+READING_SIDE |= {"quorum.configs", "quorum.credentials", "quorum.forwarder", "quorum.token_hmacs"}
 # What the metadata log means, for whoever reads it over the wire.
 METADATA_FORMAT = {"quorum.batches", "quorum.image", "quorum.records", "quorum.snapshots", "quorum.steps"}
 METADATA_FORMAT |= {"quorum.raft.log.SnapshotId"}

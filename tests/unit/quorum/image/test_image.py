@@ -17,14 +17,18 @@ from kvorum.quorum.records import (
     BrokerRegistrationChange,
     ClientQuota,
     Config,
+    DelegationToken,
     EndTransaction,
     Feature,
     PartitionChange,
     ProducerIds,
     QuotaEntity,
+    RemoveDelegationToken,
     RemoveTopic,
+    RemoveUserScramCredential,
     Topic,
     UnregisterBroker,
+    UserScramCredential,
 )
 from kvorum.quorum.steps import STEP_COUNT, finish
 from tests.unit.quorum.image.image_kit import apply, broker, image_of, partition, topic, uuid
@@ -177,6 +181,29 @@ def everything() -> MetadataImage:
         [ProducerIds(broker_id=2, broker_epoch=3, next_producer_id=2000)],
         [quota("x", 1.5, user="b"), quota("y", 2, user=None), quota("x", 3, user=None, client_id="c")],
         [quota("x", 4, ip="::1"), quota("gone", 5, ip="::1"), quota("gone", None, ip="::1")],
+        [scram("b", 1), scram("b", 2), scram("a", 2), scram("gone", 1), RemoveUserScramCredential(**GONE)],
+        [token(1), token(2, expires=7), token(2, expires=8), token(3), RemoveDelegationToken(token_id=str(uuid(3)))],
+    )
+
+
+GONE = {"name": "gone", "mechanism": 1}
+
+
+def scram(user: str, mechanism: int, salt: bytes = b"salt") -> UserScramCredential:
+    return UserScramCredential(
+        name=user, mechanism=mechanism, salt=salt, stored_key=b"stored", server_key=b"server", iterations=4096
+    )
+
+
+def token(number: int, expires: int = 5) -> DelegationToken:
+    return DelegationToken(
+        owner="User:ann",
+        requester="User:bob",
+        renewers=("User:a:b",),
+        issue_timestamp=1,
+        max_timestamp=9,
+        expiration_timestamp=expires,
+        token_id=str(uuid(number)),
     )
 
 
@@ -197,6 +224,25 @@ def test_quotas_are_stored_per_entity_in_any_order_of_its_names() -> None:
     assert dict(image.client_quotas.of(entity_of([("user", "b")]))) == {}
 
 
+def test_users_that_are_made_and_deleted_leave_the_others_alone() -> None:
+    """Apache Kafka 4.3.0 loses all users of a mechanism (ScramDelta) if a deleted one comes first."""
+    names = [f"user-{number}" for number in range(20)]
+    for gone in names:
+        rest = [name for name in names if name != gone]
+        deleted = [scram(gone, 1), RemoveUserScramCredential(name=gone, mechanism=1)]
+        for records in ([*deleted, *(scram(name, 1) for name in rest)], [*(scram(name, 1) for name in rest), *deleted]):
+            image = apply(MetadataImage(), records)
+            assert sorted(image.scram.users) == sorted(rest)
+            assert image_of(image.to_records()).same_content(image)
+
+
+def test_a_user_without_credentials_is_not_in_the_image() -> None:
+    image = image_of([scram("a", 1), scram("a", 2), scram("b", 2)], [RemoveUserScramCredential(name="a", mechanism=2)])
+    assert {user: sorted(image.scram.of(user)) for user in image.scram.users} == {"a": [1], "b": [2]}
+    image = apply(image, [RemoveUserScramCredential(name="a", mechanism=1)])
+    assert list(image.scram.users) == ["b"] and not image.scram.of("a")
+
+
 def test_a_snapshot_replayed_makes_an_equal_image() -> None:
     image = everything()
     again = image_of(image.to_records())
@@ -208,7 +254,7 @@ def test_a_snapshot_replayed_makes_an_equal_image() -> None:
 
 def test_the_digest_is_the_same_in_every_process_and_sees_every_subject() -> None:
     image = everything()
-    assert image.digest() == "8da0576bd619182757241aeab104a766"
+    assert image.digest() == "71efe05d6d680b378e2e8ba89284a050"
     changes = [
         Feature(name="group.version", level=0),
         BrokerRegistrationChange(broker_id=1, broker_epoch=2, fenced=False),
@@ -218,6 +264,11 @@ def test_the_digest_is_the_same_in_every_process_and_sees_every_subject() -> Non
         quota("x", 1.25, user="b"),
         quota("x", 1.5, user="c"),
         quota("y", None, user=None),
+        scram("b", 1, b"pepper"),
+        scram("c", 1),
+        RemoveUserScramCredential(name="a", mechanism=2),
+        token(2, expires=9),
+        RemoveDelegationToken(token_id=str(uuid(1))),
     ]
     digests = {apply(image, [change]).digest() for change in changes}
     assert len(digests | {image.digest()}) == len(changes) + 1
@@ -225,7 +276,8 @@ def test_the_digest_is_the_same_in_every_process_and_sees_every_subject() -> Non
 
 def test_a_snapshot_over_an_older_image_is_shown_as_a_delta() -> None:
     quotas = [quota("x", 1, user="gone"), quota("y", 1, user="b"), quota("x", 1.5, user="b")]
-    before = image_of(topic("gone", 9), [broker(9, 1)], [config("x", "1", "gone")], quotas)
+    users = [scram("gone", 1), scram("b", 1, b"pepper"), token(1), token(4)]
+    before = image_of(topic("gone", 9), [broker(9, 1)], [config("x", "1", "gone")], quotas, users)
     after = everything()
     for source, target in ((before, after), (MetadataImage(), after), (after, after)):
         delta = delta_between(source, target)

@@ -29,6 +29,20 @@ EXAMPLES: list[MetadataRecord] = [
         entity=(records.QuotaEntity("client-id", "app"), records.QuotaEntity("user", None)), key="k", value=0.5
     ),
     records.ClientQuota(entity=(records.QuotaEntity("ip", "::1"),), key="k", remove=True),
+    records.UserScramCredential(
+        name="ann", mechanism=1, salt=b"salt", stored_key=b"\0" * 32, server_key=b"\xff" * 32, iterations=4096
+    ),
+    records.RemoveUserScramCredential(name="ann", mechanism=1),
+    records.DelegationToken(
+        owner="User:ann",
+        requester="User:bob",
+        renewers=("User:a:b", "User:"),
+        issue_timestamp=1,
+        max_timestamp=3,
+        expiration_timestamp=2,
+        token_id=str(uuid(1)),
+    ),
+    records.RemoveDelegationToken(token_id=str(uuid(1))),
     records.NoOp(),
     records.BeginTransaction(name="fence 3"),
     records.EndTransaction(),
@@ -53,6 +67,13 @@ def test_the_bytes_are_json_that_says_type_and_version_first(record: MetadataRec
     assert text.startswith(f'{{"type":"{type(record).__name__}","version":0')
     assert "\n" not in text
     assert json.loads(text)["type"] == type(record).__name__
+
+
+def test_the_text_of_a_credential_has_neither_salt_nor_keys() -> None:
+    secret = records.UserScramCredential(
+        name="ann", mechanism=1, salt=b"pepper", stored_key=b"stored", server_key=b"server", iterations=4096
+    )
+    assert repr([secret]) == "[UserScramCredential(name='ann', mechanism=1, iterations=4096)]"
 
 
 def test_uuids_are_written_as_kafka_writes_them() -> None:

@@ -397,6 +397,9 @@ def test_principals_survive_the_way(kind: str, name: str) -> None:
 
 def test_a_principal_is_written_as_kafka_does() -> None:
     assert encode_principal(Principal("User", "alice")) == b"\0\0\x05User\x06alice\0\0"
+    by_token = Principal("User", "alice", token_authenticated=True)
+    assert encode_principal(by_token) == b"\0\0\x05User\x06alice\1\0"
+    assert decode_principal(encode_principal(by_token)).token_authenticated
 
 
 @settings(deadline=None)

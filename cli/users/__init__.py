@@ -1,0 +1,1 @@
+"""Commands for users that are more than an operation."""
