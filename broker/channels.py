@@ -12,6 +12,7 @@ from kvorum.quorum.controller_channel import ControllerChannel, ControllerNodes
 from kvorum.runtime.config import Settings
 from kvorum.runtime.listeners import inter_broker_listener_name, peer_addresses
 from kvorum.runtime.sockets import buffer_bytes
+from kvorum.security.client import PLAINTEXT, ClientSecurity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,9 +32,11 @@ class ControllerChannels:
             await channel.close()
 
 
-def open_channels(settings: Settings, cluster_id: str, chance: Random) -> ControllerChannels:
+def open_channels(
+    settings: Settings, cluster_id: str, chance: Random, security: ClientSecurity = PLAINTEXT
+) -> ControllerChannels:
     """Prepare the channels to the controllers; each connects on first use. Raises ConfigError."""
-    nodes = ControllerNodes.of(settings, cluster_id, peer_addresses(settings, "broker", "controller"))
+    nodes = ControllerNodes.of(settings, cluster_id, peer_addresses(settings, "broker", "controller"), security)
 
     def channel(purpose: str) -> ControllerChannel:
         client_id = f"broker-{settings.int('node.id')}-{purpose}"
@@ -54,7 +57,7 @@ class PeerChannels:
 
     __slots__ = (
         *("_broker_id", "_cache", "_chance", "_check", "_listener", "_lost", "_overrides", "_purpose"),
-        "_receive_buffer_bytes",
+        *("_receive_buffer_bytes", "_security"),
     )
 
     def __init__(
@@ -65,12 +68,14 @@ class PeerChannels:
         chance: Random,
         lost: Callable[[int], None] | None = None,
         purpose: str = "fetcher",
+        security: ClientSecurity = PLAINTEXT,
     ) -> None:
         """Take addresses from the cache; `kvorum.peer.addresses` puts a test's proxies in their place.
 
         `check` judges each new connection. `lost` is called with a broker whose connection closed, or that
         refused one.
         """
+        self._security = security
         self._lost = lost
         self._purpose = purpose
         self._broker_id = settings.int("node.id")
@@ -94,6 +99,7 @@ class PeerChannels:
             on_refused=on_lost,
             receive_buffer_bytes=self._receive_buffer_bytes,
             check=self._check,
+            security=self._security,
         )
 
     def _address(self, broker_id: int) -> Address | None:

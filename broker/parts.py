@@ -55,6 +55,7 @@ from kvorum.runtime.disk import Disk
 from kvorum.runtime.listeners import inter_broker_listener_name
 from kvorum.runtime.metrics import Metrics
 from kvorum.runtime.quantiles import Quantiles
+from kvorum.security.client import PLAINTEXT, ClientSecurity
 from kvorum.storage.cleaner.manager import LogCleaner
 from kvorum.storage.log_manager import LogManager
 from kvorum.storage.tail import TailBudget
@@ -115,20 +116,25 @@ class Seams:
     metadata_directory: str
     """Folder of this broker's copy of the metadata log."""
     tail_budget: TailBudget
+    peer_security: ClientSecurity = PLAINTEXT
+    """Security of connections to other brokers."""
+    controller_security: ClientSecurity = PLAINTEXT
 
 
 def build(settings: Settings, seams: Seams, *, cluster_id: str, directory_id: Uuid) -> Parts:
     """Create all parts. Nothing is opened, connected or started. Raises ConfigError."""
     broker_id = settings.int("node.id")
     registration = Registration()
-    channels = open_channels(settings, cluster_id, seams.chance)
+    channels = open_channels(settings, cluster_id, seams.chance, seams.controller_security)
     check = ClusterCheck(cluster_id, EndpointType.BROKER)
     cache = MetadataCache(broker_id, lambda: channels.nodes.leader_id, seams.chance)
     configs = DynamicConfig(settings, broker_id)
     log_manager, cleaner = make_logs(settings, seams, configs, cluster_id)
     loader = make_loader(settings, seams, channels.nodes, cluster_id, directory_id)
-    peers = watch_peers(settings, cache, seams.chance)
-    open_channel = PeerChannels(settings, cache, check, seams.chance, peers.connection_lost).open
+    peers = watch_peers(settings, cache, seams)
+    open_channel = PeerChannels(
+        settings, cache, check, seams.chance, peers.connection_lost, security=seams.peer_security
+    ).open
     replica_manager = make_replicas(settings, seams, channels, cache, configs, log_manager, open_channel, registration)
     producer_ids = ProducerIdManager(broker_id, registration.broker_epoch, channels.lifecycle)
     world = world_of(settings, seams, cache, check, producer_ids, LocalRequests(lambda: broker))
@@ -303,7 +309,8 @@ def world_of(
     """Return the peers of the coordinators."""
 
     def channels(purpose: str) -> Callable[[int], Channel]:
-        return PeerChannels(settings, cache, check, seams.chance, purpose=purpose).open
+        security = seams.peer_security
+        return PeerChannels(settings, cache, check, seams.chance, purpose=purpose, security=security).open
 
     return World(
         producer_ids=producer_ids,
@@ -355,7 +362,7 @@ def count_flushes(metrics: Metrics, clock: Clock) -> Callable[[float], None]:
     return flushed
 
 
-def watch_peers(settings: Settings, cache: MetadataCache, chance: Random) -> PeerWatch:
+def watch_peers(settings: Settings, cache: MetadataCache, seams: Seams) -> PeerWatch:
     """Create the detector of failed brokers: a broker is probed at its own address, not at a test's proxy."""
     listener = inter_broker_listener_name(settings)
     client_id = f"broker-{settings.int('node.id')}-probe"
@@ -365,7 +372,13 @@ def watch_peers(settings: Settings, cache: MetadataCache, chance: Random) -> Pee
         return None if node is None else (node.host, node.port)
 
     async def answers(address: Address) -> bool:
-        channel = Channel(*address, client_id=client_id, chance=chance, setup_timeout_ms=PROBE_TIMEOUT_MS)
+        channel = Channel(
+            *address,
+            client_id=client_id,
+            chance=seams.chance,
+            setup_timeout_ms=PROBE_TIMEOUT_MS,
+            security=seams.peer_security,
+        )
         try:
             await channel.connect()  # sends ApiVersions
         except ChannelError:

@@ -26,11 +26,12 @@ from kvorum.broker.metadata.features import SUPPORTED_FEATURES
 from kvorum.broker.metadata.lifecycle import NO_BROKER_EPOCH, BrokerIdentity, BrokerLifecycleManager
 from kvorum.broker.parts import CORDONED, Parts, Seams, build
 from kvorum.broker.services import Broker
-from kvorum.network.authorizer import AllowAll, Authorizer
+from kvorum.network.authorizer import Authorizer
 from kvorum.network.connection_counts import ConnectionCounts, concerns_connections
 from kvorum.network.interposer import Interposer
 from kvorum.network.limits import ConnectionLimits, RequestBudget
 from kvorum.network.memory import ConnectionMemory
+from kvorum.network.node_security import broker_security
 from kvorum.network.request_queue import RequestQueue
 from kvorum.network.server import Listener
 from kvorum.network.shared import NetworkMetrics
@@ -38,7 +39,7 @@ from kvorum.network.tracing import Tracing
 from kvorum.protocol.messages import broker_registration
 from kvorum.protocol.uuids import ZERO_UUID, Uuid
 from kvorum.quorum.image import MetadataImage
-from kvorum.runtime.chance import random_uuid_bytes
+from kvorum.runtime.chance import new_nonce, random_uuid_bytes
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import Disk
@@ -103,7 +104,10 @@ class World:
     network_metrics: NetworkMetrics | None = None
     interposer: Interposer | None = None
     """Hook between listeners and handlers: fault injection, if configured."""
-    authorizer: Authorizer = field(default_factory=AllowAll)
+    authorizer: Authorizer | None = None
+    """None: requests of nodes are accepted from the cluster's principals, others from everyone."""
+    new_nonce: Callable[[], str] = new_nonce
+    """Chance of authentication."""
     tail_budget: TailBudget = field(default_factory=TailBudget)
     """Size of the log tails kept in memory: everything else is read from files."""
 
@@ -112,7 +116,7 @@ class BrokerServer:
     """A broker. `start` once, then `shutdown` once."""
 
     def __init__(self, settings: Settings, world: World) -> None:
-        """Prepare; nothing is opened yet. Raises ConfigError for invalid listeners."""
+        """Prepare; only the stores of certificates are read. Raises ConfigError for invalid listeners."""
         self.broker_id = settings.int("node.id")
         self._settings = settings
         self._world = world
@@ -120,6 +124,8 @@ class BrokerServer:
         self._listeners: dict[str, Listener] = {}
         self._endpoints = broker_listeners(settings)
         self._inter_broker_listener = inter_broker_listener_name(settings)
+        self._security = broker_security(settings, world.new_nonce)
+        self._stores = self._security.watch_stores(settings)
         self._limits = ConnectionLimits.of(settings)
         self._counts = ConnectionCounts.of(settings, self._listener_names)
         self._budget = RequestBudget(settings.int("queued.max.request.bytes"))
@@ -193,6 +199,8 @@ class BrokerServer:
             OSError: no disk is readable, or an address cannot be bound.
         """
         parts = self._started = self._build()
+        if self._stores is not None:
+            self._stores.start()
         await parts.log_manager.start()
         if not any(directory.is_online for directory in parts.log_manager.dirs):
             raise offline(parts.log_manager.dirs)
@@ -209,6 +217,9 @@ class BrokerServer:
         await parts.loader.wait_for_offset(lifecycle.broker_epoch)
         parts.replica_manager.start()
         parts.log_maintenance.start()
+        problem = self._security.missing_credential(self.broker.credentials)
+        if problem is not None:
+            log.error("brokers cannot connect to each other", reason=problem)
         await self._open_listeners(unchosen_ports=False)
         await parts.replica_manager.wait_lost_reported()
         lifecycle.set_ready_to_unfence()
@@ -249,6 +260,7 @@ class BrokerServer:
             ("producer ids", parts.broker.producer_ids.close),
             ("metadata loader", parts.loader.close),
             ("quotas", parts.quota_publisher.close),
+            *(() if self._stores is None else (("key stores", self._stores.close),)),
             ("log maintenance", parts.log_maintenance.close),
             ("replicas", parts.replica_manager.shutdown),
             ("connections to controllers", parts.channels.close),
@@ -297,16 +309,19 @@ class BrokerServer:
             clock=world.clock,
             chance=world.chance,
             metrics=world.metrics,
-            authorizer=world.authorizer,
+            authorizer=world.authorizer or self._security.authorizer,
             ip_rates=self._counts.ip_rates,
             on_fault=world.on_fault,
             on_offline=self._log_dir_failed,
             metadata_directory=metadata_directory,
             tail_budget=world.tail_budget,
+            peer_security=self._security.peers,
+            controller_security=self._security.controllers,
         )
         directory_id = ZERO_UUID if own is None else own.directory_id
         parts = build(settings, seams, cluster_id=formatted[0].cluster_id, directory_id=directory_id)
         parts.broker.configs.subscribe(self._configs_changed)
+        parts.broker.stores = self._stores
         if world.interposer is not None:
             parts.router.interpose(world.interposer.around)
         return parts
@@ -349,7 +364,7 @@ class BrokerServer:
     async def _open_listeners(self, *, unchosen_ports: bool) -> None:
         """Open the listeners whose port is chosen now (before the registration, which names it), or the others."""
         opened: dict[str, int] = {}
-        telemetry = self.broker.telemetry
+        telemetry, security, world = self.broker.telemetry, self._security, self._world
         for endpoint in self._endpoints:
             if (endpoint.port == 0) is not unchosen_ports:
                 continue
@@ -369,6 +384,10 @@ class BrokerServer:
                 quotas=self.broker.quotas,
                 protected=endpoint.listener_name == self._inter_broker_listener,
                 on_connection_closed=None if telemetry is None else telemetry.connection_closed,
+                tls=security.tls.get(endpoint.listener_name),
+                sasl=security.sasl(
+                    endpoint.listener_name, self.broker.credentials, world.clock.wall_ms, world.new_nonce
+                ),
             )
             opened[endpoint.listener_name] = await listener.start()
             self._listeners[endpoint.listener_name] = listener
@@ -384,6 +403,8 @@ class BrokerServer:
         lifecycle = self._parts.registration.lifecycle
         if CORDONED in keys and lifecycle is not None:
             lifecycle.cordoned_changed()
+        if self._stores is not None:
+            self._stores.take_over(settings, keys)
         if TRACE in keys:
             self._tracing.configure(settings.str(TRACE))
 

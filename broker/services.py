@@ -5,7 +5,7 @@ Handlers read it and change nothing in it. It owns none of the parts: their crea
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from kvorum.broker.coordinator.ended_transaction import EndedTransaction
 from kvorum.broker.coordinator.group.coordinator import GroupCoordinator
@@ -34,6 +34,9 @@ from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import Disk
 from kvorum.security.credentials import CredentialStore, NoCredentials
 from kvorum.storage.log_manager import LogManager
+
+if TYPE_CHECKING:
+    from kvorum.network.store_watch import StoreWatch
 
 Result: TypeAlias = Message | Awaitable[Message | None] | None
 """A response, an awaitable of it, or None without a response (acks=0)."""
@@ -82,6 +85,8 @@ class Broker:
     """Users and tokens, for the SASL mechanisms of the listeners."""
     token_hmacs: TokenHmacs = field(default_factory=lambda: TokenHmacs(None))
     """HMACs of delegation tokens, if these are enabled."""
+    stores: "StoreWatch | None" = None
+    """Key and trust stores of the listeners; None without TLS."""
     served_apis: Sequence[ApiVersion] = field(default_factory=tuple)
     """Response of ApiVersions: set by the registry from its handlers."""
 

@@ -1,6 +1,6 @@
 """A connected cluster: the entry point of the public API."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -22,9 +22,29 @@ from kvorum.client.namespaces.users import Users
 from kvorum.client.wire.cluster_client import TIMEOUT_MS, ClusterClient
 from kvorum.network.addresses import parse_bootstrap
 from kvorum.protocol.errors import ErrorCode, KafkaError
-from kvorum.runtime.chance import new_random
+from kvorum.runtime.chance import new_nonce, new_random
+from kvorum.security.client import PLAINTEXT, ClientSecurity
 
 CLIENT_ID = "kvorum-client"
+
+
+def security_of(config: Mapping[str, str]) -> ClientSecurity:
+    """Return the security of connections. Raises ValueError for an invalid property, or one that is not of security."""
+    if not config:
+        return PLAINTEXT
+    # Loaded only if needed: certificates require a large library.
+    from kvorum.runtime.config import ConfigError
+    from kvorum.security.client_properties import client_settings, is_security_key
+    from kvorum.security.outgoing import security_of_client
+
+    properties = {key.replace("_", "."): text for key, text in config.items()}
+    for key in properties:
+        if not is_security_key(key):
+            raise ValueError(f"{key} is not a security property")
+    try:
+        return security_of_client(client_settings(properties), new_nonce)
+    except ConfigError as error:
+        raise ValueError(str(error)) from None
 
 
 class Cluster:
@@ -54,15 +74,29 @@ class Cluster:
 
     @classmethod
     def connect(
-        cls, bootstrap: str | Sequence[str], *, client_id: str = CLIENT_ID, request_timeout_ms: int = TIMEOUT_MS
+        cls,
+        bootstrap: str | Sequence[str],
+        *,
+        client_id: str = CLIENT_ID,
+        request_timeout_ms: int = TIMEOUT_MS,
+        **config: str,
     ) -> Self:
         """Return a cluster, to be used with `async with`, which raises Unreachable if no broker is.
 
-        `bootstrap`: one or more HOST:PORT, as a list or separated by commas. Raises ValueError for any other text.
+        `bootstrap`: one or more HOST:PORT, as a list or separated by commas. `config`: security properties by the names
+        of Java clients or librdkafka, with underscores or dots: `security_protocol="SASL_SSL"`. Raises ValueError for
+        an invalid address or property.
         """
         text = bootstrap if isinstance(bootstrap, str) else ",".join(bootstrap)
         addresses = parse_bootstrap(text)
-        return cls(ClusterClient(addresses, client_id=client_id, chance=new_random(), timeout_ms=request_timeout_ms))
+        client = ClusterClient(
+            addresses,
+            client_id=client_id,
+            chance=new_random(),
+            timeout_ms=request_timeout_ms,
+            security=security_of(config),
+        )
+        return cls(client)
 
     async def close(self) -> None:
         """Close all connections."""

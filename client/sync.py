@@ -83,13 +83,20 @@ class SyncCluster:
 
     @classmethod
     def connect(
-        cls, bootstrap: str | Sequence[str], *, client_id: str = CLIENT_ID, request_timeout_ms: int = TIMEOUT_MS
+        cls,
+        bootstrap: str | Sequence[str],
+        *,
+        client_id: str = CLIENT_ID,
+        request_timeout_ms: int = TIMEOUT_MS,
+        **config: str,
     ) -> Self:
         """Return a cluster, to be used with `with`, which raises Unreachable if no broker is.
 
-        `bootstrap`: one or more HOST:PORT, as a list or separated by commas. Raises ValueError for any other text.
+        `bootstrap`: one or more HOST:PORT, as a list or separated by commas. `config`: security properties by the names
+        of Java clients or librdkafka, with underscores or dots: `security_protocol="SASL_SSL"`. Raises ValueError for
+        an invalid address or property.
         """
-        return cls(Cluster.connect(bootstrap, client_id=client_id, request_timeout_ms=request_timeout_ms))
+        return cls(Cluster.connect(bootstrap, client_id=client_id, request_timeout_ms=request_timeout_ms, **config))
 
     def close(self) -> None:
         """Close all connections. Idempotent."""

@@ -12,6 +12,8 @@ from types import MappingProxyType
 from typing import Final, Protocol
 
 from kvorum.network.context import RequestContext
+from kvorum.protocol.api import ApiKey
+from kvorum.security.principal import Principal
 
 CLUSTER_NAME = "kafka-cluster"
 """The one resource of type CLUSTER (Kafka's Resource.CLUSTER_NAME)."""
@@ -109,6 +111,31 @@ class AllowAll:
     ) -> bool:
         """See Authorizer."""
         return True
+
+
+class ClusterPrincipals:
+    """Permits what nodes do among themselves to the cluster's own principals, and all else to everyone.
+
+    For a cluster without an authorizer. A listener without authentication cannot tell nodes from clients: everything is
+    permitted there.
+    """
+
+    __slots__ = ("_principals",)
+    version = 0
+
+    def __init__(self, principals: Mapping[str, frozenset[Principal]]) -> None:
+        """`principals` are the cluster's, by listener; listeners without authentication are left out."""
+        self._principals = principals
+
+    def authorize(
+        self, ctx: RequestContext, operation: Operation, resource_type: ResourceType, resource_name: str
+    ) -> bool:
+        """See Authorizer."""
+        # A marker ends a transaction of any producer, so the right to alter the cluster is not enough for it.
+        if operation is not Operation.CLUSTER_ACTION and ctx.api_key != ApiKey.WRITE_TXN_MARKERS:
+            return True
+        principals = self._principals.get(ctx.listener)
+        return principals is None or ctx.principal in principals
 
 
 def authorized_operations(

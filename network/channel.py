@@ -6,7 +6,8 @@
 The connection is opened when the first request needs it, sends ApiVersions, and sends each request in the highest
 version that both sides support. A lost one is reopened by the next request, not before a growing delay has passed.
 ChannelError.maybe_sent: the failed request may have been executed. A request that times out closes the connection, as
-in Kafka's NetworkClient: responses are in order, so the later ones would be blocked.
+in Kafka's NetworkClient: responses are in order, so the later ones would be blocked. Before the session of a connection
+ends (KIP-368), new requests use another one; it closes when its last response is in.
 """
 
 import asyncio
@@ -18,12 +19,14 @@ from typing import Final, TypeVar, cast
 from kvorum.network.addresses import Address
 from kvorum.network.dial import (
     SETUP_TIMEOUT_MS,
+    AuthenticationFailed,
     Backoff,
     ChannelError,
     ConnectionLost,
     ForeignPeer,
     RequestTimedOut,
     dial,
+    renewal_s,
 )
 from kvorum.network.frame import PEER_RESERVED_BYTES_MAX, FrameParser, scratch
 from kvorum.network.link import stream
@@ -37,6 +40,7 @@ from kvorum.protocol.parts import FileSlice
 from kvorum.protocol.schema import Message
 from kvorum.runtime.logs import get_logger
 from kvorum.runtime.sockets import KERNELS_CHOICE, set_buffers
+from kvorum.security.client import PLAINTEXT, ClientSecurity
 
 RESPONSE_BYTES_MAX: Final = 256 * 1024 * 1024
 """A larger answer closes the connection; above any fetch.max.bytes in use."""
@@ -73,7 +77,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     __slots__ = (
         *("_client_id", "_correlation_id", "_on_lost", "_parser", "_pending", "_receive_buffer_bytes", "_traffic"),
-        *("_transport", "lost", "versions"),
+        *("_is_retired", "_transport", "lost", "session_end", "versions"),
     )
 
     def __init__(
@@ -93,6 +97,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._correlation_id = 0
         self._transport: asyncio.Transport | None = None
         self.versions: Mapping[int, tuple[int, int]] = {}
+        self._is_retired = False
+        self.session_end: asyncio.TimerHandle | None = None
+        """Retires it before its session ends."""
         self.lost: str | None = None
         """Why the connection was lost, None while it is open."""
 
@@ -152,6 +159,8 @@ class ClientConnection(asyncio.BufferedProtocol):
             pending.future.set_exception(ConnectionLost(f"unreadable answer: {error}", maybe_sent=True))
             raise
         pending.future.set_result(response)
+        if self._is_retired:
+            self.retire()
 
     def send(self, message: Message, version: int) -> "asyncio.Future[Message]":
         """Send a request; returns a future of the response. Raises ConnectionLost(maybe_sent=False)."""
@@ -178,6 +187,12 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._traffic.sent(size)
         return future
 
+    def retire(self) -> None:
+        """Close when all responses are in; no further request is sent."""
+        self._is_retired = True
+        if not self._pending:
+            self.close("the session ends")
+
     def close(self, reason: str) -> None:
         """Abandon the connection; waiting requests get the reason."""
         self.lost = self.lost or reason
@@ -203,6 +218,7 @@ class Channel:
         receive_buffer_bytes: int = KERNELS_CHOICE,
         traffic: Traffic | None = None,
         check: Callable[["ClientConnection", Address], Awaitable[None]] | None = None,
+        security: ClientSecurity = PLAINTEXT,
     ) -> None:
         """Connect to a fixed address, or to the one that the callable returns (None: unknown at present).
 
@@ -211,6 +227,7 @@ class Channel:
         """
         self._traffic = traffic
         self._check = check
+        self._security = security
         self._where = host if not isinstance(host, str) else None
         self._address: Address | None = (host, port) if isinstance(host, str) else None
         self._client_id = client_id
@@ -219,8 +236,11 @@ class Channel:
         self._setup_timeout_ms = setup_timeout_ms
         self._receive_buffer_bytes = receive_buffer_bytes
         self._backoff = Backoff(backoff_ms, backoff_max_ms, chance)
+        self._chance = chance
         self._not_before = 0.0
         self._connection: ClientConnection | None = None
+        self._retired: set[ClientConnection] = set()
+        """Connections that wait for responses to earlier requests; each is closed by a response or a timeout."""
         self._connecting: asyncio.Task[ClientConnection] | None = None
         self._closed = False
 
@@ -297,8 +317,8 @@ class Channel:
         if self._connecting is not None:
             self._connecting.cancel()
             await asyncio.wait([self._connecting])
-        if self._connection is not None:
-            self._connection.close("the channel is closed")
+        for connection in (*self._retired, *([] if self._connection is None else [self._connection])):
+            connection.close("the channel is closed")
 
     async def _connect(self) -> ClientConnection:
         loop = asyncio.get_running_loop()
@@ -312,7 +332,7 @@ class Channel:
         connection: ClientConnection | None = None
         try:
             make = partial(ClientConnection, self._client_id, self._lost, self._receive_buffer_bytes, self._traffic)
-            connection = await dial(make, *address, self._setup_timeout_ms)
+            connection, session_ms = await dial(make, *address, self._setup_timeout_ms, self._security)
             async with asyncio.timeout(self._setup_timeout_ms / 1000):
                 connection.versions = await negotiate(connection)
                 if self._check is not None:
@@ -324,7 +344,7 @@ class Channel:
             refused = isinstance(error, ConnectionLost) and error.refused
             if refused and self._refused_callback is not None:
                 self._refused_callback()
-            if isinstance(error, ForeignPeer):
+            if isinstance(error, ForeignPeer | AuthenticationFailed):
                 raise
             raise ConnectionLost(str(error) or "ApiVersions timed out", maybe_sent=False, refused=refused) from error
         except asyncio.CancelledError:
@@ -335,7 +355,16 @@ class Channel:
             raise ConnectionLost(connection.lost, maybe_sent=False)
         self._backoff.reset()
         self._connection = connection
+        if session_ms:
+            connection.session_end = loop.call_later(renewal_s(session_ms, self._chance), self._retire, connection)
         return connection
+
+    def _retire(self, connection: ClientConnection) -> None:
+        """Use another connection from now on: the session of this one ends."""
+        if connection is self._connection:
+            self._connection = None
+        self._retired.add(connection)
+        connection.retire()
 
     def _delay_next(self, loop: asyncio.AbstractEventLoop) -> None:
         self._not_before = loop.time() + self._backoff.next_ms() / 1000
@@ -346,6 +375,9 @@ class Channel:
             task.exception()  # retrieved: the requester of the connection has it
 
     def _lost(self, connection: ClientConnection) -> None:
+        self._retired.discard(connection)
+        if connection.session_end is not None:
+            connection.session_end.cancel()
         if connection is not self._connection:
             return
         self._connection = None

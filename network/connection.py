@@ -10,6 +10,7 @@ is handled at once costs no task, no future and no timer. States, each a reason 
     budget            queued.max.request.bytes of the process are used up: the socket is not read
     memory            the process's incomplete requests are too large together: the same
     queue             queued.max.requests of the process wait: not read while a request is in progress here
+    authentication    a SASL token is being processed, or the delay of a failed authentication runs: the same
     upgraded          frames go to a FrameSink (Raft) without inspection
     finishing         reading has stopped; closes when earlier requests have their responses
     closed            no more requests are handled; bytes in the socket buffer are still sent
@@ -21,7 +22,7 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import Any
 
-from kvorum.network.arrival import arrive
+from kvorum.network.arrival import Arrival, arrive
 from kvorum.network.context import Peer
 from kvorum.network.frame import FrameParser
 from kvorum.network.lane import LaneRequest
@@ -32,31 +33,53 @@ from kvorum.network.muting import TURN_REQUESTS_MAX, Muting
 from kvorum.network.outbox import WAITING_BYTES_MAX, Outbox, Slot
 from kvorum.network.request_queue import QueueShare
 from kvorum.network.router import AnswerImpossible, Call, is_message
-from kvorum.network.shared import Gate, Shared
+from kvorum.network.shared import Authentication, Shared
 from kvorum.network.upgrade import FrameSink, hand_over
 from kvorum.protocol.errors import ProtocolError
 from kvorum.protocol.headers import peek_request
 from kvorum.protocol.schema import Message
+from kvorum.runtime.logs import get_logger
 from kvorum.runtime.ordered_set import OrderedSet
+from kvorum.security.sasl.authenticator import Next, SaslServerAuthenticator, Step
+
+log = get_logger("network")
 
 
 class ServerConnection(asyncio.BufferedProtocol):
     """One accepted connection, from accept to loss."""
 
     __slots__ = (
-        *("_closed", "_counted", "_finishing", "_gate", "_goes_on", "_held", "_in_flight", "_muting", "_outbox"),
-        *("_parser", "_place", "_share", "_shared", "_sink", "_taken", "_tasks", "_transport", "_waiting"),
+        *(
+            "_arrival",
+            "_authenticator",
+            "_closed",
+            "_counted",
+            "_finishing",
+            "_goes_on",
+            "_held",
+            "_in_flight",
+            "_is_rejected",
+        ),
+        *("_muting", "_outbox", "_parser", "_place", "_share", "_shared", "_sink", "_taken", "_tasks"),
+        *("_timer", "_transport", "_waiting"),
         *("active_at", "address", "came_s", "is_reading", "lane_memory", "peer"),
     )
 
-    def __init__(self, shared: Shared, gate: Gate | None = None) -> None:
-        """Wait for a transport; `gate` replaces the router until the peer has authenticated."""
-        self._shared, self._gate = shared, gate
+    def __init__(self, shared: Shared, arrival: Arrival | None = None) -> None:
+        """Wait for a transport; `arrival`: the connection was admitted before (TLS)."""
+        self._shared = shared
+        self._arrival = arrival
+        self._authenticator: SaslServerAuthenticator | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_rejected = False
         self._parser = FrameParser(shared.limits.request_bytes_max, shared.scratch, memory=shared.memory)
+        if shared.sasl is not None:
+            self._authenticator = SaslServerAuthenticator(shared.sasl)
+            self._parser.bytes_max = shared.sasl.receive_bytes_max
         self._held = MemoryShare(shared.memory, self)
         self._waiting: deque[memoryview] = deque()
         self._in_flight = self._taken = 0
-        self._tasks: OrderedSet[asyncio.Future[Message | None]] = OrderedSet()
+        self._tasks: OrderedSet[asyncio.Future[Any]] = OrderedSet()
         self._muting = Muting(shared.loop, self.go_on)
         self.is_reading = True
         self._closed = self._counted = self._finishing = self._goes_on = False
@@ -92,11 +115,14 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._transport = transport = stream(transport)
         self._outbox = Outbox(transport, shared.loop.time, shared.memory)
         self.active_at = now_s = shared.loop.time()
-        self.peer, self.address, wait_s = arrive(shared, transport, now_s)
+        self.peer, self.address, wait_s = self._arrival or arrive(shared, transport, now_s)
         if wait_s is None:
             self._closed = True
             return
         self._counted = True
+        if self._arrival is not None:
+            shared.by_activity[self] = None
+            return
         if wait_s > 0:
             self._muting.hold(wait_s)
         shared.joined(self)
@@ -110,6 +136,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._parser.clear()
         self._waiting.clear()
         self._place.close()
+        if self._timer is not None:
+            self._timer.cancel()
         for task in tuple(self._tasks):
             task.cancel()
         if self._sink is not None:
@@ -139,7 +167,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._share.read(frames, self._parser.pending)
         self._held.set_request(self._parser.held, self._parser.filled, self.came_s)
         if self._parser.error is not None:
-            self._refuse(self._parser.error)
+            self._refuse_frame(self._parser.error)
         if self._waiting:
             self._pump()
         elif self._share.waits or self._held.waits or self._muting.is_muted:
@@ -193,9 +221,13 @@ class ServerConnection(asyncio.BufferedProtocol):
             most = self._muting.in_hand_max(timed=quotas.timed)
         return self._in_flight >= most or self._outbox.waiting_bytes > WAITING_BYTES_MAX
 
-    def _serve(self, frame: memoryview) -> None:
-        """Handle one request; send the answer if it is available."""
+    def _serve(self, frame: memoryview, *, is_permitted: bool = False) -> None:
+        """Handle one request; send the answer if it is available. `is_permitted`: by the authenticator already."""
         shared = self._shared
+        authenticator = self._authenticator
+        if not (authenticator is None or is_permitted or authenticator.passes(frame, shared.loop.time())):
+            self._authenticate(authenticator, frame)
+            return
         router, armed = shared.router, shared.tracing.armed
         traced = None if armed is None else armed.begin(frame, self.address)
         self.peer.requests += 1
@@ -226,14 +258,89 @@ class ServerConnection(asyncio.BufferedProtocol):
     def _goes_elsewhere(self, frame: memoryview, by_lane: bool) -> bool:
         """Return whether a lane took the request, or an upgrade took the connection. Raises ProtocolError."""
         router = self._shared.router
-        if self._gate is not None:
-            self._gate.admit(self.peer, frame)
-        elif router.lane is not None and self.lane_memory is not None:
+        if router.lane is not None and self.lane_memory is not None:
             if by_lane and router.lane.take(self, frame):
                 return True
             if self._taken:
                 router.lane.settle()  # requests of a connection are handled in the order they came
         return bool(router.upgrades) and self._upgrade(frame)
+
+    def _authenticate(self, authenticator: SaslServerAuthenticator, frame: memoryview) -> None:
+        """Give a frame to the authenticator; the next ones wait."""
+        shared = self._shared
+        assert shared.sasl is not None
+        self._in_flight += 1
+        self._muting.suspend()
+        step = authenticator.receive(frame, shared.loop.time(), shared.sasl.wall_ms())
+        task = shared.loop.create_task(step)
+        self._tasks.add(task)
+        task.add_done_callback(partial(self._take_step, authenticator, frame))
+
+    def _take_step(
+        self, authenticator: SaslServerAuthenticator, frame: memoryview, task: "asyncio.Future[Step]"
+    ) -> None:
+        """Do what the authenticator decided."""
+        self._in_flight -= 1
+        self._tasks.discard(task)
+        if task.cancelled() or self._closed:
+            return
+        try:
+            step = task.result()
+            if step.next is Next.FAIL:
+                self._reject(authenticator, step)
+                return
+            if step.next is Next.EXPIRE:
+                self._expire()
+                return
+            if step.next is Next.COMPLETE:
+                self._authenticated(authenticator)
+            if step.reply:
+                self._outbox.send([step.reply])
+            self._muting.resume()
+            if step.next is Next.ROUTE:
+                self._serve(frame, is_permitted=True)
+        except ProtocolError as refusal:
+            self._drop_waiting()
+            self._refuse(refusal)
+        except Exception as error:
+            self._shared.authentication_broke(self.address, error)
+            self.close()
+        self.go_on()
+
+    def _authenticated(self, authenticator: SaslServerAuthenticator) -> None:
+        """The peer is authenticated, for the first time or again."""
+        session = authenticator.session
+        assert session is not None
+        self.peer.principal = session.principal
+        self._parser.bytes_max = self._shared.limits.request_bytes_max
+        is_again = authenticator.is_again
+        self._shared.authenticated(Authentication.SUCCEEDED_AGAIN if is_again else Authentication.SUCCEEDED)
+        if not (is_again or authenticator.supports_sessions):
+            self._shared.authenticated(Authentication.SUCCEEDED_WITHOUT_SESSIONS)
+        if session.expires_at_s is None:
+            self._authenticator = None  # nothing is left to check
+
+    def _reject(self, authenticator: SaslServerAuthenticator, step: Step) -> None:
+        """Hold the response to a failed authentication back, then close. Nothing is read meanwhile."""
+        shared = self._shared
+        assert shared.sasl is not None
+        shared.not_authenticated(self.address, authenticator, step.reason)
+        self._is_rejected = True
+        self._timer = shared.loop.call_later(shared.sasl.failure_delay_ms / 1000, self._end_rejected, step.reply)
+        self.finish()
+
+    def _end_rejected(self, reply: bytes) -> None:
+        self._is_rejected = False
+        if not self._closed:
+            if reply:
+                self._outbox.send([reply])
+            self._end_if_done()
+
+    def _expire(self) -> None:
+        """Close because the session has expired."""
+        self._shared.authenticated(Authentication.EXPIRED)
+        log.debug("connection closed: its session has expired", client=self.address, listener=self._shared.listener)
+        self.finish()
 
     def _await(self, call: Call, result: Awaitable[Message | None]) -> None:
         """Reserve the answer's slot until it comes; without an order it gets one then."""
@@ -317,6 +424,10 @@ class ServerConnection(asyncio.BufferedProtocol):
         if self._in_flight or len(self._outbox):
             raise ProtocolError("upgrade requested while earlier requests are in flight")
         self._flush()
+        if self._authenticator is not None:
+            session = self._authenticator.session
+            assert session is not None and session.expires_at_s is not None
+            self._timer = self._shared.loop.call_at(session.expires_at_s, self._expire)
         self._sink = hand_over(upgrade, FrameLink(self._transport, self.address), self.peer, frame, self.came_s * 1000)
         return True
 
@@ -384,6 +495,13 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._shared.malformed(self.address, error)
         self._stop_reading()
 
+    def _refuse_frame(self, error: ProtocolError) -> None:
+        """Close because of a frame's size; before authentication as a failed one, after the delay."""
+        if self._authenticator is None or self._authenticator.is_complete:
+            self._refuse(error)
+        else:
+            self._reject(self._authenticator, self._authenticator.fail(str(error)))
+
     def _stop_reading(self) -> None:
         self._finishing = True
         if self.is_reading and not self._closed:
@@ -392,7 +510,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._end_if_done()
 
     def _end_if_done(self) -> None:
-        if not (self._closed or self._waiting or self._in_flight or len(self._outbox)):
+        if not (self._closed or self._is_rejected or self._waiting or self._in_flight or len(self._outbox)):
             self._flush()
             self.close()
 

@@ -6,52 +6,20 @@ from collections.abc import Callable
 from random import Random
 from typing import Final, TypeVar
 
+from kvorum.network.channel_errors import AuthenticationFailed as AuthenticationFailed
+from kvorum.network.channel_errors import ChannelError as ChannelError
+from kvorum.network.channel_errors import ConnectionLost as ConnectionLost
+from kvorum.network.channel_errors import Dialled as Dialled
+from kvorum.network.channel_errors import ForeignPeer as ForeignPeer
+from kvorum.network.channel_errors import RequestTimedOut as RequestTimedOut
 from kvorum.network.link import stream
+from kvorum.security.client import PLAINTEXT, ClientSecurity
 
 SETUP_TIMEOUT_MS: Final = 10_000
 """socket.connection.setup.timeout.ms."""
 
-
-class ChannelError(Exception):
-    """A request to a peer has no answer. The tree:
-
-    ChannelError
-    +-- ConnectionLost(maybe_sent, refused)   no connection, or it broke
-    |   +-- ForeignPeer(cluster_id)           the peer belongs to another cluster
-    +-- RequestTimedOut(maybe_sent)           no answer in time
-    """
-
-    maybe_sent = True
-    """False: the peer has certainly not seen the request."""
-
-
-class ConnectionLost(ChannelError):
-    """There was no connection, or it broke before the answer came."""
-
-    def __init__(self, reason: str, *, maybe_sent: bool, refused: bool = False) -> None:
-        """Store whether the peer may have received the request, and whether its machine refused the connection."""
-        super().__init__(reason)
-        self.maybe_sent = maybe_sent
-        self.refused = refused
-        """The peer's machine is up and the port is closed: its process has ended (if the address is its own)."""
-
-
-class ForeignPeer(ConnectionLost):
-    """The peer belongs to another cluster: no request was sent to it."""
-
-    def __init__(self, cluster_id: str) -> None:
-        """Store the peer's cluster id."""
-        super().__init__(f"belongs to another cluster, {cluster_id}", maybe_sent=False)
-        self.cluster_id = cluster_id
-
-
-class RequestTimedOut(ChannelError):
-    """The response did not arrive in time."""
-
-    def __init__(self, reason: str, *, maybe_sent: bool) -> None:
-        """Store whether the peer may have received the request."""
-        super().__init__(reason)
-        self.maybe_sent = maybe_sent
+SESSION_MS_MAX: Final = 7 * 24 * 3_600_000
+"""A longer session is renewed after this time as well."""
 
 
 class Backoff:
@@ -81,19 +49,34 @@ class Backoff:
 P = TypeVar("P", bound=asyncio.BaseProtocol)
 
 
-async def dial(make: Callable[[], P], host: str, port: int, timeout_ms: int = SETUP_TIMEOUT_MS) -> P:
-    """Connect; return the protocol that `make` made, connected. Raises ConnectionLost."""
+async def dial(
+    make: Callable[[], P],
+    host: str,
+    port: int,
+    timeout_ms: int = SETUP_TIMEOUT_MS,
+    security: ClientSecurity = PLAINTEXT,
+) -> Dialled[P]:
+    """Connect and authenticate; return the protocol that `make` made, connected. Raises ConnectionLost."""
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(timeout_ms / 1000):
-            _, protocol = await loop.create_connection(make, host, port)
+            if security.tls is None and security.sasl is None:
+                return Dialled((await loop.create_connection(make, host, port))[1])
+            # Loaded only if needed: certificates require a large library.
+            from kvorum.network.secure_dial import dial_securely
+
+            return await dial_securely(make, host, port, security)
     except TimeoutError as error:
         raise ConnectionLost(f"{host}:{port} did not respond within {timeout_ms} ms", maybe_sent=False) from error
     except OSError as error:
         refused = is_refusal(error)
         reason = "refused the connection" if refused else f"cannot be connected to: {error}"
         raise ConnectionLost(f"{host}:{port} {reason}", maybe_sent=False, refused=refused) from error
-    return protocol
+
+
+def renewal_s(session_ms: int, chance: Random) -> float:
+    """Return after which time a session is renewed: 85 to 95 % of it, as in Kafka's clients."""
+    return min(session_ms, SESSION_MS_MAX) * chance.uniform(0.85, 0.95) / 1000
 
 
 def is_refusal(error: OSError) -> bool:
@@ -108,7 +91,7 @@ def is_refusal(error: OSError) -> bool:
 async def is_refusing(host: str, port: int, timeout_ms: int = SETUP_TIMEOUT_MS) -> bool:
     """Connect once and close; return whether it was refused. Other failures and timeouts count as not refused."""
     try:
-        protocol = await dial(Knock, host, port, timeout_ms)
+        protocol = (await dial(Knock, host, port, timeout_ms)).protocol
     except ConnectionLost as lost:
         return lost.refused
     protocol.transport.abort()

@@ -20,6 +20,8 @@ Above the batches clients send (max.request.size 1 MiB): growing costs five time
 """
 PEER_RESERVED_BYTES_MAX = 32 * 1024 * 1024
 """The same for answers of a Kvorum peer, whose lengths are trusted more."""
+TLS_HANDSHAKE = b"\x16\x03"
+"""The first bytes of a TLS client: type of record, and version."""
 SPARSE_BYTES = 64 * 1024
 """Minimum growth of a frame.
 
@@ -156,6 +158,8 @@ def bad_length(size: int, bytes_max: int) -> str:
     if size < 0:
         return f"a frame of negative length {size}"
     text = size.to_bytes(LENGTH_SIZE, "big")
+    if text[:2] == TLS_HANDSHAKE:
+        return "a TLS client on a plaintext listener"
     if all(0x20 <= byte < 0x7F for byte in text):
         return f"not Kafka's protocol: {text.decode()!r} instead of a frame length (an HTTP port?)"
     return f"a frame of {size} bytes exceeds the limit of {bytes_max} bytes"

@@ -27,6 +27,10 @@ class ConnectionLimits:
     """socket.send.buffer.bytes, where it is set."""
     receive_buffer_bytes: int = KERNELS_CHOICE
     """socket.receive.buffer.bytes, where it is set."""
+    handshake_timeout_ms: int = 10_000
+    """kvorum.ssl.handshake.timeout.ms: a TLS handshake that takes longer closes the connection."""
+    handshakes_max: int = 1_000
+    """kvorum.ssl.handshakes.max: TLS handshakes in progress; further connections wait. About 30 KiB each."""
 
     @classmethod
     def of(cls, settings: Settings) -> "ConnectionLimits":
@@ -37,6 +41,8 @@ class ConnectionLimits:
             backlog=settings.int("socket.listen.backlog.size"),
             send_buffer_bytes=buffer_bytes(settings, "socket.send.buffer.bytes"),
             receive_buffer_bytes=buffer_bytes(settings, "socket.receive.buffer.bytes"),
+            handshake_timeout_ms=settings.int("kvorum.ssl.handshake.timeout.ms"),
+            handshakes_max=settings.int("kvorum.ssl.handshakes.max"),
         )
 
 

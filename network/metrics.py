@@ -15,15 +15,23 @@ from kvorum.network.request_times import (
     RequestTimes,
     sample_of_lane,
 )
+from kvorum.network.shared import Authentication
 from kvorum.protocol.errors import ErrorCode
 from kvorum.runtime import metric_names as names
-from kvorum.runtime.metrics import Counter, Metrics, SummaryRow
+from kvorum.runtime.metrics import Counter, Family, Gauge, Metrics, SummaryRow
 from kvorum.runtime.quantiles import Quantiles
 
 API_OF = {FETCH_CONSUMER: FETCH, FETCH_FOLLOWER: FETCH, VERIFICATION: "AddPartitionsToTxn"}
 """API of names that distinguish some of an API's requests."""
 IN_BOTH = (FETCH_CONSUMER, FETCH_FOLLOWER)
 """Exposed under the API's name as well, as in Kafka."""
+AUTHENTICATION_NAMES = {
+    Authentication.SUCCEEDED: names.SUCCESSFUL_AUTHENTICATION,
+    Authentication.FAILED: names.FAILED_AUTHENTICATION,
+    Authentication.SUCCEEDED_AGAIN: names.SUCCESSFUL_REAUTHENTICATION,
+    Authentication.FAILED_AGAIN: names.FAILED_REAUTHENTICATION,
+    Authentication.SUCCEEDED_WITHOUT_SESSIONS: names.SUCCESSFUL_AUTHENTICATION_NO_REAUTH,
+}
 Row = tuple[tuple[object, ...], float]
 
 
@@ -31,8 +39,8 @@ class RegistryMetrics:
     """Counts the events of connections. A request costs one dictionary lookup and two additions."""
 
     __slots__ = (
-        *("_answers", "_bytes", "_closed", "_count", "_created", "_incoming", "_now_s", "_outgoing"),
-        *("_refused", "_seconds"),
+        *("_answers", "_authentications", "_bytes", "_closed", "_count", "_created", "_incoming", "_now_s"),
+        *("_outgoing", "_refused", "_seconds"),
     )
 
     def __init__(self, metrics: Metrics, now_s: Callable[[], float]) -> None:
@@ -42,6 +50,10 @@ class RegistryMetrics:
         self._created = metrics.counter(names.CONNECTION_CREATION)
         self._closed = metrics.counter(names.CONNECTION_CLOSE)
         self._refused = metrics.counter(names.CONNECTIONS_REFUSED)
+        self._authentications: dict[Authentication, Family[Counter] | Family[Gauge]] = {
+            outcome: metrics.counter(name) for outcome, name in AUTHENTICATION_NAMES.items()
+        }
+        self._authentications[Authentication.EXPIRED] = metrics.gauge(names.EXPIRED_CONNECTIONS_KILLED)
         self._seconds = metrics.histogram(names.REQUEST_SECONDS)
         self._incoming = metrics.counter(names.INCOMING_BYTES)
         self._outgoing = metrics.counter(names.OUTGOING_BYTES)
@@ -63,6 +75,10 @@ class RegistryMetrics:
     def refused(self, listener: str, reason: str) -> None:
         """See NetworkMetrics."""
         self._refused.labels(listener, reason).add()
+
+    def authenticated(self, listener: str, outcome: Authentication) -> None:
+        """See NetworkMetrics."""
+        self._authentications[outcome].labels(listener).add()
 
     def received(self, listener: str, size: int) -> None:
         """See NetworkMetrics."""

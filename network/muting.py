@@ -1,6 +1,7 @@
 """A throttled connection: its next requests wait.
 
     muted      until a time: it was throttled (KIP-219), or exceeded the connection rate
+    suspended  until its authentication continues: also muted
     over       its last response had a throttle time: it has one request in progress, as every connection of Kafka
     turn over  until the loop's next iteration: others, or a handler's first step, are first
 
@@ -23,7 +24,7 @@ As many as Kafka's clients have at most; a client over its quota, or with a quot
 class Muting:
     """Whether a connection is held back: `is_on` for either reason, `is_muted` for its client's own."""
 
-    __slots__ = ("_loop", "_on_end", "_timer", "_turns", "is_muted", "is_on", "is_over", "is_timed")
+    __slots__ = ("_loop", "_on_end", "_suspended", "_timer", "_turns", "is_muted", "is_on", "is_over", "is_timed")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, on_end: Callable[[], None]) -> None:
         """Start unmuted; `on_end` is called when a hold has ended."""
@@ -31,6 +32,7 @@ class Muting:
         self._on_end = on_end
         self._timer: asyncio.TimerHandle | None = None
         self._turns = 0
+        self._suspended = False
         self.is_muted = False
         self.is_on = False
         self.is_over = False
@@ -58,6 +60,15 @@ class Muting:
         self.is_muted = True
         self._timer = self._loop.call_at(at_s, self._end)
 
+    def suspend(self) -> None:
+        """Mute it until `resume`."""
+        self._suspended = self.is_muted = self.is_on = True
+
+    def resume(self) -> None:
+        """End `suspend`; other reasons continue."""
+        self._suspended = False
+        self._update()
+
     def yield_turn(self) -> None:
         """Delay it until the loop's next iteration."""
         self.is_on = True
@@ -66,11 +77,14 @@ class Muting:
 
     def _take_turn(self) -> None:
         self._turns -= 1
-        self.is_on = self.is_muted or self._turns > 0
+        self._update()
         self._on_end()
 
     def _end(self) -> None:
         self._timer = None
-        self.is_muted = False
-        self.is_on = self._turns > 0  # a timer may come before the callback that was there first
+        self._update()
         self._on_end()
+
+    def _update(self) -> None:
+        self.is_muted = self._suspended or self._timer is not None
+        self.is_on = self.is_muted or self._turns > 0  # a timer may come before the callback that was there first

@@ -10,13 +10,14 @@ from random import Random
 from typing import Final, Protocol
 
 from kvorum.network.addresses import Address
-from kvorum.network.dial import SETUP_TIMEOUT_MS, Backoff, ConnectionLost, dial
+from kvorum.network.dial import SETUP_TIMEOUT_MS, Backoff, ConnectionLost, dial, renewal_s
 from kvorum.network.frame import PEER_RESERVED_BYTES_MAX, FrameParser, scratch
 from kvorum.network.link import FrameLink, stream
 from kvorum.network.router import PRIVATE_KEY_MIN
 from kvorum.protocol.errors import ProtocolError
 from kvorum.protocol.headers import RequestHeader, encode_request_header
 from kvorum.runtime.logs import get_logger
+from kvorum.security.client import PLAINTEXT, ClientSecurity
 
 FRAME_BYTES_MAX: Final = 256 * 1024 * 1024
 """A larger frame from the peer closes the connection."""
@@ -101,15 +102,18 @@ class RawLink:
         setup_timeout_ms: int = SETUP_TIMEOUT_MS,
         backoff_ms: int = BACKOFF_MS,
         backoff_max_ms: int = BACKOFF_MAX_MS,
+        security: ClientSecurity = PLAINTEXT,
     ) -> None:
         """`where` returns the address (None: unknown at present); `hello` is the body of the private request."""
         assert api_key >= PRIVATE_KEY_MIN
         self.listener = listener
         self._where = where
         self._hello = encode_request_header(RequestHeader(api_key, api_version, 0, client_id), 1) + hello
+        self._security = security
         self._setup_timeout_ms = setup_timeout_ms
         self._backoff_max_ms = backoff_max_ms
         self._backoff = Backoff(backoff_ms, backoff_max_ms, chance)
+        self._chance = chance
         self._connection: LinkConnection | None = None
         self._task: asyncio.Task[None] | None = None
         self.failure: ConnectionLost | None = None
@@ -150,23 +154,28 @@ class RawLink:
             address = self._where()
             if address is not None:
                 try:
-                    connection = await dial(lambda: LinkConnection(self, self._hello), *address, self._setup_timeout_ms)
+                    connection, session_ms = await dial(
+                        lambda: LinkConnection(self, self._hello), *address, self._setup_timeout_ms, self._security
+                    )
                 except ConnectionLost as lost:
                     self.failure = lost
                     if lost.refused:
                         self.listener.on_refused()
                 else:
-                    await self._serve(connection)
+                    await self._serve(connection, session_ms)
             await asyncio.sleep(self._backoff.next_ms() / 1000)
 
-    async def _serve(self, connection: LinkConnection) -> None:
-        """Run until the connection is lost."""
+    async def _serve(self, connection: LinkConnection, session_ms: int) -> None:
+        """Run until the connection is lost; it is replaced before its session ends."""
         self._connection = connection
         self.listener.on_connected()
         loop = asyncio.get_running_loop()
         began = loop.time()
         self.failure = None
+        end = loop.call_later(renewal_s(session_ms, self._chance), connection.link.abort) if session_ms else None
         await asyncio.shield(connection.gone)
+        if end is not None:
+            end.cancel()
         self._connection = None
         if (loop.time() - began) * 1000 > self._backoff_max_ms:
             self._backoff.reset()  # a peer that accepts connections and drops them is not tried faster and faster

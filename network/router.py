@@ -9,7 +9,6 @@ exception (our fault, logged with its stack), become the answer's top-level erro
 the connection (AnswerImpossible). Such an answer counts for its client's quotas as the handler's own would have.
 """
 
-import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -23,7 +22,9 @@ from kvorum.network.lane import Lane
 from kvorum.network.tracing import TracedRequest
 from kvorum.network.upgrade import Upgrade
 from kvorum.protocol.api import ApiKey
-from kvorum.protocol.codec import decode, encode, fields_of, message_class
+from kvorum.protocol.client_software import valid_software
+from kvorum.protocol.codec import decode, encode, message_class
+from kvorum.protocol.error_responses import error_response
 from kvorum.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from kvorum.protocol.headers import decode_client_id, encode_response_header, peek_request
 from kvorum.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -37,8 +38,6 @@ JOINED_BYTES_MAX: Final = 2048
 """Below this a copy is cheaper than another piece in the system call's list."""
 CLUSTER_ACTIONS: Final = frozenset({ApiKey.WRITE_TXN_MARKERS, ApiKey.DESCRIBE_QUORUM, ApiKey.UPDATE_FEATURES})
 """Cluster actions that brokers serve: those rejected for lack of authorization alone count for a quota."""
-SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
-"""Valid client software names (KIP-511)."""
 
 log = get_logger("network")
 
@@ -309,27 +308,6 @@ def _route(handler: Handler) -> Route:
 def is_message(result: object) -> TypeIs[Message]:
     """Distinguish an answer from a future of one."""
     return hasattr(type(result), "API_KEY")
-
-
-def error_response(request: Message, version: int, code: ErrorCode, message: str | None = None) -> Message | None:
-    """Return the answer that carries the code at its top level; None where the version has no such field."""
-    response_class = message_class(request.API_KEY, "Response")
-    names = {field.name for field in fields_of(response_class, version)}
-    if "error_code" not in names:
-        return None
-    response: Any = response_class()
-    response.error_code = int(code)
-    if "error_message" in names:
-        response.error_message = message
-    return response  # type: ignore[no-any-return]
-
-
-def valid_software(request: ApiVersionsRequest, version: int) -> bool:
-    """Return whether a client's name and version are well-formed; otherwise the handler returns INVALID_REQUEST."""
-    return version < 3 or (
-        SOFTWARE.fullmatch(request.client_software_name) is not None
-        and SOFTWARE.fullmatch(request.client_software_version) is not None
-    )
 
 
 def supported_apis(

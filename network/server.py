@@ -2,15 +2,15 @@
 
 It can be set to refuse: the address is then closed as if the process had ended, and reopened by `accept`.
 
-SSL can be added as `ssl` (of the transport), SASL as `gate` (before the router until the peer has authenticated):
-neither changes a connection.
+With `tls` a transport is between the socket's and the connection, which is made after the handshake. With `sasl` a
+connection's requests go to the router once its peer has authenticated.
 """
 
 import asyncio
-import ssl as tls
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from kvorum.network.arrival import Arrival
 from kvorum.network.authorizer import NoQuotas, Quotas
 from kvorum.network.connection import ServerConnection
 from kvorum.network.connection_counts import ConnectionCounts
@@ -18,10 +18,14 @@ from kvorum.network.limits import ConnectionLimits, RequestBudget
 from kvorum.network.memory import ConnectionMemory
 from kvorum.network.request_queue import RequestQueue
 from kvorum.network.router import Router
-from kvorum.network.shared import Connection, Gate, NetworkMetrics, Shared
+from kvorum.network.shared import Connection, NetworkMetrics, Shared
 from kvorum.network.tracing import Tracing
 from kvorum.runtime.listeners import SecurityProtocol, address
 from kvorum.runtime.logs import get_logger
+from kvorum.security.sasl.authenticator import SaslConfig, SaslResource
+
+if TYPE_CHECKING:
+    from kvorum.security.tls.server import TlsServer
 
 CLOSE_GRACE_MS: Final = 5_000
 """Time limit of requests in progress when a listener closes."""
@@ -53,8 +57,8 @@ class Listener:
         quotas: Quotas | None = None,
         protected: bool = False,
         on_connection_closed: Callable[[str], None] | None = None,
-        gate: Callable[[], Gate] | None = None,
-        ssl: tls.SSLContext | None = None,
+        sasl: SaslConfig | None = None,
+        tls: "TlsServer | None" = None,
     ) -> None:
         """Prepare. An empty host means every address of the machine; `counts` to `tracing` are the process's.
 
@@ -76,8 +80,8 @@ class Listener:
         self._quotas = quotas or NoQuotas()
         self._protected = protected
         self._on_connection_closed = on_connection_closed
-        self._gate = gate
-        self._ssl = ssl
+        self._sasl = sasl
+        self._tls = tls
         self._shared: Shared | None = None
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.TimerHandle | None = None
@@ -102,7 +106,7 @@ class Listener:
         return sum(connection.queued for connection in self._shared.by_activity) if self._shared is not None else 0
 
     async def start(self) -> int:
-        """Listen; return the port, chosen by the kernel if 0 was requested. Raises OSError."""
+        """Listen; return the port, chosen by the kernel if 0 was requested. Raises OSError, ConfigError."""
         assert self._shared is None, "a listener starts once"
         loop = asyncio.get_running_loop()
         shared = self._shared = Shared(
@@ -120,7 +124,10 @@ class Listener:
             quotas=self._quotas,
             protected=self._protected,
             on_connection_closed=self._on_connection_closed,
+            sasl=self._sasl,
         )
+        for resource in self._resources():
+            await resource.start()
         self._server = await self._listen(shared)
         self._port = int(self._server.sockets[0].getsockname()[1])
         self._sweep()
@@ -135,13 +142,25 @@ class Listener:
     async def _listen(self, shared: Shared) -> asyncio.Server:
         # With port 0 each family would get another port.
         host = self._host or (ANY_IPV4 if self._port == 0 else None)
-        return await shared.loop.create_server(
-            lambda: ServerConnection(shared, self._gate() if self._gate is not None else None),
-            host,
-            self._port,
-            backlog=self._limits.backlog,
-            ssl=self._ssl,
-        )
+        make = self._protocol_factory(shared)
+        return await shared.loop.create_server(make, host, self._port, backlog=self._limits.backlog)
+
+    def _protocol_factory(self, shared: Shared) -> Callable[[], asyncio.BufferedProtocol]:
+        """Return what makes the protocol of an accepted socket."""
+        tls, limits = self._tls, self._limits
+
+        def connection(arrival: Arrival | None = None) -> ServerConnection:
+            return ServerConnection(shared, arrival)
+
+        if tls is None:
+            return connection
+        # Loaded only if needed: certificates require a large library.
+        from kvorum.network.handshakes import Handshake, Handshakes
+        from kvorum.network.tls import tls_scratch
+
+        table = Handshakes(shared.loop, limits.handshakes_max, limits.handshake_timeout_ms)
+        scratch = tls_scratch()
+        return lambda: Handshake(shared, tls, table, scratch, connection).transport
 
     @property
     def is_refusing(self) -> bool:
@@ -193,6 +212,8 @@ class Listener:
             await self._emptied(shared)
         if server is not None:
             await server.wait_closed()
+        for resource in self._resources():
+            await resource.close()
         log.info("listener closed", listener=self.name, port=self._port)
 
     async def _emptied(self, shared: Shared) -> None:
@@ -200,6 +221,9 @@ class Listener:
         if shared.by_activity:
             shared.emptied = shared.loop.create_future()
             await shared.emptied
+
+    def _resources(self) -> tuple[SaslResource, ...]:
+        return self._sasl.resources if self._sasl is not None else ()
 
     def _sweep(self) -> None:
         """Close idle connections, and schedule the next check."""

@@ -4,6 +4,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Protocol
 
 from kvorum.network.authorizer import NoQuotas, Quotas
@@ -22,8 +23,22 @@ from kvorum.protocol.errors import ProtocolError
 from kvorum.protocol.schema import Message
 from kvorum.runtime.listeners import SecurityProtocol
 from kvorum.runtime.logs import get_logger, stack_of
+from kvorum.security.sasl.authenticator import SaslConfig, SaslServerAuthenticator
 
 log = get_logger("network")
+
+
+class Authentication(Enum):
+    """Outcome of an authentication, for metrics."""
+
+    SUCCEEDED = auto()
+    FAILED = auto()
+    SUCCEEDED_AGAIN = auto()
+    FAILED_AGAIN = auto()
+    SUCCEEDED_WITHOUT_SESSIONS = auto()
+    """Also counted as SUCCEEDED: the client cannot authenticate again."""
+    EXPIRED = auto()
+    """A request came after the end of the session."""
 
 
 class NetworkMetrics(Protocol):
@@ -45,6 +60,10 @@ class NetworkMetrics(Protocol):
         """A connection was closed for a limit's name, or as "malformed"."""
         ...
 
+    def authenticated(self, listener: str, outcome: Authentication) -> None:
+        """An authentication succeeded or failed, or a connection was closed because its session had expired."""
+        ...
+
     def handled(self, api: str, version: int, error_code: int, elapsed_ms: float) -> RequestTimes | None:
         """A request was answered (or needed no answer) this time after its turn; the answer's top-level code.
 
@@ -54,14 +73,6 @@ class NetworkMetrics(Protocol):
 
     def handled_by_lane(self, api: str, version: int, elapsed_ms: float, taken: LaneRequest, outbox: Outbox) -> None:
         """The same of a request that a lane has put the answer of into the outbox."""
-        ...
-
-
-class Gate(Protocol):
-    """Requests permitted before authentication (SASL)."""
-
-    def admit(self, peer: Peer, frame: memoryview) -> None:
-        """Permit a request. Raises ProtocolError: closes the connection."""
         ...
 
 
@@ -114,6 +125,7 @@ class Shared:
     memory: ConnectionMemory = field(default_factory=ConnectionMemory)
     tracing: Tracing = field(default_factory=Tracing)
     metrics: NetworkMetrics | None = None
+    sasl: SaslConfig | None = None
     quotas: Quotas = field(default_factory=NoQuotas)
     protected: bool = False
     on_connection_closed: Callable[[str], None] | None = None
@@ -172,6 +184,27 @@ class Shared:
         if call.traced is not None:
             call.traced.ended("encode")
             call.traced.answered(call.route.name, call.ctx, response)
+
+    def authenticated(self, outcome: Authentication) -> None:
+        """Count the outcome of an authentication."""
+        if self.metrics is not None:
+            self.metrics.authenticated(self.listener, outcome)
+
+    def not_authenticated(self, client: str, authenticator: SaslServerAuthenticator, reason: str) -> None:
+        """Count and log a failed authentication."""
+        again = authenticator.is_again
+        self.authenticated(Authentication.FAILED_AGAIN if again else Authentication.FAILED)
+        log.info(
+            "re-authentication failed" if again else "authentication failed",
+            client=client,
+            listener=self.listener,
+            mechanism=authenticator.mechanism_name,
+            reason=reason,
+        )
+
+    def authentication_broke(self, client: str, error: Exception) -> None:
+        """Log an unexpected exception during authentication: the connection is closed."""
+        log.unexpected("authentication", error, client=client, listener=self.listener)
 
     def malformed(self, client: str, error: ProtocolError) -> None:
         """Log that a connection ends because of its peer's data: the only line about it."""

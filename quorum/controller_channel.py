@@ -34,6 +34,7 @@ from kvorum.runtime.config import Settings
 from kvorum.runtime.listeners import split_address, voters
 from kvorum.runtime.logs import get_logger
 from kvorum.runtime.ordered_set import OrderedSet
+from kvorum.security.client import PLAINTEXT, ClientSecurity
 
 log = get_logger("quorum")
 
@@ -71,15 +72,21 @@ class ControllerNodes:
         "check",
         "epoch",
         "leader_id",
+        "security",
     )
 
     def __init__(
-        self, known: Mapping[int, Address], cluster_id: str, overrides: Mapping[int, Address] | None = None
+        self,
+        known: Mapping[int, Address],
+        cluster_id: str,
+        overrides: Mapping[int, Address] | None = None,
+        security: ClientSecurity = PLAINTEXT,
     ) -> None:
         """Start with these controllers of a cluster and no leader.
 
-        `overrides` replaces addresses by a test's proxies.
+        `overrides` replaces addresses by a test's proxies; `security` is that of connections to controllers.
         """
+        self.security = security
         assert known, "a broker knows at least one controller"
         self.check = ClusterCheck(cluster_id, EndpointType.CONTROLLER)
         self._failures: dict[str, ChannelError] = {}
@@ -96,7 +103,11 @@ class ControllerNodes:
 
     @classmethod
     def of(
-        cls, settings: Settings, cluster_id: str, overrides: Mapping[int, Address] | None = None
+        cls,
+        settings: Settings,
+        cluster_id: str,
+        overrides: Mapping[int, Address] | None = None,
+        security: ClientSecurity = PLAINTEXT,
     ) -> "ControllerNodes":
         """Read the addresses from controller.quorum.voters, else from controller.quorum.bootstrap.servers."""
         known: dict[int, Address] = dict(voters(settings))
@@ -105,7 +116,7 @@ class ControllerNodes:
                 address = split_address(text)
                 assert address is not None, "its rule checked the form"
                 known[FIRST_BOOTSTRAP_ID - index] = address
-        return cls(known, cluster_id, overrides)
+        return cls(known, cluster_id, overrides, security)
 
     def pick(self) -> int:
         """Return the node to contact: the leader, else the next one in turn."""
@@ -328,6 +339,7 @@ class ControllerChannel:
                 backoff_max_ms=RECONNECT_BACKOFF_MS_MAX,
                 traffic=self._traffic,
                 check=self.nodes.check,
+                security=self.nodes.security,
             )
         try:
             answer = await channel.request(message, timeout_ms=timeout_ms)

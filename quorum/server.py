@@ -60,6 +60,7 @@ from kvorum.runtime.disk import Disk
 from kvorum.runtime.listeners import controller_listener_names, inter_broker_listener_name, voters
 from kvorum.runtime.logs import get_logger
 from kvorum.runtime.metrics import Metrics
+from kvorum.security.client import PLAINTEXT, ClientSecurity
 
 log = get_logger("quorum")
 
@@ -85,6 +86,7 @@ class ControllerServer:
         metrics: Metrics | None = None,
         membership: Membership | None = None,
         voter_endpoints: Callable[[], Endpoints] = Endpoints,
+        security: ClientSecurity = PLAINTEXT,
         bootstrap: Sequence[MetadataRecord] = (),
     ) -> None:
         """Prepare. The log is stored below `directory` (default: metadata.log.dir), for exclusive use.
@@ -93,6 +95,7 @@ class ControllerServer:
         `membership` and `voter_endpoints` are Raft's: how its voters change, and where they listen.
         `bootstrap` are the records with which this node was formatted (quorum/bootstrap_file).
         `upgrades` are what takes over connections by private key: Raft's frames. `on_fault` must end the process.
+        `security` is that of connections to other controllers.
         """
         self._settings = settings
         self._disk = disk
@@ -110,6 +113,7 @@ class ControllerServer:
         self._metrics = metrics
         self._membership = membership
         self._voter_endpoints = voter_endpoints
+        self._security = security
         self._bootstrap = bootstrap
         self._services: ControllerServices | None = None
         self._tasks: ControllerTasks | None = None
@@ -249,6 +253,7 @@ class ControllerServer:
             credentials=MetadataCredentials(lambda: store.image, token_hmacs, early),
             observers=Observers(),
             listener_name=next(iter(controller_listener_names(settings)), "CONTROLLER"),
+            security=self._security,
             on_fault=self._on_fault,
             voter_addresses=self._voter_addresses,
             membership=self._membership,

@@ -29,6 +29,7 @@ from kvorum.quorum.steps import Steps
 from kvorum.quorum.token_hmacs import TokenHmacs
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
+from kvorum.security.client import ClientSecurity
 
 T = TypeVar("T")
 Q = TypeVar("Q")
@@ -145,6 +146,8 @@ class ControllerServices:
     observers: Observers
     listener_name: str
     """The name of the controllers' listener, as DescribeQuorum and DescribeCluster give it."""
+    security: ClientSecurity
+    """Security of connections to other controllers."""
     on_fault: Callable[[BaseException], None]
     """Ends the process after an error that no response can report."""
     voter_addresses: Callable[[], Mapping[int, Address]]

@@ -2,12 +2,14 @@
 
 import os
 import random
+import secrets
 import uuid
 
 # Uuids that Kafka gives a meaning: ZERO and ONE (Uuid.RESERVED), and the first hundred (DirectoryId.RESERVED).
 RESERVED_BELOW = 100
 DASH_SEXTET = 62  # "-" in URL-safe base64
 UUID_BYTES = 16
+NONCE_BYTES = 18
 
 
 def new_random(seed: int | None = None) -> random.Random:
@@ -18,6 +20,11 @@ def new_random(seed: int | None = None) -> random.Random:
 def random_bytes(size: int) -> bytes:
     """Return random bytes of the operating system, fit for salts and secrets."""
     return os.urandom(size)
+
+
+def new_nonce() -> str:
+    """Return 144 unpredictable bits as URL-safe base64, for authentication."""
+    return secrets.token_urlsafe(NONCE_BYTES)
 
 
 def random_uuid_bytes(source: random.Random | None = None) -> bytes:

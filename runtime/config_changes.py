@@ -82,7 +82,6 @@ def check_thread_pool(settings: Settings, key: str, before: int, after: int) -> 
 
 def check_listeners(before: Settings, after: Settings) -> None:
     """The listeners satisfy what a start requires, and keep their security protocols. Raises ConfigError."""
-    config_checks.check_protocols(after)
     config_checks.check_listeners(after)
     if "broker" in after.list("process.roles"):
         config_checks.check_broker_listeners(after)

@@ -9,6 +9,7 @@ from kvorum.runtime.config_defs import BROKER, KEPT_IN_METADATA
 from kvorum.runtime.config_relations import RELATIONS, refuse
 from kvorum.runtime.listeners import (
     ANY_ADDRESS,
+    Endpoint,
     SecurityProtocol,
     admin_listeners,
     advertised_controller_listeners,
@@ -28,6 +29,7 @@ from kvorum.runtime.listeners import (
 )
 
 CHAOS_TOKEN_LENGTH_MIN = 16
+ALLOW_PLAINTEXT_CONTROLLERS = "kvorum.allow.plaintext.controllers"
 ASSIGNORS = ("uniform", "range")
 """Supported classes, by Kafka's names. Own classes cannot be loaded."""
 
@@ -42,7 +44,6 @@ def check_node(settings: Settings) -> list[str]:
     """Check all that a node needs before it starts; return warnings. Raises ConfigError at the first that cannot be."""
     check_identity(settings)
     check_quorum(settings)
-    check_protocols(settings)
     check_listeners(settings)
     if "broker" in settings.list("process.roles"):
         check_broker_listeners(settings)
@@ -100,21 +101,6 @@ def check_quorum(settings: Settings) -> None:
         raise refuse(
             settings, "controller.listener.names", f"{missing[0]} has no protocol in listener.security.protocol.map"
         )
-
-
-def check_protocols(settings: Settings) -> None:
-    """Reject TLS and SASL, which are not supported: such a listener must not be served, or reached, in plaintext."""
-    key = "listener.security.protocol.map"
-    protocols = protocol_map(settings)
-    names = [endpoint.listener_name for endpoint in listeners(settings)] + controller_listener_names(settings)
-    for name in names:
-        if protocols[name] is not SecurityProtocol.PLAINTEXT:
-            raise refuse(
-                settings,
-                key if key in settings.explicit() else "listeners",
-                f"listener {name} has protocol {protocols[name].name}; this release supports PLAINTEXT only, "
-                "and the listener would be unencrypted",
-            )
 
 
 def check_listeners(settings: Settings) -> None:
@@ -175,17 +161,17 @@ def check_broker_listeners(settings: Settings) -> None:
 
 
 def check_exposure(settings: Settings) -> None:
-    """Without authentication, permit connections from this machine only: controllers and the admin API."""
+    """Without encryption, permit connections from this machine only: controllers and the admin API."""
     peer_addresses(settings)
-    if "controller" in settings.list("process.roles"):
-        for endpoint in controller_listeners(settings):
-            if not is_loopback(endpoint.host):
-                raise refuse(
-                    settings,
-                    "listeners",
-                    f"{endpoint.url}: without authentication a controller may listen on loopback only, such as "
-                    f"{endpoint.listener_name}://127.0.0.1:{endpoint.port}",
-                )
+    for endpoint in exposed_controllers(settings):
+        if not settings.bool(ALLOW_PLAINTEXT_CONTROLLERS):
+            raise refuse(
+                settings,
+                "listeners",
+                f"{endpoint.url}: a controller without encryption may listen on loopback only, such as "
+                f"{endpoint.listener_name}://127.0.0.1:{endpoint.port}; give the listener the protocol SSL or SASL_SSL"
+                f" in listener.security.protocol.map, or set {ALLOW_PLAINTEXT_CONTROLLERS}=true in a trusted network",
+            )
     for http in admin_listeners(settings):
         if not is_loopback(http.host) and settings.optional_str("kvorum.admin.tokens.file") is None:
             text = f"{http.url}: only loopback is permitted without kvorum.admin.tokens.file"
@@ -195,6 +181,15 @@ def check_exposure(settings: Settings) -> None:
         metrics_listener(settings, role)
         if chaos_listener(settings, role) is not None:
             check_chaos_token(settings)
+
+
+def exposed_controllers(settings: Settings) -> list[Endpoint]:
+    """Return the unencrypted listeners of this node's controller that other machines can reach. Raises ConfigError."""
+    if "controller" not in settings.list("process.roles"):
+        return []
+    unencrypted = (SecurityProtocol.PLAINTEXT, SecurityProtocol.SASL_PLAINTEXT)
+    found = [each for each in controller_listeners(settings) if each.security_protocol in unencrypted]
+    return [each for each in found if not is_loopback(each.host)]
 
 
 def check_chaos_token(settings: Settings) -> None:
@@ -234,6 +229,10 @@ def warnings_of(settings: Settings) -> list[str]:
         found.append("admin.listeners: this node is only a controller; the admin API needs a broker on the same node")
     if settings.str("kvorum.peer.addresses"):
         found.append("kvorum.peer.addresses replaces the addresses of peers; it is for tests only")
+    found += [
+        f"listeners: {endpoint.url} is not encrypted, and every host that reaches it can read and change the metadata"
+        for endpoint in exposed_controllers(settings)
+    ]
     if settings.optional_str("kvorum.chaos.listener") is not None:
         found.append("kvorum.chaos.listener permits fault injection into this node; it is for tests only")
     return found

@@ -137,8 +137,11 @@ class Disk(Protocol):
         """Return the whole file. Raises FileNotFoundError."""
         ...
 
-    def write_atomic(self, path: str, data: Buffer) -> None:
-        """Replace the file as one step that survives a crash: temporary name, sync, rename, sync of the folder."""
+    def write_atomic(self, path: str, data: Buffer, *, private: bool = False) -> None:
+        """Replace the file as one step that survives a crash: temporary name, sync, rename, sync of the folder.
+
+        `private`: only its owner can read it.
+        """
         ...
 
     def exists(self, path: str) -> bool:
@@ -262,10 +265,12 @@ class OsDisk:
         with reserve.opened(path, os.O_RDONLY) as fd, os.fdopen(fd, "rb", closefd=False) as file:
             return file.read()
 
-    def write_atomic(self, path: str, data: Buffer) -> None:
+    def write_atomic(self, path: str, data: Buffer, *, private: bool = False) -> None:
         """See Disk."""
         temporary = path + ".tmp"
         with reserve.opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as fd:
+            if private:
+                os.fchmod(fd, 0o600)
             view = memoryview(data).cast("B")
             while view:
                 view = view[os.write(fd, view) :]

@@ -189,6 +189,16 @@ DEFINITIONS: Mapping[str, MetricDef] = MappingProxyType(
         names.CONNECTIONS_REFUSED: MetricDef(
             "Connections rejected because of a limit or an invalid request", ("listener", "reason")
         ),
+        names.SUCCESSFUL_AUTHENTICATION: MetricDef("Connections authenticated by SASL", ("listener",)),
+        names.FAILED_AUTHENTICATION: MetricDef("Connections that failed to authenticate", ("listener",)),
+        names.SUCCESSFUL_REAUTHENTICATION: MetricDef("Sessions renewed on an open connection", ("listener",)),
+        names.FAILED_REAUTHENTICATION: MetricDef("Connections that failed to renew their session", ("listener",)),
+        names.SUCCESSFUL_AUTHENTICATION_NO_REAUTH: MetricDef(
+            "Connections authenticated by SASL whose client cannot renew its session", ("listener",)
+        ),
+        names.EXPIRED_CONNECTIONS_KILLED: MetricDef(
+            "Connections closed because a request came after the end of their session", ("listener",)
+        ),
         names.QUEUED_REQUESTS: MetricDef("Requests in progress or in queue"),
         names.QUEUED_REQUEST_BYTES: MetricDef("Bytes of requests in progress or in queue"),
         names.NETWORK_PROCESSOR_AVG_IDLE: MetricDef("Idle share of the event loop in the last ten seconds, 0 to 1"),

@@ -264,7 +264,7 @@ class SimDisk:
         """See Disk."""
         return self.open(path).pread(1 << 62, 0)
 
-    def write_atomic(self, path: str, data: Buffer) -> None:
+    def write_atomic(self, path: str, data: Buffer, *, private: bool = False) -> None:
         """See Disk."""
         temporary = path + ".tmp"
         file = self.open(temporary, create=True)

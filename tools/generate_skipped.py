@@ -21,8 +21,6 @@ SECURITY = "security"
 REASONS: dict[ApiKey, str] = {
     **dict.fromkeys(
         [
-            ApiKey.SASL_HANDSHAKE,
-            ApiKey.SASL_AUTHENTICATE,
             ApiKey.DESCRIBE_ACLS,
             ApiKey.CREATE_ACLS,
             ApiKey.DELETE_ACLS,

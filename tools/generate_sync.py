@@ -84,7 +84,10 @@ def call_of(arguments: ast.arguments) -> str:
     positional = [each.arg for each in (*arguments.posonlyargs, *arguments.args) if each.arg not in ("self", "cls")]
     if arguments.vararg is not None:
         positional.append(f"*{arguments.vararg.arg}")
-    return ", ".join([*positional, *(f"{each.arg}={each.arg}" for each in arguments.kwonlyargs)])
+    named = [f"{each.arg}={each.arg}" for each in arguments.kwonlyargs]
+    if arguments.kwarg is not None:
+        named.append(f"**{arguments.kwarg.arg}")
+    return ", ".join([*positional, *named])
 
 
 def method_of(node: ast.AsyncFunctionDef | ast.FunctionDef) -> str:

@@ -6,7 +6,7 @@ Order: reject duplicate resources, reject resources without cluster configs, for
 
 from collections import Counter
 
-from kvorum.broker.api.config_rules import check_broker, check_type, stored_configs
+from kvorum.broker.api.config_rules import check_broker, check_stores, check_type, stored_configs
 from kvorum.broker.api.forwarded import forward
 from kvorum.broker.services import Broker, BrokerApi
 from kvorum.network.context import RequestContext
@@ -28,7 +28,7 @@ async def handle(ctx: RequestContext, request: AlterConfigsRequest, broker: Brok
     taken: list[AlterConfigsResource] = []
     for resource in request.resources:
         try:
-            check(broker, resource, times[resource.resource_type, resource.resource_name])
+            await check(broker, resource, times[resource.resource_type, resource.resource_name])
             taken.append(resource)
         except KafkaError as error:
             refused.append(refuse(resource, error))
@@ -40,7 +40,7 @@ async def handle(ctx: RequestContext, request: AlterConfigsRequest, broker: Brok
     return response
 
 
-def check(broker: Broker, resource: AlterConfigsResource, times: int) -> None:
+async def check(broker: Broker, resource: AlterConfigsResource, times: int) -> None:
     """Raise KafkaError INVALID_REQUEST where the request itself is wrong."""
     if times > 1:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
@@ -54,7 +54,8 @@ def check(broker: Broker, resource: AlterConfigsResource, times: int) -> None:
     if resource.resource_type == ResourceType.BROKER:
         stored = stored_configs(broker, resource.resource_name)
         changes = {**dict.fromkeys(stored), **{each.name: each.value for each in resource.configs}}
-        check_broker(broker, resource.resource_name, changes)
+        after = check_broker(broker, resource.resource_name, changes)
+        await check_stores(broker, after, changes.keys())
 
 
 def refuse(resource: AlterConfigsResource, error: KafkaError) -> AlterConfigsResourceResponse:

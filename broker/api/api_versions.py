@@ -8,8 +8,8 @@ Order: check the software's name, answer.
 from kvorum.broker.metadata.features import SUPPORTED_FEATURES
 from kvorum.broker.services import Broker, BrokerApi
 from kvorum.network.context import RequestContext
-from kvorum.network.router import valid_software
 from kvorum.protocol.api import ApiKey
+from kvorum.protocol.client_software import valid_software
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.api_versions import (
     ApiVersionsRequest,

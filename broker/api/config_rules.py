@@ -5,13 +5,14 @@ them again before it stores them. Every rejection here is INVALID_REQUEST, as in
 Kvorum adds: they are not forwarded to the controller.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from kvorum.broker.services import Broker
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.quorum.configs.changes import check_broker_change, check_key
 from kvorum.quorum.image.configs import CLUSTER_DEFAULT, ResourceType
 from kvorum.runtime import config_defs
+from kvorum.runtime.config import ConfigError, Settings
 from kvorum.runtime.config_types import InvalidValue
 
 KNOWN_TYPES = tuple(each.value for each in ResourceType if each is not ResourceType.UNKNOWN)
@@ -23,8 +24,8 @@ def check_type(resource_type: int) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")
 
 
-def check_broker(broker: Broker, name: str, changes: Mapping[str, str | None]) -> None:
-    """Check changes of this broker's configs, or of all brokers' (empty name); None deletes.
+def check_broker(broker: Broker, name: str, changes: Mapping[str, str | None]) -> Settings:
+    """Check changes of this broker's configs, or of all brokers' (empty name), and return the result; None deletes.
 
     Unknown keys are accepted, as in Kafka: a plugin may use them. Keys that exist only in the metadata (maintenance,
     decommission) are accepted for other brokers too, which may be down.
@@ -40,8 +41,21 @@ def check_broker(broker: Broker, name: str, changes: Mapping[str, str | None]) -
         if value is not None:  # a stored config can always be removed
             check_key(key, cluster_wide=cluster_wide)
     try:
-        check_broker_change(broker.configs.layers, changes, cluster_wide=cluster_wide)
+        return check_broker_change(broker.configs.layers, changes, cluster_wide=cluster_wide)
     except InvalidValue as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
+
+
+async def check_stores(broker: Broker, after: Settings, keys: Collection[str]) -> None:
+    """Read the key and trust stores that these keys change, and compare them with those in use.
+
+    Raises KafkaError INVALID_REQUEST.
+    """
+    if broker.stores is None:
+        return
+    try:
+        await broker.stores.check(after, keys)
+    except ConfigError as error:
         raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
 
 

@@ -37,6 +37,7 @@ from kvorum.protocol.messages.fetch import (
     PartitionData,
 )
 from kvorum.protocol.parts import Part, part_size
+from kvorum.security.principal import ANONYMOUS
 
 RACK_VERSION_MIN: Final = 11
 REPLICA_STATE_VERSION_MIN: Final = 15
@@ -206,8 +207,16 @@ def failed(ctx: RequestContext, request: FetchRequest, broker: Broker, code: Err
 
 
 def may_read(ctx: RequestContext, broker: Broker, topic: str) -> bool:
-    """Call the authorizer for a consumer; for the metadata log the DESCRIBE permission on the cluster counts."""
+    """Call the authorizer for a consumer.
+
+    The metadata log requires DESCRIBE on the cluster. If it has credentials (SCRAM's salts and keys), it requires
+    CLUSTER_ACTION too, and is not readable without authentication.
+    """
     if topic == METADATA_TOPIC:
+        if broker.metadata.image.scram.users:
+            is_node = broker.authorizer.authorize(ctx, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+            if not is_node or ctx.principal == ANONYMOUS:
+                return False
         return may_describe(ctx, broker, topic)
     return broker.authorizer.authorize(ctx, Operation.READ, ResourceType.TOPIC, topic)
 

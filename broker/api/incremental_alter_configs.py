@@ -6,7 +6,7 @@ Order: each resource once, no null value but to delete, a broker's loggers here,
 
 from collections import Counter
 
-from kvorum.broker.api.config_rules import check_broker, check_type, stored_configs
+from kvorum.broker.api.config_rules import check_broker, check_stores, check_type, stored_configs
 from kvorum.broker.api.forwarded import forward
 from kvorum.broker.services import Broker, BrokerApi
 from kvorum.network.authorizer import CLUSTER_NAME, Operation, ResourceType
@@ -41,7 +41,8 @@ async def handle(
             if resource.resource_type == ConfigResourceType.BROKER:
                 stored = stored_configs(broker, resource.resource_name)
                 changes = {each.name: new_value(each, stored.get(each.name)) for each in resource.configs}
-                check_broker(broker, resource.resource_name, changes)
+                after = check_broker(broker, resource.resource_name, changes)
+                await check_stores(broker, after, changes.keys())
             if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
                 alter_loggers(ctx, resource, broker, request.validate_only)
                 answered.append(answer(resource, None))

@@ -17,6 +17,7 @@ from kvorum.cli.text_values import UNSET_HINT, environment_value, is_utf8
 if TYPE_CHECKING:
     from kvorum.client.wire.cluster_client import ClusterClient
     from kvorum.protocol.errors import ErrorCode
+    from kvorum.security.client import ClientSecurity
 
 C = TypeVar("C")
 T = TypeVar("T")
@@ -38,12 +39,29 @@ def profile_in_use() -> Profile | None:
 def profile_properties(bootstrap: str) -> dict[str, str]:
     """Return the profile's properties if the command uses its cluster; otherwise report that they are unused."""
     profile = profile_in_use()
-    if profile is None or profile.bootstrap == bootstrap:
-        return {} if profile is None else profile.properties
+    if profile is None:
+        return {}
+    if profile.bootstrap == bootstrap:
+        return read_properties(profile.command_config) | profile.properties
     context = click.get_current_context(silent=True)
-    if profile.properties and context is not None and PROFILE_KEY in context.meta:
+    if (profile.properties or profile.command_config) and context is not None and PROFILE_KEY in context.meta:
         warn(f"the profile's properties are ignored: {bootstrap} is not its cluster ({profile.bootstrap})")
     return {}
+
+
+def read_properties(path: str | None) -> dict[str, str]:
+    """Read a properties file; one that is missing or invalid ends the command."""
+    from kvorum.runtime.properties import PropertiesError, parse_properties
+
+    if path is None:
+        return {}
+    try:
+        with open(path, encoding="utf-8") as file:
+            return {each.key: each.text for each in parse_properties(file.read())}
+    except OSError as error:
+        fail(f"{path} cannot be read: {error.strerror}", Exit.USAGE)
+    except (PropertiesError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"{path}: {error}") from None
 
 
 def default_bootstrap() -> str:
@@ -71,15 +89,19 @@ def with_cluster(
     *,
     client_id: str = CLIENT_ID,
     timeout_ms: int | None = None,
+    properties: Mapping[str, str] | None = None,
 ) -> T:
-    """Run `work` with a connection to the cluster; a refusal ends the command with its reason."""
+    """Run `work` with a connection to the cluster; a refusal ends the command with its reason.
+
+    `properties` have the security of the connection; None: those of the profile.
+    """
     from kvorum.cli.connection.missing_topics import explain_error
     from kvorum.client.wire.cluster_client import TIMEOUT_MS, ClusterClient, Unreachable
     from kvorum.network.addresses import parse_bootstrap
     from kvorum.protocol.errors import KafkaError
     from kvorum.runtime.chance import new_random
 
-    check_security(profile_properties(bootstrap))
+    security = security_of(profile_properties(bootstrap) if properties is None else properties)
     try:
         addresses = parse_bootstrap(bootstrap)
     except ValueError as error:
@@ -89,7 +111,9 @@ def with_cluster(
 
     async def run() -> T:
         limit = TIMEOUT_MS if timeout_ms is None else timeout_ms
-        cluster = ClusterClient(addresses, client_id=client_id, chance=new_random(), timeout_ms=limit)
+        cluster = ClusterClient(
+            addresses, client_id=client_id, chance=new_random(), timeout_ms=limit, security=security
+        )
         try:
             return await work(cluster)
         except KafkaError as error:
@@ -120,11 +144,17 @@ def is_missing(code: "ErrorCode") -> bool:
     )
 
 
-def check_security(properties: Mapping[str, str]) -> None:
-    """End the command if its own connection lacks what properties require: it never falls back to plaintext."""
-    protocol = properties.get("security.protocol", "PLAINTEXT").upper()
-    if protocol != "PLAINTEXT":
-        fail(f"security.protocol={protocol} is not supported yet; use PLAINTEXT", Exit.USAGE)
+def security_of(properties: Mapping[str, str]) -> "ClientSecurity":
+    """Return the security of connections; properties that cannot work end the command."""
+    from kvorum.runtime.chance import new_nonce
+    from kvorum.runtime.config import ConfigError
+    from kvorum.security.client_properties import client_settings
+    from kvorum.security.outgoing import security_of_client
+
+    try:
+        return security_of_client(client_settings(properties), new_nonce)
+    except ConfigError as error:
+        fail(str(error), Exit.USAGE)
 
 
 def options_from_user(values: Mapping[str, Any], options: Mapping[str, str]) -> dict[str, Any]:
@@ -153,10 +183,19 @@ def client_options(
 
 def for_librdkafka(properties: Mapping[str, Any], bootstrap: str) -> dict[str, Any]:
     """Return properties in librdkafka's names; Java-only ones are reported, invalid ones are a usage error."""
+    from kvorum.runtime.config import ConfigError
+    from kvorum.security.client_properties import is_security_key
+    from kvorum.security.librdkafka import librdkafka_security
+
     try:
-        found, ignored = translate_properties(properties)
+        found, ignored = translate_properties(
+            {key: text for key, text in properties.items() if not is_security_key(key)}
+        )
+        found |= librdkafka_security({key: str(text) for key, text in properties.items()})
     except PropertyError as error:
         raise click.UsageError(str(error)) from None
+    except ConfigError as error:
+        fail(str(error), Exit.USAGE)
     for key in ignored:
         warn(f"{key} is a property of Java clients and is ignored")
     return {**found, "bootstrap.servers": bootstrap}

@@ -1,6 +1,8 @@
 """`kvorum profile`: several clusters, by name."""
 
+import os
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 
 import click
@@ -16,7 +18,7 @@ from kvorum.cli.connection.profiles import (
 )
 from kvorum.cli.output import Exit, fail, output_option, pairs, show, tell
 
-SECRET = re.compile(r"password|secret|jaas|\.key$", re.IGNORECASE)
+SECRET = re.compile(r"password|secret|jaas|\.key$|\.pem$", re.IGNORECASE)
 HIDDEN = "[hidden]"
 
 
@@ -36,6 +38,21 @@ def save(profiles: Profiles) -> None:
         fail(f"{error.filename or profiles_file()}: {error.strerror or error}")
 
 
+def is_secret(key: str, value: str) -> bool:
+    """Return whether a property's value is a secret, and not a reference to one."""
+    from kvorum.security.client_properties import REFERENCE
+
+    return SECRET.search(key) is not None and REFERENCE.fullmatch(value) is None
+
+
+def check_secrets(properties: Mapping[str, str]) -> None:
+    """End the command if a secret was typed: it would be visible to other users and kept in the shell's history."""
+    for key, value in properties.items():
+        if is_secret(key, value):
+            advice = f"put it into a file (--command-config FILE), or refer to it: -X '{key}=${{env:NAME}}'"
+            raise click.UsageError(f"{key} is a secret; {advice}")
+
+
 @click.group()
 def profile() -> None:
     """Manage named clusters.
@@ -51,13 +68,20 @@ def profile() -> None:
 @click.argument("name")
 @click.option("-b", "--bootstrap", "--bootstrap-server", "bootstrap", required=True, help="HOST:PORT,HOST:PORT")
 @click.option("-X", "--property", "properties", multiple=True, metavar="KEY=VALUE", help="Client property.")
+@click.option("--command-config", type=click.Path(exists=True, dir_okay=False), help="File with client properties.")
 @click.option("--use", "used", is_flag=True, help="Make it the profile in use.")
 @output_option
-def add(name: str, bootstrap: str, properties: tuple[str, ...], used: bool, output: str) -> None:
+def add(
+    name: str, bootstrap: str, properties: tuple[str, ...], command_config: str | None, used: bool, output: str
+) -> None:
     """Add or replace a profile. The first one becomes the profile in use.
+
+    Secrets are in a file (--command-config), or in a file or variable to which a property refers.
 
     \b
     kvorum profile add staging -b staging-1:9092 --use
+    kvorum profile add production -b prod-1:9092 --command-config client.properties
+    kvorum profile add test -b test-1:9092 -X 'sasl.password=${env:PASSWORD}'
     """
     from kvorum.network.addresses import parse_bootstrap
 
@@ -68,7 +92,12 @@ def add(name: str, bootstrap: str, properties: tuple[str, ...], used: bool, outp
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--bootstrap") from None
     there = load()
-    made = Profile(bootstrap=bootstrap, properties=pairs(properties, "--property"))
+    made = Profile(
+        bootstrap=bootstrap,
+        properties=pairs(properties, "--property"),
+        command_config=None if command_config is None else os.path.abspath(command_config),
+    )
+    check_secrets(made.properties)
     current = name if used or not there.profiles else there.current
     save(Profiles(profiles={**there.profiles, name: made}, current=current))
     text = f"{name}: {bootstrap}" + (" (in use)" if current == name else "")
@@ -91,9 +120,15 @@ def show_(name: str | None, output: str) -> None:
         found = there.get(name or there.current or "")
     except ProfileError as error:
         fail(str(error), Exit.NOT_FOUND)
-    hidden = {key: HIDDEN if SECRET.search(key) else value for key, value in found.properties.items()}
+    hidden = {key: HIDDEN if is_secret(key, value) else value for key, value in found.properties.items()}
     shown = name or there.current
-    row = {"name": shown, "bootstrap": found.bootstrap, "in_use": there.current == shown, "properties": hidden}
+    row = {
+        "name": shown,
+        "bootstrap": found.bootstrap,
+        "in_use": there.current == shown,
+        "command_config": found.command_config,
+        "properties": hidden,
+    }
     show(row, output)
 
 

@@ -29,6 +29,8 @@ class Profile:
 
     bootstrap: str
     properties: dict[str, str] = field(default_factory=dict)
+    command_config: str | None = None
+    """File with more properties, read when they are needed: a profile need not hold secrets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +70,7 @@ def load_profiles(path: Path) -> Profiles:
             str(name): Profile(
                 bootstrap=str(each["bootstrap"]),
                 properties={str(key): str(value) for key, value in each.get("properties", {}).items()},
+                command_config=each.get("command_config"),
             )
             for name, each in data["profiles"].items()
         }
@@ -83,7 +86,7 @@ def save_profiles(path: Path, profiles: Profiles) -> None:
         "version": FILE_VERSION,
         "current": profiles.current,
         "profiles": {
-            name: {"bootstrap": each.bootstrap, "properties": each.properties}
+            name: {"bootstrap": each.bootstrap, "properties": each.properties, "command_config": each.command_config}
             for name, each in sorted(profiles.profiles.items())
         },
     }

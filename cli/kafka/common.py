@@ -13,10 +13,10 @@ import click
 
 from kvorum.cli.connection.client import (
     NOTHING,
-    check_security,
     for_librdkafka,
     profile_in_use,
     profile_properties,
+    read_properties,
     with_cluster,
 )
 from kvorum.cli.connection.profiles import profile_option
@@ -33,7 +33,7 @@ Files = click.Path(exists=True, dir_okay=False)
 ARGUMENTS_KEY = "kvorum.arguments"
 """Key of a script's arguments in click's context."""
 TIMEOUT_KEYS = ("default.api.timeout.ms", "request.timeout.ms")
-SUPPORTED = {*TIMEOUT_KEYS, "bootstrap.servers", "client.id", "security.protocol"}
+SUPPORTED = {*TIMEOUT_KEYS, "bootstrap.servers", "client.id"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,14 +54,16 @@ class Connection:
 
     def run(self, work: Callable[["ClusterClient"], Awaitable[T]], *, timeout_ms: int | None = None) -> T:
         """Run `work` with a connection to the cluster."""
+        from kvorum.security.client_properties import is_security_key
+
         bootstrap = self.bootstrap
-        check_security(self.properties)
         for key in self.properties.keys() - SUPPORTED:
-            warn(f"{key} is ignored by this command")
+            if not is_security_key(key):
+                warn(f"{key} is ignored by this command")
         limits = [limit for key in TIMEOUT_KEYS if (limit := self.number(key)) is not None]
         limit = timeout_ms if timeout_ms is not None else min(limits, default=None)
         client_id = self.properties.get("client.id", "kvorum-cli")
-        return with_cluster(bootstrap, work, client_id=client_id, timeout_ms=limit)
+        return with_cluster(bootstrap, work, client_id=client_id, timeout_ms=limit, properties=self.properties)
 
     def number(self, key: str) -> int | None:
         """Return a property that is a number, None where it is not set."""
@@ -87,19 +89,6 @@ class OrderedCommand(click.Command):
         """Store the words, and continue."""
         ctx.meta[ARGUMENTS_KEY] = list(args)
         return super().parse_args(ctx, args)
-
-
-def read_properties(path: str | None) -> dict[str, str]:
-    """Read a properties file; an invalid line ends the command."""
-    from kvorum.runtime.properties import PropertiesError, parse_properties
-
-    if path is None:
-        return {}
-    try:
-        with open(path, encoding="utf-8") as file:
-            return {each.key: each.text for each in parse_properties(file.read())}
-    except (PropertiesError, UnicodeDecodeError) as error:
-        raise click.UsageError(f"{path}: {error}") from None
 
 
 def connect(bootstrap: str | None, controller: str | None, command_config: str | None) -> Connection:

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kvorum.cli.kafka.common import Connection, Files, OrderedCommand, connection_options, read_properties
+from kvorum.cli.connection.client import read_properties
+from kvorum.cli.kafka.common import Connection, Files, OrderedCommand, connection_options
 from kvorum.cli.kafka.configs_describe import describe_entity
 from kvorum.cli.kafka.entity_options import (
     TYPES,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from kvorum.cli.completion import group_names, topic_names
-from kvorum.cli.connection.client import client_of, options_from_user
+from kvorum.cli.connection.client import client_of, options_from_user, read_properties
 from kvorum.cli.connection.librdkafka import exit_code_of
-from kvorum.cli.kafka.common import Connection, Files, connection_options, read_properties
+from kvorum.cli.kafka.common import Connection, Files, connection_options
 from kvorum.cli.kafka.console_consumer_options import check, consumer_properties, is_offset
 from kvorum.cli.kafka.deserializers import FormatError
 from kvorum.cli.kafka.formatters import Formatter, formatter_of

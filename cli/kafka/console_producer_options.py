@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from kvorum.cli.connection.client import options_from_user
-from kvorum.cli.kafka.common import read_properties
+from kvorum.cli.connection.client import options_from_user, read_properties
 from kvorum.cli.kafka.line_reader import LineError, LineReader
 from kvorum.cli.kafka.option_checks import key_values, one_of_two
 from kvorum.cli.output import say

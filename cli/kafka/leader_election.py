@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kvorum.cli.completion import topic_names
-from kvorum.cli.kafka.common import Connection, Files, connection_options, read_properties
+from kvorum.cli.connection.client import read_properties
+from kvorum.cli.kafka.common import Connection, Files, connection_options
 from kvorum.cli.kafka.option_checks import one_of_two
 from kvorum.cli.output import fail, say
 

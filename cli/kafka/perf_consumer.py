@@ -5,9 +5,9 @@ from typing import Any
 import click
 
 from kvorum.cli.completion import topic_names
-from kvorum.cli.connection.client import client_of
+from kvorum.cli.connection.client import client_of, read_properties
 from kvorum.cli.connection.client_properties import BLACKLIST, INTERNAL_TOPICS
-from kvorum.cli.kafka.common import Connection, Files, connection_options, read_properties
+from kvorum.cli.kafka.common import Connection, Files, connection_options
 from kvorum.cli.kafka.perf_consumer_run import ConsumeLimits, run_consumer
 from kvorum.cli.kafka.perf_consumer_stats import DATE_FORMAT, DateFormatError, date_text
 from kvorum.cli.kafka.perf_options import (

@@ -5,8 +5,8 @@ from typing import Any
 import click
 
 from kvorum.cli.completion import topic_names
-from kvorum.cli.connection.client import client_of
-from kvorum.cli.kafka.common import Connection, Files, connection_options, read_properties
+from kvorum.cli.connection.client import client_of, read_properties
+from kvorum.cli.kafka.common import Connection, Files, connection_options
 from kvorum.cli.kafka.perf_options import (
     MultiValueCommand,
     collect_statistics,

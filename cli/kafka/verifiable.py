@@ -4,8 +4,8 @@ from typing import Any
 
 import click
 
-from kvorum.cli.connection.client import client_of
-from kvorum.cli.kafka.common import Connection, Files, connection_options, read_properties
+from kvorum.cli.connection.client import client_of, read_properties
+from kvorum.cli.kafka.common import Connection, Files, connection_options
 from kvorum.cli.kafka.verifiable_consumer import ConsumerOptions, consumer_properties, run_consumer
 from kvorum.cli.kafka.verifiable_producer import Load, producer_properties, run_producer
 

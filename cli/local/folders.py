@@ -118,12 +118,25 @@ def create_cluster(
     place = os.path.abspath(folder)
     try:
         spec = read(place)
+        check_nodes(spec)
         with hold(place):
             yield make(place, spec, detached, rebuild)
     except FormatError as error:
         end_command(FormatError(f"{error}; no cluster was created in {folder}"), folder)
     except (ConfigError, ClusterError, CheckpointError, OSError) as error:
         end_command(error, folder, port_advice)
+
+
+def check_nodes(spec: "ClusterSpec") -> list[str]:
+    """Check the security of a cluster's nodes; return warnings. Raises ConfigError."""
+    from kvorum.security.settings import is_plaintext
+
+    secured = [node for node in spec.nodes if not is_plaintext(node.settings)]
+    if not secured:
+        return []
+    from kvorum.security.config_checks import check_security
+
+    return [f"{node.name}: {warning}" for node in secured for warning in check_security(node.settings)]
 
 
 def end_command(

@@ -64,6 +64,7 @@ from kvorum.protocol.messages.metadata import (
 )
 from kvorum.protocol.schema import Message
 from kvorum.protocol.topic_partition import TopicPartition
+from kvorum.security.client import PLAINTEXT, ClientSecurity
 
 METADATA_TOPIC = "__cluster_metadata"
 BROKER_MS = 30_000
@@ -140,6 +141,7 @@ class ClusterClient:
     timeout_ms: int = TIMEOUT_MS
     """Maximum duration of one request."""
     check: ClusterCheck | None = None  # of each new connection, where the brokers' cluster id is known beforehand
+    security: ClientSecurity = PLAINTEXT
     _connections: Connections = field(init=False)
     _silent: set[Address] = field(default_factory=set)
     """Brokers that did not respond to their last request: tried last."""
@@ -150,7 +152,7 @@ class ClusterClient:
 
     def __post_init__(self) -> None:
         """Connect on first use."""
-        self._connections = Connections(self.client_id, self.chance, self.check)
+        self._connections = Connections(self.client_id, self.chance, self.check, self.security)
 
     @property
     def wait_ms(self) -> int:
@@ -169,7 +171,12 @@ class ClusterClient:
     def another(self) -> "ClusterClient":
         """Return a client with separate connections, for long requests that would delay others. Close it."""
         return ClusterClient(
-            self.bootstrap, self.client_id, self.chance, self.timeout_ms, _broker_addresses=dict(self._broker_addresses)
+            self.bootstrap,
+            self.client_id,
+            self.chance,
+            self.timeout_ms,
+            security=self.security,
+            _broker_addresses=dict(self._broker_addresses),
         )
 
     async def ask(

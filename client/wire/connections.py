@@ -37,6 +37,7 @@ from kvorum.protocol.messages.metadata import MetadataRequest
 from kvorum.protocol.messages.offset_fetch import OffsetFetchRequest
 from kvorum.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from kvorum.protocol.schema import Message
+from kvorum.security.client import PLAINTEXT, ClientSecurity
 
 M = TypeVar("M", bound=Message)
 
@@ -86,10 +87,17 @@ class _RequestConnections:
 class Connections:
     """See the module. Owned by one event loop; close it."""
 
-    __slots__ = ("_busy", "_chance", "_check", "_client_id", "_own", "_shared")
+    __slots__ = ("_busy", "_chance", "_check", "_client_id", "_own", "_security", "_shared")
 
-    def __init__(self, client_id: str, chance: Random, check: ClusterCheck | None = None) -> None:
+    def __init__(
+        self,
+        client_id: str,
+        chance: Random,
+        check: ClusterCheck | None = None,
+        security: ClientSecurity = PLAINTEXT,
+    ) -> None:
         """Start without connections. Each is opened when needed, and used if `check` accepts it."""
+        self._security = security
         self._check = check
         self._client_id = client_id
         self._chance = chance
@@ -143,7 +151,9 @@ class Connections:
         await asyncio.gather(*(channel.close() for channel in (*self._shared.values(), *idle, *self._busy)))
 
     def _create_channel(self, address: Address) -> Channel:
-        return Channel(address[0], address[1], client_id=self._client_id, chance=self._chance, check=self._check)
+        return Channel(
+            *address, client_id=self._client_id, chance=self._chance, check=self._check, security=self._security
+        )
 
 
 async def send_request(

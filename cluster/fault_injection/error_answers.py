@@ -10,8 +10,8 @@ name), so the answer is built from the request. An answer with only a top-level 
 from collections.abc import Iterable
 from typing import Any, Final
 
-from kvorum.network.router import error_response
 from kvorum.protocol.codec import fields_of, message_class
+from kvorum.protocol.error_responses import error_response
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.schema import Field, Message, Struct
 

@@ -8,6 +8,7 @@ from kvorum.cluster.local.paths import ClusterPaths
 from kvorum.cluster.local.ports import OPEN_PORT, fill_ports, free_ports, open_hosts
 from kvorum.runtime.cluster_file import ClusterSpec, voters_of
 from kvorum.runtime.config import Settings
+from kvorum.runtime.config_defs import broker_def
 from kvorum.runtime.disk import Disk
 from kvorum.runtime.listeners import chaos_listener, metrics_listener
 
@@ -131,7 +132,7 @@ def write_node_configs(disk: Disk, paths: ClusterPaths, plan: ClusterPlan) -> No
         disk.mkdir(node_paths.folder)
         lines = [f"# {node.name} of cluster {plan.cluster_id}; written by kvorum when the cluster was created."]
         lines += [f"{key}={escape(value)}" for key, value in {"log.dirs": node_paths.data, **node.properties}.items()]
-        disk.write_atomic(node_paths.config, ("\n".join(lines) + "\n").encode())
+        disk.write_atomic(node_paths.config, ("\n".join(lines) + "\n").encode(), private=has_secrets(node.properties))
 
 
 def write_plan(disk: Disk, paths: ClusterPaths, plan: ClusterPlan) -> None:
@@ -141,7 +142,13 @@ def write_plan(disk: Disk, paths: ClusterPaths, plan: ClusterPlan) -> None:
         "cluster.id": plan.cluster_id,
         "nodes": {n.name: dict(n.properties) for n in plan.nodes},
     }
-    disk.write_atomic(paths.cluster, json.dumps(body, indent=1).encode())
+    private = any(has_secrets(node.properties) for node in plan.nodes)
+    disk.write_atomic(paths.cluster, json.dumps(body, indent=1).encode(), private=private)
+
+
+def has_secrets(properties: Mapping[str, str]) -> bool:
+    """Return whether a node's configuration contains a password or a key."""
+    return any((definition := broker_def(key)) is not None and definition.sensitive for key in properties)
 
 
 def escape(value: str) -> str:

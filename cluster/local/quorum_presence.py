@@ -33,6 +33,7 @@ from kvorum.quorum.raft.replicated import RaftMetadataLog
 from kvorum.quorum.raft.transport import RaftTransport
 from kvorum.quorum.raft.voters import Endpoint
 from kvorum.runtime.logs import get_logger
+from kvorum.security.client import PLAINTEXT, ClientSecurity
 
 BOOTSTRAP_ID: Final = -1
 """A node that is contacted by address has no id yet."""
@@ -58,6 +59,7 @@ class QuorumPresence:
         endpoints: list[Endpoint],
         chance: Random,
         on_fault: Callable[[BaseException], None],
+        security: ClientSecurity = PLAINTEXT,
     ) -> None:
         """Prepare; `endpoints` are this node's own, the default listener first."""
         self._log = metadata_log
@@ -66,6 +68,7 @@ class QuorumPresence:
         self._bootstrap = bootstrap
         self._endpoints = endpoints
         self._chance = chance
+        self._security = security
         self._on_fault = on_fault
         self._check = ClusterCheck(cluster_id, EndpointType.CONTROLLER)
         self.failures: dict[str, ChannelError] = {}
@@ -192,7 +195,13 @@ class QuorumPresence:
     async def _request(self, address: Address, request: DescribeClusterRequest | UpdateRaftVoterRequest) -> object:
         """Query one controller; None if it does not answer."""
         client_id, name = f"controller-{self._log.node_id}", peer_name(BOOTSTRAP_ID, address)
-        channel = Channel(lambda: address, client_id=client_id, chance=self._chance, check=self._check)
+        channel = Channel(
+            lambda: address,
+            client_id=client_id,
+            chance=self._chance,
+            check=self._check,
+            security=self._security,
+        )
         try:
             answer = await channel.request(request, timeout_ms=REQUEST_TIMEOUT_MS)
         except (ChannelError, KafkaError) as error:

@@ -18,11 +18,18 @@ from kvorum.cluster.process.exits import Exit
 from kvorum.cluster.process.hosting import Refusal, StopReason, host
 from kvorum.network.addresses import Address
 from kvorum.network.cluster_check import ClusterCheck, EndpointType
-from kvorum.runtime.chance import new_random
+from kvorum.network.node_security import admin_security
+from kvorum.runtime.chance import new_nonce, new_random
 from kvorum.runtime.clock import SystemClock
 from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import Disk, OsDisk
-from kvorum.runtime.listeners import admin_listeners, advertised_listeners, connect_urls, voters
+from kvorum.runtime.listeners import (
+    admin_listeners,
+    advertised_listeners,
+    connect_urls,
+    inter_broker_listener_name,
+    voters,
+)
 from kvorum.runtime.logs import get_logger
 from kvorum.runtime.metrics import Metrics
 from kvorum.storage.checkpoints import CheckpointError, read_meta_properties
@@ -31,8 +38,10 @@ log = get_logger("admin")
 
 
 def bootstrap_of(settings: Settings) -> list[Address]:
-    """Return a broker address: this node's own client listener. Raises Refusal if the node has none."""
-    found = [(endpoint.host, endpoint.port) for endpoint in advertised_listeners(settings)]
+    """Return a broker address: this node's inter-broker listener. Raises Refusal if the node has none."""
+    name = inter_broker_listener_name(settings)
+    advertised = advertised_listeners(settings)
+    found = [(endpoint.host, endpoint.port) for endpoint in advertised if endpoint.listener_name == name]
     if not found:
         raise Refusal(
             Exit.CONFIG, f"admin.listeners requires a broker on the same node; known controllers: {voters(settings)}"
@@ -67,7 +76,9 @@ def run_admin(settings: Settings, paths: NodePaths) -> int:
         access = access_of(settings, OsDisk())
         local = NodeLogs(OsDisk(), settings.int("node.id"), settings.list("log.dirs"))
         check = check_of(OsDisk(), settings)
-        cluster, metrics = ClusterClient(bootstrap_of(settings), chance=new_random(), check=check), Metrics()
+        security = admin_security(settings, new_nonce)
+        cluster = ClusterClient(bootstrap_of(settings), chance=new_random(), check=check, security=security)
+        metrics = Metrics()
         build_info(metrics, "admin", settings.int("node.id"))
         connect = ConnectClient(connect_urls(settings))
         runner = runner_of(AdminApp(cluster, metrics, access, local=local, connect=connect).build())

@@ -20,6 +20,7 @@ from kvorum.runtime.config_files import load_node
 from kvorum.runtime.disk import OsDisk
 from kvorum.runtime.logs import get_logger
 from kvorum.runtime.process import die_with_parent, raise_open_files_limit
+from kvorum.security.settings import is_plaintext
 
 log = get_logger("cluster")
 
@@ -37,6 +38,14 @@ def settings_of(config: str, paths: NodePaths, overrides: list[str]) -> Settings
     for warning in loaded.warnings:
         log.warning(warning)
     return loaded.settings
+
+
+def warn_of_security(settings: Settings) -> None:
+    """Log warnings about the security of a node. Raises ConfigError: it cannot work."""
+    from kvorum.security.config_checks import check_security
+
+    for warning in check_security(settings):
+        log.warning(warning)
 
 
 def run_supervisor(settings: Settings, paths: NodePaths, config: str, overrides: list[str], to_files: bool) -> int:
@@ -126,6 +135,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         os.makedirs(paths.folder, exist_ok=True)
         settings = settings_of(options.config, paths, options.override)
+        if options.role == "node" and not is_plaintext(settings):
+            warn_of_security(settings)
     except ConfigError as error:
         return refuse(str(error), Exit.CONFIG)
     except OSError as error:

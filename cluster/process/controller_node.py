@@ -22,23 +22,26 @@ from kvorum.network.dial import ChannelError
 from kvorum.network.interposer import Interposer
 from kvorum.network.limits import ConnectionLimits, RequestBudget
 from kvorum.network.memory import ConnectionMemory
+from kvorum.network.node_security import controller_security
 from kvorum.network.request_queue import RequestQueue
 from kvorum.network.server import Listener
 from kvorum.network.shared import NetworkMetrics
 from kvorum.network.tracing import Tracing
+from kvorum.quorum.controller_configs import ControllerConfigs
 from kvorum.quorum.raft.opening import Opened
 from kvorum.quorum.raft.replicated import RaftMetadataLog
 from kvorum.quorum.raft.settings import raft_settings
 from kvorum.quorum.raft.transport import RaftTransport
 from kvorum.quorum.records import MetadataRecord
 from kvorum.quorum.server import ControllerServer
-from kvorum.quorum.trace_config import TraceConfig
+from kvorum.runtime.chance import new_nonce
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import Disk
 from kvorum.runtime.listeners import bootstrap_servers, controller_listeners, peer_addresses, voters
 from kvorum.runtime.logs import get_logger
 from kvorum.runtime.metrics import Metrics
+from kvorum.runtime.trace_wish import KEY as TRACE
 
 log = get_logger("quorum")
 
@@ -60,6 +63,8 @@ class ControllerDependencies:
     network_metrics: NetworkMetrics | None = None
     interposer: Interposer | None = None
     """Hook between listeners and handlers: fault injection, if configured."""
+    new_nonce: Callable[[], str] = new_nonce
+    """Chance of authentication."""
 
 
 class ControllerNode:
@@ -87,6 +92,8 @@ class ControllerNode:
         self._known = known
         self._endpoints = own_endpoints(settings)
         opened.voters.listens_at = self._endpoints
+        self.security = controller_security(settings, world.new_nonce)
+        self._stores = self.security.watch_stores(settings)
         self.transport = RaftTransport(
             node_id=node_id,
             cluster_id=cluster_id,
@@ -95,6 +102,8 @@ class ControllerNode:
             chance=world.chance(),
             listens_at=self._endpoints[0][1:] if self._endpoints else None,
             dynamic=opened.voters.dynamic,
+            authorizer=self.security.authorizer,
+            security=self.security.controllers,
         )
         self.transport.on_dynamic = self._begin_presence
         self.transport.on_foreign = self._check_own_cluster
@@ -120,6 +129,8 @@ class ControllerNode:
             voter_addresses=self._voter_addresses,
             upgrades=self.transport.upgrades,
             metrics=world.metrics,
+            authorizer=self.security.authorizer,
+            security=self.security.controllers,
             membership=self.metadata_log.membership,
             voter_endpoints=self.metadata_log.voter_endpoints,
             bootstrap=bootstrap,
@@ -140,6 +151,7 @@ class ControllerNode:
             endpoints=self._endpoints,
             chance=self._world.chance(),
             on_fault=self._world.on_fatal,
+            security=self.security.controllers,
         )
         self.transport.on_voters = self.presence.on_voters_changed
         self.presence.start()
@@ -158,8 +170,16 @@ class ControllerNode:
         settings, world = self._settings, self._world
         if world.interposer is not None:
             self.server.router.interpose(world.interposer.around)
+        if self._stores is not None:
+            self._stores.start()
         await self.server.start()
-        self.metadata_log.add_listener(TraceConfig(settings, lambda: self.server.store.image, self._tracing))
+        problem = self.security.missing_credential(self.server.services.credentials)
+        if problem is not None:
+            raise problem
+        self._tracing.configure(settings.str(TRACE))
+        self.metadata_log.add_listener(
+            ControllerConfigs(settings, lambda: self.server.store.image, self._configs_changed)
+        )
         follow_quorum(world.metrics, self.metadata_log, self.transport, world.clock)
         self.metadata_log.start()
         endpoints = controller_listeners(settings)
@@ -186,12 +206,23 @@ class ControllerNode:
                 metrics=world.network_metrics,
                 protected=True,
                 on_connection_closed=self.server.on_connection_closed,
+                tls=self.security.tls.get(endpoint.listener_name),
+                sasl=self.security.sasl(
+                    endpoint.listener_name, self.server.services.credentials, world.clock.wall_ms, world.new_nonce
+                ),
             )
             await listener.start()
             self._listeners.append(listener)
             if world.interposer is not None:
                 world.interposer.add_listener(listener)
         self.transport.start()
+
+    def _configs_changed(self, settings: Settings, keys: frozenset[str]) -> None:
+        """Take over the dynamic configs of this process."""
+        if TRACE in keys:
+            self._tracing.configure(settings.str(TRACE))
+        if self._stores is not None:
+            self._stores.take_over(settings, keys)
 
     @property
     def listeners(self) -> tuple[Listener, ...]:
@@ -240,6 +271,8 @@ class ControllerNode:
         self.transport.on_dynamic = self.transport.on_voters = self.transport.on_foreign = None
         if self.presence is not None:
             await self.presence.close()
+        if self._stores is not None:
+            await self._stores.close()
         for listener in self._listeners:
             await listener.close()
         await self.transport.close()

@@ -21,6 +21,7 @@ from kvorum.quorum.metadata_store import MetadataMismatch
 from kvorum.quorum.raft.journal_format import JournalCorrupt
 from kvorum.quorum.raft.log import MetadataLogError
 from kvorum.quorum.raft.snapshot import SnapshotCorrupt
+from kvorum.runtime.config import ConfigError
 from kvorum.runtime.disk import RESERVED_DESCRIPTORS, reserve
 from kvorum.runtime.logs import Logger, get_logger, keep_latest
 from kvorum.runtime.process import remove_pid_file, write_pid_file
@@ -200,6 +201,10 @@ def host(role: str, paths: NodePaths, serve: Callable[[StopReason, ExitStack], A
         log.error("process start failed", role=role, reason=refusal.reason)
         readiness.report_refusal(refusal.reason)
         return refusal.code
+    except ConfigError as error:
+        log.error("process start failed", role=role, reason=error)
+        readiness.report_refusal(str(error))
+        return Exit.CONFIG
     except Exception as error:
         failure = only_os_error(error)
         if failure is None and not is_expected(error):

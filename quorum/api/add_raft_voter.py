@@ -52,7 +52,12 @@ async def handle(
 async def _check_version(services: ControllerServices, voter_id: int, directory_id: bytes, address: Address) -> None:
     """Raise KafkaError unless a controller with dynamic quorums listens at the new voter's address."""
     key = replica_key(voter_id, directory_id)
-    channel = Channel(lambda: address, client_id=f"controller-{services.node_id}", chance=services.chance)
+    channel = Channel(
+        lambda: address,
+        client_id=f"controller-{services.node_id}",
+        chance=services.chance,
+        security=services.security,
+    )
     try:
         request = ApiVersionsRequest(client_software_name="kvorum", client_software_version="0.1.0")
         answer = await channel.request(request, timeout_ms=PROBE_TIMEOUT_MS)

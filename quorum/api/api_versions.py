@@ -7,7 +7,8 @@ Order: check the client's name; return this listener's APIs, and finalized featu
 from collections.abc import Mapping
 
 from kvorum.network.context import RequestContext
-from kvorum.network.router import supported_apis, valid_software
+from kvorum.network.router import supported_apis
+from kvorum.protocol.client_software import valid_software
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.api_versions import (
     ApiVersionsRequest,

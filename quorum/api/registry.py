@@ -37,6 +37,8 @@ from kvorum.quorum.api import (
     list_partition_reassignments,
     remove_raft_voter,
     renew_delegation_token,
+    sasl_authenticate,
+    sasl_handshake,
     unregister_broker,
     update_features,
     update_raft_voter,
@@ -48,10 +50,12 @@ ServiceHandler = Callable[[RequestContext, Any, ControllerServices], Awaitable[M
 
 PLAIN: Final[Mapping[ApiKey, ServiceHandler]] = MappingProxyType(
     {
+        ApiKey.SASL_HANDSHAKE: sasl_handshake.handle,
         ApiKey.CREATE_TOPICS: create_topics.handle,
         ApiKey.DELETE_TOPICS: delete_topics.handle,
         ApiKey.DESCRIBE_CONFIGS: describe_configs.handle,
         ApiKey.ALTER_CONFIGS: alter_configs.handle,
+        ApiKey.SASL_AUTHENTICATE: sasl_authenticate.handle,
         ApiKey.CREATE_PARTITIONS: create_partitions.handle,
         ApiKey.CREATE_DELEGATION_TOKEN: create_delegation_token.handle,
         ApiKey.RENEW_DELEGATION_TOKEN: renew_delegation_token.handle,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.quorum.configs.layers import CLUSTER_LAYER, DYNAMIC_LAYERS, OWN_LAYER, ConfigLayers, check_value, overlaid
 from kvorum.runtime import config_defs
-from kvorum.runtime.config import ConfigError
+from kvorum.runtime.config import ConfigError, Settings
 from kvorum.runtime.config_changes import check_change
 from kvorum.runtime.config_defs import Mutability
 from kvorum.runtime.config_types import InvalidValue
@@ -41,8 +41,8 @@ def check_key(key: str, *, cluster_wide: bool) -> None:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"{problem}. Set it in the node's own configuration")
 
 
-def check_broker_change(layers: ConfigLayers, changes: Mapping[str, str | None], *, cluster_wide: bool) -> None:
-    """Check the result of changes of a node's dynamic configs (None: removed), or of those of all nodes.
+def check_broker_change(layers: ConfigLayers, changes: Mapping[str, str | None], *, cluster_wide: bool) -> Settings:
+    """Check and return the result of changes of a node's dynamic configs (None: removed), or of those of all nodes.
 
     Unknown keys are ignored, as in Kafka: a plugin may use them. Raises InvalidValue.
     """
@@ -56,6 +56,8 @@ def check_broker_change(layers: ConfigLayers, changes: Mapping[str, str | None],
             else:
                 check_value(key, text, layer)
                 texts[key] = text
-        check_change(layers.settings, overlaid(layers.static, in_force), known.keys())
+        after = overlaid(layers.static, in_force)
+        check_change(layers.settings, after, known.keys())
     except ConfigError as error:
         raise InvalidValue(error.key, error.text, error.reason) from None
+    return after

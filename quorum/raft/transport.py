@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from kvorum.network.addresses import Address, AddressBook
+from kvorum.network.authorizer import CLUSTER_NAME, AllowAll, Authorizer, Operation, ResourceType
 from kvorum.network.channel import Channel
 from kvorum.network.cluster_check import ClusterCheck, EndpointType, peer_name
 from kvorum.network.context import RequestContext
@@ -29,6 +30,7 @@ from kvorum.quorum.raft.messages import MalformedFrame
 from kvorum.quorum.raft.voters import Endpoints
 from kvorum.runtime.logs import get_logger
 from kvorum.runtime.ordered_set import OrderedSet
+from kvorum.security.client import PLAINTEXT, ClientSecurity
 
 RAFT_KEY: Final = PRIVATE_KEY_MIN
 """The private api key of the request that opens a link. Never advertised."""
@@ -144,12 +146,17 @@ class RaftTransport:
         chance: Random,
         listens_at: Address | None = None,
         dynamic: bool = False,
+        authorizer: Authorizer | None = None,
+        security: ClientSecurity = PLAINTEXT,
     ) -> None:
         """Prepare the links to `peers`, this node's id left out; it `listens_at`.
 
-        A quorum that is not `dynamic` becomes it with the first `reach`.
+        A quorum that is not `dynamic` becomes it with the first `reach`. `authorizer` permits incoming connections:
+        CLUSTER_ACTION on the cluster; `security` is that of outgoing ones.
         """
         assert node_id not in peers
+        self._authorizer = authorizer or AllowAll()
+        self._security = security
         self._node_id = node_id
         self._cluster_id = cluster_id
         self._addresses = addresses
@@ -186,6 +193,7 @@ class RaftTransport:
             chance=self._chance,
             api_key=RAFT_KEY,
             client_id=f"raft-{self._node_id}",
+            security=self._security,
         )
 
     @property
@@ -294,7 +302,13 @@ class RaftTransport:
 
     async def _check_cluster(self, peer: int) -> None:
         client_id = f"controller-{self._node_id}"
-        channel = Channel(partial(self._address, peer), client_id=client_id, chance=self._chance, check=self._check)
+        channel = Channel(
+            partial(self._address, peer),
+            client_id=client_id,
+            chance=self._chance,
+            check=self._check,
+            security=self._security,
+        )
         try:
             await channel.connect()
         except ForeignPeer as foreign:
@@ -329,6 +343,8 @@ class RaftTransport:
 
     def _accept(self, link: UpgradeLink, ctx: RequestContext, body: memoryview) -> Incoming:
         """Take over a peer's connection. Raises ProtocolError for an invalid one."""
+        if not self._authorizer.authorize(ctx, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+            raise ProtocolError(f"Raft greeting of {ctx.principal}, which is not a principal of the cluster")
         try:
             greeting = msgspec.msgpack.decode(body, type=Greeting)
         except msgspec.MsgspecError as error:

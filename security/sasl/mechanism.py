@@ -18,10 +18,11 @@ class SaslServer(Protocol):
         """Wall time at which the credential expires (a token), None if it does not. Valid when complete."""
         ...
 
-    async def evaluate(self, token: bytes) -> bytes:
-        """Process a client's token and return the server's next one (empty: none).
+    async def evaluate(self, token: bytes) -> bytes | None:
+        """Process a client's token and return the server's next one.
 
-        Does not suspend unless a callable of the user or a key fetch does. Raises AuthenticationError.
+        None: there is none, and a client that sends bare tokens does not expect an empty one either. Does not suspend
+        unless a callable of the user or a key fetch does. Raises AuthenticationError.
         """
         ...
 

@@ -1,8 +1,9 @@
 """What the cluster tests do with unmodified clients, and conditions with a deadline."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
@@ -24,9 +25,16 @@ def eventually(check: Callable[[], T | None], what: str | Callable[[], str], sec
         time.sleep(0.05)
 
 
-def create_topic(bootstrap: str, name: str, partitions: int, replicas: int, **configs: str) -> None:
-    """Create a topic and wait until every partition has a leader."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+def create_topic(
+    bootstrap: str,
+    name: str,
+    partitions: int,
+    replicas: int,
+    client: Mapping[str, Any] = MappingProxyType({}),
+    **configs: str,
+) -> None:
+    """Create a topic and wait until every partition has a leader; `client` are more properties of the client."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, **client})
     config = {key.replace("_", "."): value for key, value in configs.items()}
     topic = NewTopic(name, num_partitions=partitions, replication_factor=replicas, config=config)
     admin.create_topics([topic], operation_timeout=30)[name].result(30)

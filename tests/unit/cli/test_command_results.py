@@ -212,10 +212,10 @@ def test_a_profile_is_shown_without_its_secrets(
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     assert run(cluster, "profile", "show").code == Exit.NOT_FOUND
-    run(cluster, "profile", "add", "one", "-b", "one:1", "-X", "sasl.password=x", "-X", "client.id=mine")
+    run(cluster, "profile", "add", "one", "-b", "one:1", "-X", "ssl.key.password=${env:K}", "-X", "client.id=mine")
     assert reported(cluster, "profile", "show") == {
-        **{"name": "one", "bootstrap": "one:1", "in_use": True},
-        "properties": {"sasl.password": "[hidden]", "client.id": "mine"},
+        **{"name": "one", "bootstrap": "one:1", "in_use": True, "command_config": None},
+        "properties": {"ssl.key.password": "${env:K}", "client.id": "mine"},
     }
     assert reported(cluster, "profile", "use", "one") == {"name": "one", "in_use": True}
     assert reported(cluster, "profile", "remove", "one") == {"name": "one", "removed": True}

@@ -193,14 +193,17 @@ def test_a_file_with_nothing_in_it_is_refused_by_its_name(name: str, tmp_path: P
     assert (code, printed.startswith(f"kvorum: {path}: process.roles")) == (exits.Exit.CONFIG, True), printed
 
 
-def test_a_listener_with_tls_is_refused_by_its_line(tmp_path: Path) -> None:
+def test_a_key_store_is_refused_by_its_line(tmp_path: Path) -> None:
     path = node(tmp_path, "listeners=SSL://127.0.0.1:9092", "inter.broker.listener.name=SSL")
     with path.open("a") as file:
         file.write("listener.security.protocol.map=SSL:SSL,CONTROLLER:PLAINTEXT\n")
-    for words in (["configs", "validate", str(path)], ["format", str(path), "--cluster-id", CLUSTER_ID]):
-        code, printed = kvorum(*words)
-        assert code != Exit.DONE and f"{path}:8: listener.security.protocol.map=" in printed, printed
-        assert "supports PLAINTEXT only" in printed
+    code, printed = kvorum("configs", "validate", str(path))
+    assert (code, f"{path}: ssl.keystore.location: is not set" in printed) == (exits.Exit.CONFIG, True), printed
+    with path.open("a") as file:
+        file.write(f"ssl.keystore.type=PEM\nssl.keystore.location={tmp_path}/node.pem\n")
+    code, printed = kvorum("configs", "validate", str(path))
+    assert (code, f"{path}:10: ssl.keystore.location=" in printed) == (exits.Exit.CONFIG, True), printed
+    assert "cannot be read: No such file" in printed and printed.count("\n") == 1
 
 
 def test_every_hint_names_an_existing_command() -> None:

@@ -158,7 +158,7 @@ SSL = "listener.security.protocol.map=PLAINTEXT:SSL,CONTROLLER:PLAINTEXT"
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        (SSL, "supports PLAINTEXT only"),
+        (SSL, "ssl.keystore.location: is not set"),
         ("num.partitions=three", "num.partitions=three"),
         ("node-9:a=1", "no node 'node-9'"),
     ],

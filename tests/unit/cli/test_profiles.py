@@ -74,12 +74,21 @@ def test_a_profile_may_precede_or_follow_the_command() -> None:
     assert CliRunner().invoke(main, ["topics", "list", "--profile", "nope"]).exit_code == Exit.USAGE
 
 
-def test_a_profile_that_wants_more_than_plaintext_is_not_spoken_to_in_clear() -> None:
-    profile("add", "safe", "-b", "127.0.0.1:1", "-X", "security.protocol=SSL")
+def test_a_profile_has_the_security_of_its_cluster_only(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("sasl.mechanism=PLAIN\nsecurity.protocol=SASL_SSL\n")
+    profile("add", "safe", "-b", "127.0.0.1:1", "--command-config", str(file))
     result = CliRunner().invoke(main, ["topics", "list"])
-    assert (result.exit_code, "use PLAINTEXT" in result.stderr) == (Exit.USAGE, True)
+    assert (result.exit_code, "sasl.jaas.config: is not set" in result.stderr) == (Exit.USAGE, True), result.stderr
     other = CliRunner().invoke(main, ["topics", "list", "-b", "127.0.0.1:2"])
     assert (other.exit_code, "127.0.0.1:2" in other.stderr) == (Exit.UNREACHABLE, True), "no other cluster's properties"
+
+
+def test_a_secret_is_not_typed_but_referred_to() -> None:
+    refused = profile("add", "safe", "-b", "127.0.0.1:1", "-X", "sasl.password=pa55word")
+    assert refused.code == Exit.USAGE and "--command-config FILE" in refused.err and "pa55word" not in refused.err
+    assert profile("add", "safe", "-b", "127.0.0.1:1", "-X", "sasl.password=${env:PASSWORD}").code == Exit.DONE
+    assert "${env:PASSWORD}" in profile("show", "safe").out
 
 
 def test_an_invalid_file_is_reported_and_kept(home: Path) -> None:

@@ -7,8 +7,9 @@ import pytest
 
 from kvorum.network.authorizer import AllowAll, Operation, ResourceType, authorized_operations
 from kvorum.network.context import Peer, RequestContext
-from kvorum.network.router import AnswerImpossible, Handler, Router, supported_apis, valid_software
+from kvorum.network.router import AnswerImpossible, Handler, Router, supported_apis
 from kvorum.protocol.api import BROKER_APIS, ApiKey
+from kvorum.protocol.client_software import valid_software
 from kvorum.protocol.codec import decode_response
 from kvorum.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from kvorum.protocol.messages.api_versions import ApiVersionsRequest

@@ -5,13 +5,11 @@ import os
 
 import pytest
 
-from kvorum.network.context import Peer, RequestContext
+from kvorum.network.context import RequestContext
 from kvorum.network.dial import ConnectionLost, is_refusing
 from kvorum.network.router import Handler
 from kvorum.network.server import Listener
 from kvorum.protocol.api import ApiKey
-from kvorum.protocol.errors import ProtocolError
-from kvorum.protocol.headers import peek_request
 from kvorum.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kvorum.protocol.messages.metadata import MetadataRequest
 from tests.unit.network.network_kit import (
@@ -117,26 +115,6 @@ def test_sockets_are_not_inherited_by_child_processes() -> None:
         found = sockets() - before
         assert len(found) >= 3
         assert not any(os.get_inheritable(fd) for fd in found)
-        await channel.close()
-        await listener.close()
-
-    run(main)
-
-
-def test_a_gate_precedes_the_router() -> None:
-    """What SASL will do: refuse other requests until the connection has a principal."""
-
-    class OnlyApiVersions:
-        def admit(self, peer: Peer, frame: memoryview) -> None:
-            if peek_request(frame)[0] != ApiKey.API_VERSIONS:
-                raise ProtocolError("not authenticated")
-
-    async def main() -> None:
-        listener = listener_of(metadata_handler(), gate=OnlyApiVersions)
-        channel = channel_to(await listener.start())
-        await channel.connect()
-        with pytest.raises(ConnectionLost):
-            await channel.request(MetadataRequest())
         await channel.close()
         await listener.close()
 

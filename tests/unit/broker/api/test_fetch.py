@@ -10,10 +10,12 @@ from kvorum.broker.fetch_session import FetchSessionCache
 from kvorum.broker.metadata.metadata_log import MetadataLogReader
 from kvorum.broker.replica.fetches import data_row, error_row
 from kvorum.broker.replica.types import FetchParams, IsolationLevel, LogRead
-from kvorum.network.authorizer import CLUSTER_NAME, Operation, ResourceType
+from kvorum.network.authorizer import CLUSTER_NAME, ClusterPrincipals, Operation, ResourceType
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from kvorum.protocol.uuids import METADATA_TOPIC_ID
+from kvorum.quorum.records import UserScramCredential
+from kvorum.security.principal import ANONYMOUS, Principal
 from kvorum.storage.log_read import ReadInfo
 from tests.unit.broker.api.api_kit import OTHER_ID, TOPIC_ID, Rules, a_broker, ask, asking, three_brokers, topic
 
@@ -217,6 +219,27 @@ def test_the_metadata_log_answers_its_own_range_and_authorisation() -> None:
     refused = Rules({(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)})
     guarded = a_fetching_broker(Replicas(), metadata_log=reader, authorizer=refused)
     assert rows_of(ask(guarded, metadata_request(12), 12))[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_a_metadata_log_with_credentials_is_read_by_principals_of_the_cluster_only() -> None:
+    credential = UserScramCredential(name="u", mechanism=1, salt=b"s", stored_key=b"k", server_key=b"k", iterations=1)
+    node, client = Principal("User", "node"), Principal("User", "client")
+    broker = a_broker(
+        *orders(),
+        credential,
+        replica_manager=Replicas(),
+        fetch_sessions=FetchSessionCache(10, 120_000, Random(3)),
+        metadata_log=MetadataLogReader(lambda: Copy(14)),
+        authorizer=ClusterPrincipals({"INSIDE": frozenset((node,))}),
+    )
+    codes = {
+        (listener, principal.name): rows_of(
+            ask(broker, metadata_request(12), 12, listener=listener, principal=principal)
+        )[0].error_code
+        for listener, principal in (("INSIDE", node), ("INSIDE", client), ("PLAINTEXT", ANONYMOUS))
+    }
+    refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert codes == {("INSIDE", "node"): 0, ("INSIDE", "client"): refused, ("PLAINTEXT", "ANONYMOUS"): refused}
 
 
 @pytest.mark.parametrize("others", [(), (0,)])

@@ -49,9 +49,9 @@ class WatchedDisk(SimDisk):
         self._step()
         return super().open(path, create=create)
 
-    def write_atomic(self, path: str, data: Any) -> None:
+    def write_atomic(self, path: str, data: Any, *, private: bool = False) -> None:
         self._step()
-        super().write_atomic(path, data)
+        super().write_atomic(path, data, private=private)
 
     def rename(self, source: str, target: str) -> None:
         self._step()

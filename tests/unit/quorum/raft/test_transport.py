@@ -8,6 +8,7 @@ import msgspec
 
 from kvorum.cluster.local.ports import free_ports
 from kvorum.network.addresses import AddressBook
+from kvorum.network.authorizer import Authorizer, ClusterPrincipals
 from kvorum.network.context import RequestContext
 from kvorum.network.dial import ConnectionLost, ForeignPeer
 from kvorum.network.router import Handler, Router, supported_apis
@@ -17,6 +18,7 @@ from kvorum.protocol.messages.api_versions import ApiVersionsRequest, ApiVersion
 from kvorum.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from kvorum.quorum.raft.messages import MalformedFrame
 from kvorum.quorum.raft.transport import GUESTS_MAX, RAFT_KEY, Greeting, RaftTransport
+from kvorum.security.principal import Principal
 
 
 class Owner:
@@ -60,13 +62,20 @@ def answering_of(cluster_id: str) -> list[Handler]:
 class Node:
     """A transport and its listener."""
 
-    def __init__(self, node_id: int, ports: dict[int, int], cluster_id: str = "c") -> None:
+    def __init__(
+        self, node_id: int, ports: dict[int, int], cluster_id: str = "c", authorizer: Authorizer | None = None
+    ) -> None:
         self.node_id = node_id
         self.owner = Owner()
         peers = [peer for peer in ports if peer != node_id]
         book = AddressBook({peer: ("127.0.0.1", ports[peer]) for peer in peers})
         self.transport = RaftTransport(
-            node_id=node_id, cluster_id=cluster_id, addresses=book, peers=peers, chance=random.Random(node_id)
+            node_id=node_id,
+            cluster_id=cluster_id,
+            addresses=book,
+            peers=peers,
+            chance=random.Random(node_id),
+            authorizer=authorizer,
         )
         self.transport.attach(self.owner)
         router = Router(answering_of(cluster_id), upgrades=self.transport.upgrades)
@@ -102,6 +111,27 @@ def with_nodes(story: Callable[[dict[int, Node], dict[int, int]], Awaitable[None
             await story(nodes, ports)
         finally:
             for node in nodes.values():
+                await node.stop()
+
+    asyncio.run(run())
+
+
+def test_only_a_principal_of_the_cluster_joins_the_quorum() -> None:
+    async def story(node: Node, peer: Node) -> None:
+        await until(lambda: peer.transport.failures() != {})
+        await until(lambda: 1 in peer.transport.incoming)
+        assert node.transport.incoming == {}
+
+    async def run() -> None:
+        ports = two_ports()
+        strict = ClusterPrincipals({"CONTROLLER": frozenset((Principal("User", "node"),))})
+        nodes = (Node(1, ports, authorizer=strict), Node(2, ports))
+        for node in nodes:
+            await node.start()
+        try:
+            await story(*nodes)
+        finally:
+            for node in nodes:
                 await node.stop()
 
     asyncio.run(run())

@@ -9,7 +9,8 @@ from typing_extensions import Buffer
 
 from kvorum.network.addresses import Address
 from kvorum.network.context import RequestContext
-from kvorum.network.router import error_response, is_message
+from kvorum.network.router import is_message
+from kvorum.protocol.error_responses import error_response
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kvorum.protocol.messages.broker_registration import (

@@ -390,9 +390,10 @@ def test_an_answer_in_an_envelope_is_the_clients(tmp_path: Path) -> None:
 
 
 @settings(deadline=None)
-@given(kind=st.text(max_size=20), name=st.text(max_size=300))
-def test_principals_survive_the_way(kind: str, name: str) -> None:
-    assert decode_principal(encode_principal(Principal(kind, name))) == Principal(kind, name)
+@given(kind=st.text(max_size=20), name=st.text(max_size=300), by_token=st.booleans())
+def test_principals_survive_the_way(kind: str, name: str, by_token: bool) -> None:
+    found = decode_principal(encode_principal(Principal(kind, name, by_token)))
+    assert (found, found.token_authenticated) == (Principal(kind, name), by_token)
 
 
 def test_a_principal_is_written_as_kafka_does() -> None:

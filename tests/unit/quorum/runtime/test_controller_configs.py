@@ -1,8 +1,8 @@
 """A controller traces whose requests the cluster's configs say: all brokers', or those of its own node id."""
 
 from kvorum.network.tracing import Tracing
+from kvorum.quorum.controller_configs import ControllerConfigs
 from kvorum.quorum.image.configs import ResourceType
-from kvorum.quorum.trace_config import TraceConfig
 from kvorum.runtime.trace_wish import KEY, TraceWish
 from tests.unit.quorum.runtime.runtime_kit import World, settings
 from tests.unit.quorum.runtime.test_own_configs import alter
@@ -13,8 +13,11 @@ STATIC = TraceWish(False, "static", 5)
 def test_the_configs_of_the_metadata_override_the_own_file() -> None:
     world, tracing = World(), Tracing()
     world.elect()
-    followed = TraceConfig(settings(kvorum_request_trace="client-id=static,count=5"), lambda: world.image, tracing)
-    world.log.add_listener(followed)
+    own = settings(kvorum_request_trace="client-id=static,count=5")
+    tracing.configure(own.str(KEY))
+    world.log.add_listener(
+        ControllerConfigs(own, lambda: world.image, lambda changed, _: tracing.configure(changed.str(KEY)))
+    )
 
     def whose() -> TraceWish | None:
         return None if tracing.armed is None else tracing.armed.wish

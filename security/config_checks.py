@@ -1,0 +1,94 @@
+"""Checks of a node's security settings before its start: what cannot work is refused with one line.
+
+Key and trust stores are read, logins are parsed, and mechanisms are compared with those of the listeners that nodes
+connect to. Unwise settings are returned as warnings.
+"""
+
+from collections.abc import Iterator
+
+from kvorum.runtime.config import Settings
+from kvorum.runtime.listeners import SecurityProtocol
+from kvorum.security.credentials import NoCredentials
+from kvorum.security.incoming import ENABLED, VERIFIER, Authentication, own_principal, sasl_config, tls_server
+from kvorum.security.oauth.config_keys import KEYS_URL, is_signed
+from kvorum.security.outgoing import login_module, login_user, outgoing_security
+from kvorum.security.sasl.oauthbearer import MECHANISM as OAUTHBEARER
+from kvorum.security.sasl.plain import MECHANISM as PLAIN
+from kvorum.security.sasl.plain import USER_PREFIX
+from kvorum.security.settings import (
+    CLIENT_AUTH,
+    JAAS,
+    Dialled,
+    ListenerSettings,
+    dialled_listeners,
+    own_listeners,
+    super_users,
+)
+
+
+def check_security(settings: Settings) -> list[str]:
+    """Check the security of all listeners that a node has or connects to; return warnings. Raises ConfigError."""
+    super_users(settings)
+    own, dialled = own_listeners(settings), dialled_listeners(settings)
+    names = {each.settings.listener for each in dialled}
+    for each in own:
+        tls_server(each, is_dialled=each.listener in names)
+        sasl_config(each, NOTHING)
+    for target in dialled:
+        check_dialled(target, is_own=target.settings.listener in {each.listener for each in own})
+    return [*warnings_of(settings, own, names)]
+
+
+NOTHING = Authentication(credentials=NoCredentials(), wall_ms=lambda: 0, new_nonce=str, secret=b"")
+
+
+def check_dialled(target: Dialled, *, is_own: bool) -> None:
+    """Check a listener that this node connects to at others; `is_own`: it has the listener too. Raises ConfigError."""
+    settings, mechanism = target.settings, target.mechanism
+    if settings.protocol is SecurityProtocol.PLAINTEXT:
+        return
+    outgoing_security(settings, mechanism, str, mechanism_key=target.mechanism_key)
+    if not is_own:
+        return
+    if settings.is_sasl:
+        if mechanism not in settings.mechanisms:
+            reason = f"does not contain {mechanism}, by which nodes connect to each other ({target.mechanism_key})"
+            raise settings.error(ENABLED, f"of listener {settings.listener} {reason}")
+        if mechanism == PLAIN and settings.optional_str(VERIFIER, PLAIN) is None:
+            check_plain_user(settings)
+    else:
+        own_principal(settings, mechanism, tls_server(settings, is_dialled=True))
+
+
+def check_plain_user(settings: ListenerSettings) -> None:
+    """Check that nodes accept the user name and password with which they connect. Raises ConfigError."""
+    user, password = login_user(settings, PLAIN)
+    if login_module(settings, PLAIN).options.get(USER_PREFIX + user) != password:
+        reason = f'nodes would not accept each other: add {USER_PREFIX}{user}="..." with the same password'
+        raise settings.error(JAAS, reason, PLAIN)
+
+
+def warnings_of(settings: Settings, own: list[ListenerSettings], among_nodes: set[str]) -> Iterator[str]:
+    """Yield warnings about permitted but unwise settings."""
+    has_sasl = any(each.is_sasl for each in own)
+    for key in settings.explicit():
+        if key == JAAS or (has_sasl and any(key == f"listener.name.{each.listener.lower()}.{JAAS}" for each in own)):
+            yield f"{key} is ignored: write listener.name.LISTENER.MECHANISM.{JAAS}"
+    for each in own:
+        if each.is_sasl and OAUTHBEARER in each.mechanisms and not is_signed(each):
+            yield (
+                f"listener {each.listener} accepts tokens without a signature: every client can be any user; "
+                f"set {KEYS_URL} except in tests"
+            )
+        if (
+            each.is_sasl
+            and each.is_tls
+            and each.key(CLIENT_AUTH) == CLIENT_AUTH
+            and settings.str(CLIENT_AUTH) != "none"
+        ):
+            yield f"{CLIENT_AUTH} is ignored for listener {each.listener}, which has SASL: write the listener's prefix"
+        if each.listener in among_nodes and each.protocol is SecurityProtocol.SSL and not each.is_authenticated:
+            yield (
+                f"listener {each.listener}: {CLIENT_AUTH}=none, so that every client can act as a node of the cluster; "
+                "set it to required"
+            )
