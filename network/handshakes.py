@@ -29,7 +29,7 @@ log = get_logger("network")
 class Handshakes:
     """The table of one listener."""
 
-    __slots__ = ("_at_once_max", "_in_progress", "_loop", "_timeout_s", "_timer", "_waiting")
+    __slots__ = ("_at_once_max", "_due_s", "_in_progress", "_loop", "_timeout_s", "_timer", "_waiting")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, at_once_max: int, timeout_ms: int) -> None:
         """Start empty."""
@@ -38,7 +38,8 @@ class Handshakes:
         self._timeout_s = timeout_ms / 1000
         self._in_progress: OrderedDict[Handshake, float] = OrderedDict()
         self._waiting: OrderedDict[Handshake, None] = OrderedDict()
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._due_s = 0.0
 
     def __len__(self) -> int:
         """Return how many are in progress or wait."""
@@ -47,32 +48,38 @@ class Handshakes:
     def begin(self, handshake: "Handshake") -> None:
         """Start a handshake, or have it wait for its turn."""
         self._waiting[handshake] = None
-        self._fill()
+        self._start_waiting()
+        self._schedule()
 
     def end(self, handshake: "Handshake") -> None:
         """Remove a handshake that is complete or failed. Idempotent."""
         if self._in_progress.pop(handshake, None) is None:
             self._waiting.pop(handshake, None)
-        self._fill()
+        self._start_waiting()
+        self._schedule()
 
-    def _fill(self) -> None:
-        """Start those whose turn it is, and schedule the next expiry."""
+    def _start_waiting(self) -> None:
+        """Start those whose turn it is."""
         while self._waiting and len(self._in_progress) < self._at_once_max:
             handshake, _ = self._waiting.popitem(last=False)
             self._in_progress[handshake] = self._loop.time()
             handshake.start()
-        if not self._in_progress:
-            return
-        due_s = next(iter(self._in_progress.values())) + self._time_s
-        if self._timer is None or self._timer.when() > due_s:
-            if self._timer is not None:
-                self._timer.cancel()
-            self._timer = self._loop.call_at(due_s, self._expire)
 
     @property
     def _time_s(self) -> float:
         """Time of a handshake."""
         return min(self._timeout_s, CROWDED_MS / 1000) if self._waiting else self._timeout_s
+
+    def _schedule(self) -> None:
+        """Set the timer for the oldest one; it may come too early, not too late."""
+        if not self._in_progress:
+            return
+        due_s = next(iter(self._in_progress.values())) + self._time_s
+        if self._timer is not None:
+            if self._due_s <= due_s:
+                return
+            self._timer.cancel()
+        self._timer, self._due_s = self._loop.call_at(due_s, self._expire), due_s
 
     def _expire(self) -> None:
         """End the handshakes whose time is up."""
@@ -85,7 +92,8 @@ class Handshakes:
                 break
             del self._in_progress[oldest]
             oldest.expire(round(time_s * 1000))
-        self._fill()
+            self._start_waiting()
+        self._schedule()
 
 
 class Handshake:
