@@ -8,22 +8,24 @@ machine code, and must be installed where executors run, or shipped with spark.a
 """
 
 import atexit
+import contextlib
 import logging
 import os
 import shutil
 import sys
 import tempfile
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, cast
 
 import pyspark
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 import kvorum.pipelines
-from kvorum.pipelines.session import machine
+from kvorum.pipelines.session import class_archive, machine
 from kvorum.pipelines.session.connector import Choice, Wanted, choose, folder_of_jars, jars_of
 
 logger = logging.getLogger(__name__)
@@ -107,11 +109,7 @@ def build(name: str, wanted: SessionSettings) -> Session:
         builder = builder.config(key, value)
     is_first = not submitted and SparkContext._gateway is None
     if is_first and is_local(wanted.master or "local") and "SPARK_HOME" not in os.environ:
-        os.environ["SPARK_HOME"] = unpacked_home(Path(pyspark.__path__[0]))  # for the JVM, not for other children
-        try:
-            spark = builder.getOrCreate()
-        finally:
-            del os.environ["SPARK_HOME"]
+        spark = start_local(builder, java)
     else:
         spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("WARN")
@@ -120,6 +118,37 @@ def build(name: str, wanted: SessionSettings) -> Session:
     logger.info("Spark %s on %s, Java %s (%s)%s", spark.version, master, java.version, java.path, shipped)
     logger.info("%s", choice)
     return Session(spark=spark, choice=choice)
+
+
+def start_local(builder: SparkSession.Builder, java: machine.Java) -> SparkSession:
+    """Start the JVM and the session, with an archive of Spark's classes, or to write one."""
+    package = Path(pyspark.__path__[0])
+    home = unpacked_home(package)
+    archive, class_list = class_archive.archive_path(java, package), Path(home, "classes")
+    options = class_archive.jvm_options(archive, class_list)
+    with environment({"SPARK_HOME": home, "SPARK_SUBMIT_OPTS": class_archive.join_options(options)}):
+        spark = builder.getOrCreate()
+    system = cast("Any", spark.sparkContext._jvm).java.lang.System
+    if class_list.exists():
+        class_archive.start_writer(java, archive, class_list, system.getProperty("java.class.path"))
+    elif options and "sharing" not in system.getProperty("java.vm.info"):
+        logger.info("archive of Spark's classes ignored by the JVM: %s; delete it if it is damaged", archive)
+    return spark
+
+
+@contextlib.contextmanager
+def environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set variables for the JVM that starts inside, not for later children."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def unpacked_home(package: Path) -> str:
