@@ -8,6 +8,7 @@ machine code, and must be installed where executors run, or shipped with spark.a
 """
 
 import atexit
+import contextlib
 import logging
 import os
 import shutil
@@ -15,16 +16,16 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, cast
 
 import pyspark
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 import kvorum.pipelines
-from kvorum.pipelines.session import machine
+from kvorum.pipelines.session import class_archive, machine
 from kvorum.pipelines.session.connector import Choice, Wanted, choose, folder_of_jars, jars_of
 
 logger = logging.getLogger(__name__)
@@ -107,7 +108,9 @@ def build(name: str, wanted: SessionSettings) -> Session:
     for key, value in spark_settings(wanted, folder, choice, submitted).items():
         builder = builder.config(key, value)
     is_first = not submitted and SparkContext._gateway is None
-    with local_spark_home() if is_first and is_local(wanted.master or "local") else nullcontext():
+    if is_first and is_local(wanted.master or "local") and "SPARK_HOME" not in os.environ:
+        spark = start_local(builder, java)
+    else:
         spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("WARN")
     shipped = ", the package sent to its executors" if ship(spark) else ""
@@ -117,17 +120,45 @@ def build(name: str, wanted: SessionSettings) -> Session:
     return Session(spark=spark, choice=choice)
 
 
-@contextmanager
+@contextlib.contextmanager
 def local_spark_home() -> Iterator[None]:
     """Set SPARK_HOME, unless it is set, for a JVM that starts meanwhile; other children do not get it."""
     if "SPARK_HOME" in os.environ:
         yield
         return
-    os.environ["SPARK_HOME"] = unpacked_home(Path(pyspark.__path__[0]))
+    with environment({"SPARK_HOME": unpacked_home(Path(pyspark.__path__[0]))}):
+        yield
+
+
+def start_local(builder: SparkSession.Builder, java: machine.Java) -> SparkSession:
+    """Start the JVM and the session, with an archive of Spark's classes, or to write one."""
+    package = Path(pyspark.__path__[0])
+    home = unpacked_home(package)
+    archive, class_list = class_archive.archive_path(java, package), Path(home, "classes")
+    options = class_archive.jvm_options(archive, class_list)
+    with environment({"SPARK_HOME": home, "SPARK_SUBMIT_OPTS": class_archive.join_options(options)}):
+        spark = builder.getOrCreate()
+    system = cast("Any", spark.sparkContext._jvm).java.lang.System
+    if class_list.exists():
+        class_archive.start_writer(java, archive, class_list, system.getProperty("java.class.path"))
+    elif options and "sharing" not in system.getProperty("java.vm.info"):
+        logger.info("archive of Spark's classes ignored by the JVM: %s; delete it if it is damaged", archive)
+    return spark
+
+
+@contextlib.contextmanager
+def environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set variables for the JVM that starts inside, not for later children."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         yield
     finally:
-        del os.environ["SPARK_HOME"]
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def unpacked_home(package: Path) -> str:
