@@ -234,9 +234,12 @@ class Outbox:
         """Send a slice of a file piece by piece; return the rest if the client is slow."""
         file, position, size, data = part
         direct_bytes_max = GATHERED_BYTES_MAX
+        # With TLS the transport keeps all that the socket does not accept.
+        is_cramped = self._socket_fd < 0 and self._memory is not None and not self._memory.is_roomy
+        piece_bytes_max = PROBE_BYTES if is_cramped else GATHERED_BYTES_MAX
         while size and not self.paused:
             is_direct = size >= DIRECT_BYTES_MIN and self._is_direct()
-            count = min(size, direct_bytes_max if is_direct else GATHERED_BYTES_MAX)
+            count = min(size, direct_bytes_max if is_direct else piece_bytes_max)
             piece: bytes | memoryview
             if data is None:
                 piece = pread(file, count, position)
@@ -259,6 +262,8 @@ class Outbox:
                     self._write()
             else:
                 self._gather(piece)
+                if is_cramped and self._gathered:
+                    self._write()
             position += sent
             size -= sent
         return FileSlice(file, position, size)
