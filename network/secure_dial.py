@@ -38,7 +38,7 @@ async def dial_securely(make: Callable[[], P], host: str, port: int, security: C
         return Dialled(await _connect(make, host, port, security))
     exchange = await _connect(SaslExchange, host, port, security)
     try:
-        session_ms = await exchange.authenticate(security.sasl, where)
+        session_ms = await exchange.authenticate(security.sasl, host, where)
         protocol = make()
         exchange.transport.set_protocol(protocol)
         protocol.connection_made(exchange.transport)
@@ -94,10 +94,10 @@ class SaslExchange(asyncio.BufferedProtocol):
         if self._parser.error is not None:
             self.transport.abort()
 
-    async def authenticate(self, new_client: NewClient, where: str) -> int:
+    async def authenticate(self, new_client: NewClient, host: str, where: str) -> int:
         """Run one exchange; return the lifetime of the session in milliseconds, 0: no limit. Raises ConnectionLost."""
         try:
-            made = new_client()
+            made = new_client(host)
             client = await made if isawaitable(made) else made
         except AuthenticationError as error:
             raise AuthenticationFailed(str(error)) from error

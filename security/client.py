@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from kvorum.security.tls.client import ClientTls
 
 
-NewClient: TypeAlias = Callable[[], SaslClient | Awaitable[SaslClient]]
-"""Makes the client of one exchange. Raises AuthenticationError."""
+NewClient: TypeAlias = Callable[[str], SaslClient | Awaitable[SaslClient]]
+"""Makes the client of one exchange with a host. Raises AuthenticationError."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,7 @@ from kvorum.security.outgoing import (
 )
 from kvorum.security.principal import USER, Principal
 from kvorum.security.sasl.authenticator import EnabledMechanism, SaslConfig, SaslResource
+from kvorum.security.sasl.gssapi import MECHANISM as GSSAPI
 from kvorum.security.sasl.mechanism import SaslServer
 from kvorum.security.sasl.oauthbearer import MECHANISM as OAUTHBEARER
 from kvorum.security.sasl.oauthbearer import OauthBearerServer
@@ -68,6 +69,8 @@ def own_principal(settings: ListenerSettings, mechanism: str, tls: TlsServer | N
         # The issuer names the user of a signed token: super.users must have it.
         name = oauth_options(settings).get(UNSECURED_USER)
         return None if name is None else Principal(USER, name)
+    if settings.is_sasl and mechanism == GSSAPI:
+        return own_kerberos_user(settings)
     if settings.is_sasl:
         return Principal(USER, login_user(settings, mechanism)[0])
     if tls is None or tls.stores.key_store is None or not settings.is_authenticated:
@@ -77,6 +80,19 @@ def own_principal(settings: ListenerSettings, mechanism: str, tls: TlsServer | N
         return tls.principal_of(leaf.public_bytes(Encoding.DER))
     except AuthenticationError as error:
         raise settings.error("ssl.principal.mapping.rules", f"of this node's own certificate: {error}") from None
+
+
+def own_kerberos_user(settings: ListenerSettings) -> Principal | None:
+    """Return the user of the own Kerberos principal, None if it is that of a ticket cache. Raises ConfigError."""
+    from kvorum.security.kerberos import kerberos_names
+
+    principal = login_module(settings, GSSAPI).options.get("principal")
+    if principal is None:
+        return None
+    try:
+        return Principal(USER, kerberos_names(settings, principal).user(principal))
+    except AuthenticationError as error:
+        raise settings.error(JAAS, str(error), GSSAPI) from None
 
 
 def sasl_config(settings: ListenerSettings, uses: Authentication) -> SaslConfig | None:
@@ -115,6 +131,10 @@ def new_server(settings: ListenerSettings, mechanism: str, uses: Authentication)
         return NewServer(partial(PlainServer, password_verifier(settings)))
     if mechanism == OAUTHBEARER:
         return oauth_server(settings, uses)
+    if mechanism == GSSAPI:
+        from kvorum.security.kerberos import gssapi_server
+
+        return NewServer(gssapi_server(settings, login_module(settings, mechanism).options))
     if settings.optional_str(JAAS, mechanism) is not None:
         login_module(settings, mechanism)  # of this node as a client; users are in the metadata
     scram = ScramServers(store=uses.credentials, secret=uses.secret, new_nonce=uses.new_nonce)

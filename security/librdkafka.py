@@ -32,6 +32,7 @@ from kvorum.security.outgoing import (
     oauth_options,
     tls_settings,
 )
+from kvorum.security.sasl.gssapi import MECHANISM as GSSAPI
 from kvorum.security.sasl.oauthbearer import MECHANISM as OAUTHBEARER
 from kvorum.security.settings import JAAS, ListenerSettings
 from kvorum.security.tls.ciphers import TLS_1_2_SUITES
@@ -42,6 +43,13 @@ SAME_NAMES: Final = frozenset(
         *("ssl.key.password", "sasl.kerberos.service.name", "sasl.kerberos.kinit.cmd"),
         *("sasl.kerberos.min.time.before.relogin", "sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.scope"),
     )
+)
+KERBEROS_OPTIONS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "sasl.kerberos.keytab": "keyTab",
+        "sasl.kerberos.principal": "principal",
+        "sasl.kerberos.service.name": "serviceName",
+    }
 )
 OAUTH_CONFIG: Final = "sasl.oauthbearer.config"
 INLINE: Final[Mapping[str, str]] = MappingProxyType(
@@ -83,10 +91,20 @@ def login(client: ClientSettings) -> dict[str, str]:
         return {}
     if mechanism == OAUTHBEARER:
         return oauth_login(settings)
+    if mechanism == GSSAPI:
+        return kerberos_login(settings)
     if "tokenauth" in login_module(settings, mechanism).options:
         raise settings.error(JAAS, "has tokenauth, but librdkafka does not support delegation tokens", mechanism)
     user, password = login_user(settings, mechanism)
     return {"sasl.username": user, "sasl.password": password}
+
+
+def kerberos_login(settings: ListenerSettings) -> dict[str, str]:
+    """Return the login of GSSAPI; without one in JAAS form the ticket cache counts. Raises ConfigError."""
+    if settings.optional_str(JAAS, GSSAPI) is None:
+        return {}
+    options = login_module(settings, GSSAPI).options
+    return {name: options[option] for name, option in KERBEROS_OPTIONS.items() if options.get(option)}
 
 
 def oauth_login(settings: ListenerSettings) -> dict[str, str]:

@@ -11,6 +11,7 @@ from kvorum.security.credentials import ScramMechanism
 from kvorum.security.errors import SecurityConfigError
 from kvorum.security.jaas import MODULES_OF_MECHANISMS, JaasError, JaasModule, parse_jaas
 from kvorum.security.oauth.config_keys import TOKEN_URL
+from kvorum.security.sasl.gssapi import MECHANISM as GSSAPI
 from kvorum.security.sasl.oauthbearer import MECHANISM as OAUTHBEARER
 from kvorum.security.sasl.plain import MECHANISM as PLAIN
 from kvorum.security.sasl.plain import PlainClient
@@ -22,7 +23,7 @@ from kvorum.security.tls.settings import ClientAuth, KeyStoreSettings, TlsSettin
 from kvorum.security.tls.stores import Stores
 
 SCRAM_MECHANISMS: Final[Mapping[str, ScramMechanism]] = {each.mechanism_name: each for each in ScramMechanism}
-MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS, OAUTHBEARER)
+MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS, OAUTHBEARER, GSSAPI)
 
 UNSECURED_USER: Final = "unsecuredLoginStringClaim_sub"
 """JAAS option with the user of a token without a signature."""
@@ -149,9 +150,13 @@ def sasl_client(settings: ListenerSettings, mechanism: str, new_nonce: NewNonce)
 
         options = oauth_options(settings)
         return oauth_client(settings, options, SystemClock().wall_ms, https_context(settings, options))
+    if mechanism == GSSAPI:
+        from kvorum.security.kerberos import gssapi_client
+
+        return gssapi_client(settings, login_module(settings, mechanism).options)
     user, password = login_user(settings, mechanism)
     scram = SCRAM_MECHANISMS.get(mechanism)
     if scram is None:
-        return lambda: PlainClient(user, password)
+        return lambda host: PlainClient(user, password)
     is_token = login_module(settings, mechanism).options.get("tokenauth", "").lower() == "true"
-    return lambda: ScramClient(scram, user, password, new_nonce(), is_token=is_token)
+    return lambda host: ScramClient(scram, user, password, new_nonce(), is_token=is_token)

@@ -136,7 +136,7 @@ def check_key_file(settings: ListenerSettings, path: str) -> None:
 
 def oauth_client(
     settings: ListenerSettings, options: Mapping[str, str], wall_ms: Callable[[], int], context: ssl.SSLContext | None
-) -> Callable[[], Awaitable[SaslClient]]:
+) -> Callable[[str], Awaitable[SaslClient]]:
     """Return what makes the client of one exchange. Raises ConfigError."""
     source = _token_source(settings, options, wall_ms, context)
     extensions = {
@@ -147,7 +147,7 @@ def oauth_client(
     except ValueError as error:
         raise settings.error(JAAS, str(error), MECHANISM) from None
 
-    async def client() -> SaslClient:
+    async def client(host: str) -> SaslClient:
         return OauthBearerClient(await source.token(), extensions)
 
     return client

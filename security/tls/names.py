@@ -4,13 +4,12 @@ Sources: Java's X500Principal.getName, Kafka's SslPrincipalMapper.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-import re2  # type: ignore[import-untyped]  # the wheel has no stubs
-
 from kvorum.security.errors import AuthenticationError, SecurityConfigError
+from kvorum.security.java_patterns import Pattern, Replacement, compile_pattern, parse_replacement, replace_matches
 
 KEYWORDS: Final = {
     "2.5.4.3": "CN",
@@ -31,14 +30,11 @@ SEQUENCE: Final = 0x30
 VERSION: Final = 0xA0
 NAME_BYTES_MAX: Final = 16 * 1024
 """A longer name is refused: OpenSSL accepts certificates of 100 KiB."""
-MEMORY_MAX: Final = 512 * 1024
-"""Limit of a compiled pattern."""
 
 RULE: Final = re.compile(
     r"\s*(?:(?P<default>DEFAULT)|RULE:(?P<pattern>(?:\\.|[^\\/])*)/(?P<replacement>(?:\\.|[^\\/])*)/(?P<case>[LU]?)|)"
     r"\s*(?:,|$)"
 )
-REFERENCE: Final = re.compile(r"\\(?P<escaped>.?)|\$\{(?P<name>[A-Za-z0-9]+)\}|\$(?P<number>[0-9]*)", re.DOTALL)
 
 
 def distinguished_name(certificate: bytes) -> str:
@@ -118,9 +114,8 @@ def _element(data: bytes, position: int) -> tuple[int, int, int]:
 class Rule:
     """One rule of ssl.principal.mapping.rules; without a pattern it is DEFAULT."""
 
-    pattern: "re2._Regexp | None" = None
-    replacement: tuple[str | int, ...] = ()
-    """Literal texts and numbers of groups."""
+    pattern: Pattern | None = None
+    replacement: Replacement = ()
     case: str = ""
 
     def apply(self, name: str) -> str | None:
@@ -129,13 +124,8 @@ class Rule:
             return name
         if self.pattern.fullmatch(name) is None:
             return None
-        # Java: the whole must match, and then each match is replaced (so `.*` is replaced twice, the second is empty).
-        parts, position = [], 0
-        for match in self.pattern.finditer(name):
-            parts.append(name[position : match.start()])
-            parts += [part if isinstance(part, str) else match.group(part) or "" for part in self.replacement]
-            position = match.end()
-        result = "".join((*parts, name[position:]))
+        # Java: the whole must match, and then each match is replaced.
+        result = replace_matches(self.pattern, self.replacement, name)
         return result.lower() if self.case == "L" else result.upper() if self.case == "U" else result
 
 
@@ -171,48 +161,11 @@ def _parse_rules(text: str) -> Iterator[Rule]:
 
 
 def _rule(pattern: str, replacement: str, case: str) -> Rule:
-    options = re2.Options()
-    options.log_errors = False
-    options.max_mem = MEMORY_MAX
     try:
-        compiled = re2.compile(pattern, options)
-    except re2.error as error:
-        reason = error.args[0] if error.args else error
-        shown = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
-        raise _invalid(f"pattern `{pattern}`: {shown}") from error
-    return Rule(compiled, tuple(_parse_replacement(replacement, compiled.groups, compiled.groupindex)), case)
-
-
-def _parse_replacement(text: str, groups: int, names: Mapping[str, int]) -> Iterator[str | int]:
-    """Yield the parts of a replacement: as in Java, \\x is x, and $12 is group 1 and a 2 if there are fewer groups."""
-    position = 0
-    for match in REFERENCE.finditer(text):
-        yield text[position : match.start()]
-        position = match.end()
-        digits = match["number"]
-        if match["name"] is not None:
-            if match["name"] not in names:
-                raise _invalid(f"replacement `{text}`: the pattern has no group {match['name']}")
-            yield names[match["name"]]
-            continue
-        if digits is None:
-            if not match["escaped"]:
-                raise _invalid(f"replacement `{text}` ends with a backslash")
-            yield match["escaped"]
-            continue
-        if not digits:
-            raise _invalid(f"replacement `{text}`: $ needs the number of a group; write \\$ for the character")
-        count = len(digits)
-        while count > 1 and int(digits[:count]) > groups:
-            count -= 1
-        if int(digits[:count]) <= groups:
-            yield int(digits[:count])
-            yield digits[count:]
-        elif groups:
-            yield f"${digits}"  # Kafka: a literal text
-        else:
-            raise _invalid(f"replacement `{text}`: the pattern has no group ${digits}")
-    yield text[position:]
+        compiled = compile_pattern(pattern)
+        return Rule(compiled, parse_replacement(replacement, compiled), case)
+    except ValueError as error:
+        raise _invalid(str(error)) from error
 
 
 def _invalid(reason: str) -> SecurityConfigError:

@@ -29,13 +29,13 @@ PRINCIPAL = Principal("User", USER)
 
 
 def plain(password: str = PASSWORD) -> ClientSecurity:
-    return ClientSecurity(sasl=lambda: PlainClient(USER, password))
+    return ClientSecurity(sasl=lambda host: PlainClient(USER, password))
 
 
 def scram(
     mechanism: ScramMechanism, user: str = USER, password: str = PASSWORD, *, is_token: bool = False
 ) -> ClientSecurity:
-    return ClientSecurity(sasl=lambda: ScramClient(mechanism, user, password, new_nonce(), is_token=is_token))
+    return ClientSecurity(sasl=lambda host: ScramClient(mechanism, user, password, new_nonce(), is_token=is_token))
 
 
 class Metadata:
@@ -132,7 +132,7 @@ def test_a_mechanism_that_the_server_does_not_have_is_named_with_those_that_it_h
 
     async def main() -> None:
         listener = listener_of(metadata_handler(), sasl=sasl_config(failure_delay_ms=1))
-        channel = channel_to(await listener.start(), security=ClientSecurity(sasl=lambda: Other(USER, PASSWORD)))
+        channel = channel_to(await listener.start(), security=ClientSecurity(sasl=lambda host: Other(USER, PASSWORD)))
         with pytest.raises(AuthenticationFailed, match="mechanism OTHER: it has PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"):
             await channel.request(MetadataRequest())
         await channel.close()

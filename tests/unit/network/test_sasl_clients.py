@@ -17,32 +17,16 @@ from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer
 from kafka.errors import KafkaError as KafkaPythonError
 
-from kvorum.network.context import RequestContext
-from kvorum.network.metrics import RegistryMetrics
-from kvorum.network.router import Handler, Router, supported_apis
-from kvorum.network.server import Listener
-from kvorum.protocol.api import BROKER_APIS, ApiKey
-from kvorum.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from kvorum.protocol.messages.metadata import (
-    MetadataRequest,
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
 from kvorum.runtime import metric_names as names
-from kvorum.runtime.listeners import SecurityProtocol
-from kvorum.runtime.metrics import Metrics
 from kvorum.security.oauth.jwks import KeySet
 from kvorum.security.oauth.signed import ClaimRules, SignedValidator
-from kvorum.security.oauth.tokens import TokenValidator
 from kvorum.security.oauth.unsecured import UnsecuredValidator
 from kvorum.security.principal import Principal
 from tests.unit.network.network_kit import run
+from tests.unit.network.sasl_cluster import TOPIC, SaslCluster
 from tests.unit.security.oauth.oauth_kit import NOW_S, claims, key_set, signed, signing_key
 from tests.unit.security.sasl.sasl_kit import PASSWORD, USER, WALL_MS, sasl_config
 
-TOPIC = "of-the-secure-cluster"
 SECONDS = 10
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 OAUTHBEARER = "OAUTHBEARER"
@@ -58,51 +42,6 @@ class Keys:
 
     def report_missing(self, key_id: str) -> None:
         raise AssertionError(key_id)
-
-
-class Cluster:
-    """A listener that looks like a broker to clients that list topics."""
-
-    def __init__(self, validator: TokenValidator | None = None) -> None:
-        self.principals: set[Principal] = set()
-        self.metrics = Metrics()
-        served = {int(key): BROKER_APIS[key] for key in BROKER_APIS}
-        versions = [api for api in supported_apis(served)]
-
-        def api_versions(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
-            return ApiVersionsResponse(api_keys=versions)
-
-        def metadata(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
-            self.principals.add(ctx.principal)
-            partition = MetadataResponsePartition(partition_index=0, leader_id=1, replica_nodes=[1], isr_nodes=[1])
-            return MetadataResponse(
-                brokers=[MetadataResponseBroker(node_id=1, host="127.0.0.1", port=self.listener.port)],
-                controller_id=1,
-                cluster_id="secure",
-                topics=[MetadataResponseTopic(name=TOPIC, partitions=[partition])],
-            )
-
-        router = Router(
-            [
-                Handler(ApiKey.API_VERSIONS, (0, 4), api_versions),
-                Handler(ApiKey.METADATA, BROKER_APIS[ApiKey.METADATA], metadata),
-            ]
-        )
-        self.listener = Listener(
-            "SASL",
-            "127.0.0.1",
-            0,
-            router,
-            security_protocol=SecurityProtocol.SASL_PLAINTEXT,
-            sasl=sasl_config(
-                failure_delay_ms=10, validator=validator or SignedValidator(Keys(), ClaimRules(), lambda: WALL_MS)
-            ),
-            metrics=RegistryMetrics(self.metrics, time.monotonic),
-        )
-
-    def count(self, name: str) -> float:
-        """Return a counter of the listener."""
-        return self.metrics.counter(name).labels("SASL").value
 
 
 class KafkaPythonToken(kafka.net.sasl.oauth.AbstractTokenProvider):
@@ -233,7 +172,8 @@ async def served_and_rejected(
     list_topics: Callable[[int, str, str], list[str]], mechanism: str, right: str, wrong: str
 ) -> None:
     """Check a client with a wrong secret, then with the right one."""
-    cluster = Cluster()
+    validator = SignedValidator(Keys(), ClaimRules(), lambda: WALL_MS)
+    cluster = SaslCluster(sasl_config(failure_delay_ms=10, validator=validator))
     port = await cluster.listener.start()
     with pytest.raises(PermissionError):
         await asyncio.to_thread(list_topics, port, mechanism, wrong)
@@ -248,7 +188,7 @@ async def served_and_rejected(
 @WITH_KCAT
 def test_kcat_is_served_with_an_unsecured_token() -> None:
     async def main() -> None:
-        cluster = Cluster(UnsecuredValidator({}, lambda: int(time.time() * 1000) + 1000))
+        cluster = SaslCluster(sasl_config(validator=UnsecuredValidator({}, lambda: int(time.time() * 1000) + 1000)))
         port = await cluster.listener.start()
         command = ["kcat", "-b", f"127.0.0.1:{port}", "-L", "-m", str(SECONDS)]
         for setting in (

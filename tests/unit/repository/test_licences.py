@@ -21,6 +21,7 @@ WORDS = {
     "MIT": r"\bmit\b",
     "BSD-2-Clause": r"\bbsd\b",
     "BSD-3-Clause": r"\bbsd\b",
+    "ISC": r"\bisc\b",
     "PSF-2.0": r"psf|python software foundation",
     "LGPL-2.1-or-later": r"lgpl|lesser general public",
     "LGPL-3.0-only": r"lgpl|lesser general public",

@@ -158,7 +158,7 @@ def test_a_function_verifies_passwords() -> None:
 
 async def first_message(security: ClientSecurity) -> bytes:
     assert security.sasl is not None
-    made = security.sasl()
+    made = security.sasl("127.0.0.1")
     client = made if hasattr(made, "evaluate") else await made
     return client.evaluate(b"")
 
