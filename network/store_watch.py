@@ -97,8 +97,13 @@ class StoreWatch:
             self._wake.clear()
             wanted, self._wanted = self._wanted, {}
             outcomes: dict[str | None, list[str]] = {}
-            for listener, error in (await blocking.run(loop, self._reload, wanted)).items():
-                outcomes.setdefault(None if error is None else str(error), []).append(listener)
+            try:
+                reloaded = await blocking.run(loop, self._reload, wanted)
+            except Exception as error:  # the next change is still looked at
+                log.unexpected("key store reload", error)
+                continue
+            for listener, problem in reloaded.items():
+                outcomes.setdefault(None if problem is None else str(problem), []).append(listener)
             for reason, names in outcomes.items():
                 if reason is None:
                     log.info("key and trust stores reloaded", listeners=",".join(names))

@@ -32,6 +32,7 @@ OF_MECHANISM_ONLY: Final = frozenset(
 TLS_PROTOCOLS: Final = frozenset((SecurityProtocol.SSL, SecurityProtocol.SASL_SSL))
 SASL_PROTOCOLS: Final = frozenset((SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL))
 NO_CLIENT_AUTH: Final = "none"
+STORES: Final = ("ssl.keystore", "ssl.truststore")
 INTER_BROKER_MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
 CONTROLLER_MECHANISM: Final = "sasl.mechanism.controller.protocol"
 
@@ -105,8 +106,11 @@ class ListenerSettings:
         return self.settings.list(self.key(key, mechanism))
 
     def error(self, key: builtins.str, reason: builtins.str, mechanism: builtins.str | None = None) -> ConfigError:
-        """Return the error for a key: one line with its full name, its text (secrets hidden) and its place."""
-        name = self.key(key, mechanism)
+        """Return the error for a key: one line with its full name, its text (secrets hidden) and its place.
+
+        A store is named by its location.
+        """
+        name = self.key(f"{key}.location" if key in STORES else key, mechanism)
         if name not in self.settings:
             return ConfigError(name, None, DEFAULT.where if self.listener else "client properties", reason)
         text = self.settings.raw(name)

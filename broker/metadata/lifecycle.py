@@ -307,6 +307,8 @@ class BrokerLifecycleManager:
                 if code is ErrorCode.NONE:
                     break
                 reason = code.name
+                if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+                    reason += ": the controllers need this broker's principal in super.users"
                 if code in FATAL:
                     raise RegistrationRefused(
                         f"the controller rejected the registration of broker {who.broker_id}: {reason}"

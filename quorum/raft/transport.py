@@ -344,7 +344,9 @@ class RaftTransport:
     def _accept(self, link: UpgradeLink, ctx: RequestContext, body: memoryview) -> Incoming:
         """Take over a peer's connection. Raises ProtocolError for an invalid one."""
         if not self._authorizer.authorize(ctx, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
-            raise ProtocolError(f"Raft greeting of {ctx.principal}, which is not a principal of the cluster")
+            raise ProtocolError(
+                f"Raft greeting of {ctx.principal}, which is not a principal of the cluster (super.users)"
+            )
         try:
             greeting = msgspec.msgpack.decode(body, type=Greeting)
         except msgspec.MsgspecError as error:
