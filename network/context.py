@@ -1,23 +1,10 @@
 """Context of a request: principal and connection. Every handler receives it."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from kvorum.runtime.listeners import SecurityProtocol
+from kvorum.security.principal import ANONYMOUS, Principal
 
-
-class Principal(NamedTuple):
-    """Principal of a connection; `User:ANONYMOUS` until it has authenticated (Kafka's KafkaPrincipal)."""
-
-    type: str
-    name: str
-
-    def __str__(self) -> str:
-        """Return TYPE:NAME, as ACLs have it."""
-        return f"{self.type}:{self.name}"
-
-
-ANONYMOUS = Principal("User", "ANONYMOUS")
 UNKNOWN_SOFTWARE = "unknown"
 """Kafka's value for a client that sent no name (ClientInformation)."""
 

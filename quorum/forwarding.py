@@ -9,7 +9,7 @@ address as 4 or 16 bytes.
 from ipaddress import ip_address
 from typing import Final
 
-from kvorum.network.context import Principal, RequestContext
+from kvorum.network.context import RequestContext
 from kvorum.protocol.codec import decode, encode_bytes, message_class, read_varint_tail, write_varint
 from kvorum.protocol.errors import ErrorCode, KafkaError, ProtocolError
 from kvorum.protocol.headers import (
@@ -19,6 +19,7 @@ from kvorum.protocol.headers import (
 )
 from kvorum.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from kvorum.protocol.schema import Message, Struct
+from kvorum.security.principal import Principal
 
 PRINCIPAL_VERSION: Final = 0
 PRINCIPAL_BYTES_MAX: Final = 64 * 1024

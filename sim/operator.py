@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
 from kvorum.broker.replica.log_dir_moves import RATE as MOVES_RATE
-from kvorum.network.context import ANONYMOUS
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -56,6 +55,7 @@ from kvorum.quorum.image.client_quotas import USER
 from kvorum.quorum.image.configs import CLUSTER_DEFAULT, ResourceType
 from kvorum.quorum.image.features import ELIGIBLE_LEADER_REPLICAS_VERSION
 from kvorum.runtime.config_defs import DECOMMISSION_THROTTLE
+from kvorum.security.principal import ANONYMOUS
 from sim.changes import ALIVE, HIGH_WATERMARK
 from sim.client import PORT, RETRIABLE, RETRY_S, NoAnswer, SimClient
 from sim.cluster import TOPIC, SimCluster

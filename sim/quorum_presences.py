@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol, cast
 
 from kvorum.cluster.local.quorum_presence import REQUEST_TIMEOUT_MS, QuorumPresence
 from kvorum.network.addresses import Address
-from kvorum.network.context import ANONYMOUS, RequestContext
+from kvorum.network.context import RequestContext
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.describe_cluster import DescribeClusterRequest
 from kvorum.protocol.messages.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
@@ -21,6 +21,7 @@ from kvorum.quorum.raft.replicated import RaftMetadataLog
 from kvorum.quorum.raft.transport import RaftTransport
 from kvorum.quorum.raft.voters import Endpoint
 from kvorum.quorum.services import ControllerServices
+from kvorum.security.principal import ANONYMOUS
 from sim.loop import Host, SimLoop
 from sim.network import FrameNetwork
 

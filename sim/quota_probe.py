@@ -15,7 +15,7 @@ from random import Random
 from typing import Any, Final, TypeVar
 
 from kvorum.network.channel import Channel
-from kvorum.network.context import ANONYMOUS, RequestContext
+from kvorum.network.context import RequestContext
 from kvorum.network.dial import ChannelError
 from kvorum.network.ip_rates import CONNECTION_CREATION_RATE
 from kvorum.network.quota_entities import CLIENT_ID, IP, Entity, QuotaTable
@@ -37,6 +37,7 @@ from kvorum.protocol.messages.alter_client_quotas import (
 from kvorum.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from kvorum.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kvorum.protocol.schema import Message
+from kvorum.security.principal import ANONYMOUS
 from sim.client import PORT, NoAnswer, SimClient
 from sim.cluster import SimCluster
 from sim.ledger import Violation

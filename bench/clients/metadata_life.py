@@ -24,7 +24,7 @@ import uvloop
 from bench.child import follow_parent
 from bench.processes import memory_mib
 from kvorum.cluster.process.hosting import look_for_cycles_less
-from kvorum.network.context import ANONYMOUS, RequestContext
+from kvorum.network.context import RequestContext
 from kvorum.protocol.api import ApiKey
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -52,6 +52,7 @@ from kvorum.runtime.clock import SystemClock
 from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import OsDisk
 from kvorum.runtime.logs import Level, set_level
+from kvorum.security.principal import ANONYMOUS
 
 CLUSTER_ID = "Y2x1c3RlcnRlc3RjbHVzdA"
 CONTROLLER, BROKERS, OBSERVED, KILLED = 100, 5, 1, 4

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kvorum.network.authorizer import NoQuotas
-from kvorum.network.context import ANONYMOUS, RequestContext
+from kvorum.network.context import RequestContext
 from kvorum.network.limits import ConnectionLimits
 from kvorum.network.memory import ROOMY_SHARE, ConnectionMemory
 from kvorum.network.outbox import DIRECT_BYTES_MIN, GATHERED_BYTES_MAX, PROBE_BYTES, Outbox
@@ -25,6 +25,7 @@ from kvorum.protocol.messages.list_groups import ListGroupsRequest, ListGroupsRe
 from kvorum.protocol.messages.metadata import MetadataRequest
 from kvorum.protocol.parts import FileSlice
 from kvorum.runtime.disk import OsDisk
+from kvorum.security.principal import ANONYMOUS
 from tests.unit.network.network_kit import (
     channel_to,
     listener_of,

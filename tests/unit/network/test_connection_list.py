@@ -3,7 +3,7 @@
 import asyncio
 
 from kvorum.network.connection_list import TEXT_CHARS_MAX, describe, newest_first
-from kvorum.network.context import ANONYMOUS, Peer, RequestContext
+from kvorum.network.context import Peer, RequestContext
 from kvorum.network.metrics import RegistryMetrics
 from kvorum.network.outbox import GATHERED_BYTES_MAX
 from kvorum.network.router import PRIVATE_KEY_MIN, Handler
@@ -15,6 +15,7 @@ from kvorum.protocol.messages.api_versions import ApiVersionsRequest
 from kvorum.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kvorum.runtime import metric_names as names
 from kvorum.runtime.metrics import Metrics
+from kvorum.security.principal import ANONYMOUS
 from tests.unit.network.network_kit import (
     channel_to,
     listener_of,

@@ -5,12 +5,13 @@ from itertools import combinations
 import pytest
 
 from kvorum.network import quotas
-from kvorum.network.context import Principal, RequestContext
+from kvorum.network.context import RequestContext
 from kvorum.network.ip_rates import IpConnectionRates, plain
 from kvorum.network.quota_entities import Entity, QuotaTable, Scope
 from kvorum.network.quota_rate import Windows
 from kvorum.network.quotas import BrokerQuotas, ControllerQuotas
 from kvorum.protocol.errors import ErrorCode, KafkaError
+from kvorum.security.principal import Principal
 
 WINDOWS = Windows(11, 1_000)
 PRODUCE, FETCH, REQUEST, MUTATION = (

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from kvorum.network.authorizer import AllowAll, Operation, ResourceType, authorized_operations
-from kvorum.network.context import Peer, Principal, RequestContext
+from kvorum.network.context import Peer, RequestContext
 from kvorum.network.router import AnswerImpossible, Handler, Router, supported_apis, valid_software
 from kvorum.protocol.api import BROKER_APIS, ApiKey
 from kvorum.protocol.codec import decode_response
@@ -15,6 +15,7 @@ from kvorum.protocol.messages.api_versions import ApiVersionsRequest
 from kvorum.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from kvorum.protocol.messages.metadata import MetadataRequest
 from kvorum.protocol.messages.produce import ProduceRequest, ProduceResponse
+from kvorum.security.principal import Principal
 from tests.unit.network.network_kit import (
     api_versions_handler,
     listener_of,

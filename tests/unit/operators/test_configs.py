@@ -20,7 +20,7 @@ from kvorum.broker.replica.log_dir_moves import MoveQuota
 from kvorum.broker.replica.replication_quota import ReplicationQuotas
 from kvorum.broker.telemetry.manager import ClientMetricsManager
 from kvorum.network.connection_counts import ConnectionCounts
-from kvorum.network.context import Principal, RequestContext
+from kvorum.network.context import RequestContext
 from kvorum.network.ip_rates import IpConnectionRates
 from kvorum.network.quota_rate import Windows
 from kvorum.network.quotas import BrokerQuotas, ControllerQuotas
@@ -51,6 +51,7 @@ from kvorum.runtime.config import ConfigError, Settings
 from kvorum.runtime.config_checks import check_node
 from kvorum.runtime.config_relations import RELATIONS
 from kvorum.runtime.config_types import ConfigType
+from kvorum.security.principal import Principal
 from kvorum.storage.cleaner.pace import Pace
 from kvorum.storage.cleaner.settings import CleanerConfig
 from tests.unit.broker.test_server import Cluster, run

@@ -28,6 +28,7 @@ PACKAGES = (
     "cli",
     "cluster",
     "network",
+    "security",
     "pipelines",
     "protocol",
     "quorum",

@@ -21,25 +21,41 @@ METADATA_FORMAT = {"quorum.batches", "quorum.image", "quorum.records", "quorum.s
 METADATA_FORMAT |= {"quorum.raft.log.SnapshotId"}
 # What the records of __consumer_offsets and __transaction_state mean, for whoever reads them.
 COORDINATOR_FORMAT = {"broker.coordinator.records", "broker.coordinator.runtime.words.CoordinatorRecord"}
+BASE = {"runtime", "protocol", "security", "network"}
 MAY_IMPORT: dict[str, set[str]] = {
     "runtime": set(),
     "protocol": {"runtime"},
-    "network": {"runtime", "protocol"},
+    "security": {"runtime", "protocol"},
+    "network": {"runtime", "protocol", "security"},
     "storage": {"runtime", "protocol"},
-    "quorum": {"runtime", "protocol", "network", "storage"},
-    "broker": {"runtime", "protocol", "network", "storage"} | READING_SIDE,  # never what decides or replicates
+    "quorum": BASE | {"storage"},
+    "broker": {"runtime", "protocol", "security", "network", "storage"}
+    | READING_SIDE,  # never what decides or replicates
     # Speaks to the cluster over the wire, as anyone; what it proposes is placed by the controller's own rule.
-    "client": {"runtime", "protocol", "network", "quorum.controller.placement"} | METADATA_FORMAT | COORDINATOR_FORMAT,
-    "admin": {"runtime", "protocol", "network", "client", "quorum.image.cluster"},
-    "cluster": {"runtime", "protocol", "network", "storage", "quorum", "broker", "client", "admin"},
-    "chaos": {"runtime", "protocol", "network", "storage", "quorum", "broker", "client", "admin", "cluster"},
+    "client": {"runtime", "protocol", "security", "network", "quorum.controller.placement"}
+    | METADATA_FORMAT
+    | COORDINATOR_FORMAT,
+    "admin": BASE | {"client", "quorum.image.cluster"},
+    "cluster": BASE | {"storage", "quorum", "broker", "client", "admin"},
+    "chaos": {
+        "runtime",
+        "protocol",
+        "security",
+        "network",
+        "storage",
+        "quorum",
+        "broker",
+        "client",
+        "admin",
+        "cluster",
+    },
     "sim": {
-        *("runtime", "protocol", "network", "storage", "quorum", "broker"),
+        *("runtime", "protocol", "security", "network", "storage", "quorum", "broker"),
         *("client", "admin", "cluster", "chaos", "cli"),
     },
     "pipelines": set(),  # Kafka clients and Spark, nothing of ours
     "cli": {
-        *("runtime", "protocol", "network", "storage", "quorum", "broker"),
+        *("runtime", "protocol", "security", "network", "storage", "quorum", "broker"),
         *("client", "admin", "cluster", "chaos", "pipelines"),
     },
 }
@@ -59,6 +75,8 @@ NOT_SHIPPED = {"configs/deploy", "configs/grafana", "configs/prometheus"}
 # These decide. Time, chance, files and sockets come in as arguments and go out as return values.
 SANS_IO = (
     "protocol/",
+    "security/principal.py",
+    "security/credentials.py",
     "network/frame.py",
     "network/ip_rates.py",
     "network/quota_entities.py",

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from kvorum.network.authorizer import CLUSTER_NAME, Operation, ResourceType
-from kvorum.network.context import Principal
 from kvorum.protocol.api import BROKER_APIS, ApiKey
 from kvorum.protocol.broker_loggers import levels_by_name
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -25,6 +24,7 @@ from kvorum.protocol.messages import (
 )
 from kvorum.quorum.image.configs import ResourceType as ConfigResourceType
 from kvorum.runtime import logs
+from kvorum.security.principal import Principal
 from tests.unit.broker.api.api_kit import Forwarded, Rules, a_broker, ask
 
 ALICE = Principal("User", "alice")

@@ -7,12 +7,13 @@ import pytest
 
 from kvorum.broker.metadata import auto_topic_creation
 from kvorum.broker.metadata.auto_topic_creation import AutoTopicCreation
-from kvorum.network.context import Principal, RequestContext
+from kvorum.network.context import RequestContext
 from kvorum.protocol.api import ApiKey
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from kvorum.protocol.topic_names import name_problem
 from kvorum.runtime.config import Settings
+from kvorum.security.principal import Principal
 
 ALICE = RequestContext(principal=Principal("User", "alice"), api_key=ApiKey.METADATA, api_version=12)
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

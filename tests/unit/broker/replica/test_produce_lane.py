@@ -16,7 +16,7 @@ from kvorum.broker.api.produce_lane import RUN_MAX, SLICE_BYTES, ProduceLane
 from kvorum.network.authorizer import NoQuotas, Operation, ResourceType
 from kvorum.network.connection import ServerConnection
 from kvorum.network.connection_counts import ConnectionCounts
-from kvorum.network.context import Principal, RequestContext
+from kvorum.network.context import RequestContext
 from kvorum.network.limits import ConnectionLimits, RequestBudget
 from kvorum.network.metrics import RegistryMetrics
 from kvorum.network.request_times import STAGES
@@ -36,6 +36,7 @@ from kvorum.quorum.image.configs import ResourceType as ConfigOf
 from kvorum.runtime import metric_names as names
 from kvorum.runtime.listeners import SecurityProtocol
 from kvorum.runtime.metrics import Metrics
+from kvorum.security.principal import Principal
 from tests.unit.broker.replica.manager_kit import World, brokers, fetch, follower_params, settled, target, topic, until
 
 TOPICS = {name: Uuid(bytes([70 + number]) * 16) for number, name in enumerate(("orders", "pairs", "stamped"))}

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from typing_extensions import Buffer
 
 from kvorum.network.addresses import Address
-from kvorum.network.context import ANONYMOUS, Principal, RequestContext
+from kvorum.network.context import RequestContext
 from kvorum.network.router import error_response, is_message
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
@@ -30,6 +30,7 @@ from kvorum.quorum.records import MetadataRecord, Topic
 from kvorum.quorum.server import ControllerServer
 from kvorum.runtime.config import Settings
 from kvorum.runtime.metrics import Metrics
+from kvorum.security.principal import ANONYMOUS, Principal
 from sim.clock import SimClock
 from sim.disk import SimDisk
 from sim.loop import SimLoop

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvorum.network.authorizer import Operation, ResourceType
-from kvorum.network.context import Principal, RequestContext
+from kvorum.network.context import RequestContext
 from kvorum.protocol.api import ApiKey
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -39,6 +39,7 @@ from kvorum.quorum.forwarding import (
     unwrap,
     wrap,
 )
+from kvorum.security.principal import Principal
 from tests.unit.quorum.runtime.net_kit import OTHER_CLUSTER_ID, eventually, running, within_limit
 from tests.unit.quorum.runtime.runtime_kit import CLUSTER_ID
 from tests.unit.quorum.runtime.runtime_kit import settings as node_settings

@@ -1,0 +1,1 @@
+"""SASL: mechanisms of both sides, and the state machine of a connection."""

@@ -1,0 +1,1 @@
+"""TLS: key and trust stores, contexts, cipher suites, names in certificates."""
