@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+import py4j
 import pyspark
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
@@ -136,7 +137,12 @@ def start_local(builder: SparkSession.Builder, java: machine.Java) -> SparkSessi
     home = unpacked_home(package)
     archive, class_list = class_archive.archive_path(java, package), Path(home, "classes")
     options = class_archive.jvm_options(archive, class_list)
-    with environment({"SPARK_HOME": home, "SPARK_SUBMIT_OPTS": class_archive.join_options(options)}):
+    variables = {
+        "SPARK_HOME": home,
+        "SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1"),  # else Spark resolves the host's name
+        "SPARK_SUBMIT_OPTS": class_archive.join_options(options),
+    }
+    with environment(variables):
         spark = builder.getOrCreate()
     system = cast("Any", spark.sparkContext._jvm).java.lang.System
     if class_list.exists():
@@ -162,20 +168,22 @@ def environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 def unpacked_home(package: Path) -> str:
-    """Return a folder for SPARK_HOME in which python/lib/pyspark.zip is the installed package, by links.
+    """Return a folder for SPARK_HOME in which the archives of python/lib are the installed packages, by links.
 
-    Spark's Python workers import pyspark from that archive, which has no compiled code: each compiles a hundred modules
-    when it starts (0.5 s of CPU) and is 12 MB larger.
+    Spark's Python workers import pyspark and py4j from these archives, which have no compiled code: each compiles a
+    hundred modules when it starts (0.5 s of CPU) and is 12 MB larger.
     """
     home = Path(tempfile.mkdtemp(prefix="kvorum-spark-"))
     atexit.register(shutil.rmtree, home, ignore_errors=True)
-    archive = home / "python" / "lib" / "pyspark.zip"
-    archive.mkdir(parents=True)
-    (archive / "pyspark").symlink_to(package)
-    archives = (package / "python" / "lib").glob("py4j-*.zip")
-    for path in (package / "bin", package / "jars", package / "conf", *archives):
+    libraries = home / "python" / "lib"
+    installed = {"pyspark.zip": package}
+    installed |= {path.name: Path(py4j.__path__[0]) for path in (package / "python" / "lib").glob("py4j-*.zip")}
+    for name, path in installed.items():
+        (libraries / name).mkdir(parents=True)
+        (libraries / name / path.name).symlink_to(path)
+    for path in (package / "bin", package / "jars", package / "conf"):
         if path.exists():  # conf/spark-defaults.conf is the user's
-            (home / path.relative_to(package)).symlink_to(path)
+            (home / path.name).symlink_to(path)
     return str(home)
 
 

@@ -135,9 +135,12 @@ def write_archive(java: machine.Java, archive: Path, class_list: Path, class_pat
 
 def dump(java: machine.Java, new: Path, class_list: Path, class_path: str, lock: int) -> None:
     """Run the JVM that writes the archive. It ends with this process. Raises OSError, ArchiveError."""
-    jars = ":".join(map(os.path.realpath, class_path.split(":")))  # not this process's own links: they are removed
+    paths = list(map(os.path.realpath, class_path.split(":")))  # not this process's own links: they are removed
+    for path in paths:
+        if os.path.isdir(path) and os.listdir(path):  # the JVM would find it out at the end
+            raise ArchiveError(f"{path} on the class path is a folder with files, the JVM archives jars only")
     command = ["nice", "-n", "19", java.path, "-Xshare:dump", f"-Xmx{HEAP_MIB}m", "-Xlog:disable", "-Xlog:all=error"]
-    command += [f"-XX:SharedClassListFile={class_list}", f"-XX:SharedArchiveFile={new}", "-cp", jars]
+    command += [f"-XX:SharedClassListFile={class_list}", f"-XX:SharedArchiveFile={new}", "-cp", ":".join(paths)]
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, pass_fds=[lock]
     )

@@ -168,6 +168,18 @@ def test_a_machine_short_of_memory_gets_no_archive(
     assert not archive.exists()
 
 
+def test_no_jvm_is_started_for_a_class_path_that_it_would_refuse(tmp_path: Path, archive: Path) -> None:
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "conf" / "spark-defaults.conf").touch()
+    java = script(tmp_path, f'touch {tmp_path}/started; echo x > "$file"')
+    with pytest.raises(ArchiveError, match="conf on the class path is a folder with files"):
+        write_archive(java, archive, tmp_path / "classes", f"{tmp_path}/empty:{tmp_path}/conf:/a.jar")
+    assert not (tmp_path / "started").exists()
+    write_archive(java, archive, tmp_path / "classes", f"{tmp_path}/empty:/a.jar")
+    assert archive.exists()
+
+
 def test_the_writing_jvm_ends_with_its_process_and_holds_the_lock_until_then(tmp_path: Path, archive: Path) -> None:
     java = script(tmp_path, f"echo $$ > {tmp_path}/pid; exec sleep 600")
     program = f"""
