@@ -21,10 +21,10 @@ SECONDS = 40.0
 FIRST = int(os.environ.get("KVORUM_SIM_FIRST_SEED", "0"))
 KEPT = sorted(Path(__file__).with_name("seeds").glob("*.json"))
 TRACE = """
-from sim.draw import drawn
+from sim.draw import draw_plan
 from sim.run import run_plan
 for seed in (7, 53):
-    print(run_plan(drawn(seed, 15.0)).trace)
+    print(run_plan(draw_plan(seed, 15.0)).trace)
 """
 
 
