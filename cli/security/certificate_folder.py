@@ -47,7 +47,7 @@ class CertificateFolder:
 
     def __init__(self, folder: str | Path, now: Callable[[], datetime] = wall_time) -> None:
         """Name the folder, which need not exist."""
-        self.folder, self._now, self._disk = Path(folder), now, OsDisk()
+        self.folder, self.now, self._disk = Path(folder), now, OsDisk()
 
     @property
     def trust_store(self) -> Path:
@@ -66,7 +66,7 @@ class CertificateFolder:
     def init(self, name: str, lifetime: timedelta = AUTHORITY_LIFETIME) -> x509.Certificate:
         """Make the CA."""
         self._refuse(self.authority_key, self.trust_store)
-        authority = new_authority(name, now=self._now(), serial=serial_number(random_bytes), lifetime=lifetime)
+        authority = new_authority(name, now=self.now(), serial=serial_number(random_bytes), lifetime=lifetime)
         if not self.folder.exists():
             os.makedirs(self.folder, mode=0o700)
         # The key last: without it the CA does not exist.
@@ -80,7 +80,7 @@ class CertificateFolder:
         """Write the key store of a node or client."""
         if name == AUTHORITY:
             raise CertificateError(f"{AUTHORITY} is the name of the CA's files; choose another")
-        now, serial = self._now(), serial_number(random_bytes)
+        now, serial = self.now(), serial_number(random_bytes)
         store = issue(self._authority(), kind, name, hosts, now=now, serial=serial, lifetime=lifetime)
         self._refuse(self.key_store(name))
         self._write(self.key_store(name), key_and_chain(store))
@@ -89,7 +89,7 @@ class CertificateFolder:
     def rotate(self, name: str, lifetime: timedelta = LIFETIME) -> x509.Certificate:
         """Replace a key store by one with a new key and certificate for the same names."""
         path = self.key_store(name)
-        old, now, serial = self.read(path), self._now(), serial_number(random_bytes)
+        old, now, serial = self.read(path), self.now(), serial_number(random_bytes)
         try:
             store = renew(self._authority(), old.chain[0], now=now, serial=serial, lifetime=lifetime)
         except CertificateError as error:

@@ -1,6 +1,6 @@
 """`kvorum certs`: a small CA for the TLS of a cluster."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -23,7 +23,7 @@ folder_option = click.option(
 )
 
 
-def days_option(default: int) -> "click.decorators.FC":
+def days_option(default: int) -> "Callable[[click.decorators.FC], click.decorators.FC]":
     """Add --days."""
     days = click.IntRange(1, DAYS_MAX)
     return click.option("--days", type=days, default=default, show_default=True, help="Days until it expires.")
