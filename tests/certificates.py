@@ -13,11 +13,13 @@ LIFETIME = timedelta(days=30)
 class Authority:
     """A CA whose certificates are in files of one folder: `ca.pem`, and FILE.pem with key and chain."""
 
-    def __init__(self, folder: Path, name: str = "test-ca") -> None:
+    def __init__(self, folder: Path, name: str = "test-ca", lifetime: timedelta = LIFETIME) -> None:
         """Make a CA."""
         folder.mkdir(parents=True, exist_ok=True)
         self.folder, self.file = folder, folder / "ca.pem"
-        self._authority = new_authority(name, now=datetime.now(UTC), serial=serial_number(random_bytes))
+        self._authority = new_authority(
+            name, now=datetime.now(UTC), serial=serial_number(random_bytes), lifetime=lifetime
+        )
         self.file.write_bytes(certificates_pem(self._authority.chain))
 
     def issue(

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from kvorum.cli.configs.shipped import ROOT
 from kvorum.cli.main import main
 from kvorum.cli.security.certificate_folder import CertificateFolder, read_certificates
 
@@ -89,3 +90,16 @@ def test_a_file_of_another_ca_is_not_renewed(folder: Path, tmp_path: Path) -> No
     assert "another CA" in certs("rotate").stderr
     assert (folder / "node-1.pem").read_bytes() == before
     assert CertificateFolder(folder).names() == ["node-1"]
+
+
+def test_security_check_lists_findings_and_is_silent_about_the_example(folder: Path) -> None:
+    for name in ("node-1", "node-2", "node-3"):
+        certs("node", name)
+    done = CliRunner().invoke(main, ["security", "check", "configs/secure-three-nodes.yaml"])
+    assert (done.exit_code, done.stdout.splitlines()) == (0, [f"{ROOT}/configs/secure-three-nodes.yaml: no finding"])
+    (folder / "node-2.pem").chmod(0o644)
+    done = CliRunner().invoke(main, ["security", "check", "configs/secure-three-nodes.yaml", "-o", "json"])
+    assert done.exit_code == 1
+    assert [(row["kind"], row["node"]) for row in json.loads(done.stdout)] == [("readable", "node-2")]
+    done = CliRunner().invoke(main, ["security", "check", "configs/single.yaml"])
+    assert done.exit_code == 1 and "without authentication" in done.stdout
