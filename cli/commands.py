@@ -46,6 +46,8 @@ SECTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
             "Print the contents of log files: records, indexes, producer state, snapshots.",
         ),
         "debug-bundle": ("cli.dump.debug_bundle:debug_bundle", "Write a ZIP with diagnostics of the cluster."),
+        "security": ("cli.security.check:security", "Check the security of a configuration."),
+        "certs": ("cli.security.certs:certs", "Make and renew certificates with a small CA."),
         "profile": (
             "cli.connection.profile:profile",
             "Manage named clusters with their addresses and client properties.",

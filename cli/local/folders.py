@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -13,6 +13,7 @@ from kvorum.cli.text_values import environment_value
 
 if TYPE_CHECKING:
     from kvorum.cluster.local.local import LocalCluster
+    from kvorum.quorum.records import MetadataRecord
     from kvorum.runtime.cluster_file import ClusterSpec
 
 
@@ -100,11 +101,13 @@ def create_cluster(
     detached: bool = False,
     rebuild: bool = False,
     port_advice: Callable[[str], str] = lambda label: "choose another port",
+    prepare: "Callable[[], Sequence[MetadataRecord]] | None" = None,
 ) -> Iterator["LocalCluster"]:
     """Hold the folder and return its cluster; a missing one is created from `read` (called with the folder).
 
     `rebuild`: its lost cluster.json is written again. `port_advice` gets the name of a listener whose port cannot
-    be bound, and returns the advice.
+    be bound, and returns the advice. `prepare` writes files that the configuration names, before it is checked, and
+    returns records for a new cluster's first metadata.
 
     An error ends the command in one line; differences to the requested cluster are warnings.
     """
@@ -118,9 +121,15 @@ def create_cluster(
     place = os.path.abspath(folder)
     try:
         spec = read(place)
-        check_nodes(spec)
+        if prepare is None:
+            check_nodes(spec)
         with hold(place):
-            yield make(place, spec, detached, rebuild)
+            bootstrap: Sequence[MetadataRecord] = ()
+            if prepare is not None:
+                refuse_foreign_files(place, spec)
+                bootstrap = prepare()
+                check_nodes(spec)
+            yield make(place, spec, detached, rebuild, bootstrap)
     except FormatError as error:
         end_command(FormatError(f"{error}; no cluster was created in {folder}"), folder)
     except (ConfigError, ClusterError, CheckpointError, OSError) as error:
@@ -166,7 +175,9 @@ def end_command(
             fail(str(error))
 
 
-def make(place: str, spec: "ClusterSpec", detached: bool, rebuild: bool) -> "LocalCluster":
+def make(
+    place: str, spec: "ClusterSpec", detached: bool, rebuild: bool, bootstrap: "Sequence[MetadataRecord]" = ()
+) -> "LocalCluster":
     """Return the cluster in a folder, created if missing, and print warnings for the operator."""
     from kvorum.cluster.local.differences import differences
     from kvorum.cluster.local.formatting import new_cluster_id
@@ -190,7 +201,7 @@ def make(place: str, spec: "ClusterSpec", detached: bool, rebuild: bool) -> "Loc
         cluster = LocalCluster.rebuild(place, plan, detached=detached)
         click.echo(f"{cluster.paths.cluster} was written again: cluster {cluster.plan.cluster_id}", err=True)
     else:
-        cluster = LocalCluster.create(place, plan, detached=detached)
+        cluster = LocalCluster.create(place, plan, detached=detached, bootstrap=bootstrap)
     cluster.on_waiting = lambda name, reason: click.echo(f"kvorum: {name} is not up yet; {reason}", err=True)
     cluster.on_stopping = report_stopping
     if cluster.plan is not plan:
@@ -224,7 +235,8 @@ def refuse_foreign_files(place: str, spec: "ClusterSpec") -> None:
         return
     own = {node.name for node in spec.nodes}
     for node in spec.nodes:
-        own |= {os.path.relpath(path, place).split(os.sep)[0] for path in node.settings.list("log.dirs")}
+        stores = [entry.text for key, entry in node.settings.explicit().items() if key.endswith("store.location")]
+        own |= {os.path.relpath(path, place).split(os.sep)[0] for path in (*node.settings.list("log.dirs"), *stores)}
     foreign = sorted(
         name
         for name in os.listdir(place)

@@ -37,6 +37,7 @@ from kvorum.cluster.local.plan_recovery import rebuild_plan, refuse_remains
 from kvorum.cluster.local.port_check import port_problem
 from kvorum.cluster.process import readiness
 from kvorum.protocol.uuids import Uuid
+from kvorum.quorum.records import MetadataRecord
 from kvorum.runtime.config import Settings
 from kvorum.runtime.config_files import load_node
 from kvorum.runtime.disk import Disk, OsDisk
@@ -86,8 +87,10 @@ class LocalCluster:
     _started: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
 
     @classmethod
-    def create(cls, folder: str, plan: ClusterPlan, detached: bool = False) -> "LocalCluster":
-        """Create the cluster in a folder: configurations, identities.
+    def create(
+        cls, folder: str, plan: ClusterPlan, detached: bool = False, bootstrap: Sequence[MetadataRecord] = ()
+    ) -> "LocalCluster":
+        """Create the cluster in a folder: configurations, identities, and `bootstrap`, records of its first metadata.
 
         An existing one is kept unchanged.
 
@@ -107,7 +110,8 @@ class LocalCluster:
                 for settings in every:
                     # Directory ids of voters elsewhere are unknown: the voters agree on them at first start.
                     all_known = voters(settings).keys() <= directories.keys()
-                    formatted = format_node(disk, settings, plan.cluster_id, directories if all_known else None)
+                    known = directories if all_known else None
+                    formatted = format_node(disk, settings, plan.cluster_id, known, bootstrap=bootstrap)
                     undo.callback(undo_format, disk, settings, formatted)
                 disk.write_atomic(paths.never_started_file, b"")
                 write_plan(disk, paths, plan)

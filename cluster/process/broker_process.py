@@ -10,7 +10,7 @@ from kvorum.cluster.http.node_pages import Process
 from kvorum.cluster.http.observability import serve_observability
 from kvorum.cluster.local.paths import NodePaths
 from kvorum.cluster.metrics.broker_metrics import follow_broker
-from kvorum.cluster.metrics.process_metrics import IDLE_NAMES, watch_loop
+from kvorum.cluster.metrics.process_metrics import IDLE_NAMES, follow_certificates, watch_loop
 from kvorum.cluster.process import readiness
 from kvorum.cluster.process.exits import Exit, leave_full_note
 from kvorum.cluster.process.hosting import Refusal, StopReason, host, report_waiting
@@ -57,6 +57,7 @@ def run_broker(settings: Settings, paths: NodePaths) -> int:
             server = BrokerServer(settings, world)
             alone = "controller" not in settings.list("process.roles")
             follow_broker(metrics, server, world.clock, exposes_raft=alone)
+            follow_certificates(metrics, world.clock, server.security.certificate_ends)
             with watch_loop(metrics, world.clock, (*IDLE_NAMES, *((names.RAFT_POLL_IDLE,) if alone else ()))):
                 own = Process(
                     clock=world.clock,

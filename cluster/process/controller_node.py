@@ -15,6 +15,7 @@ from random import Random
 from kvorum.cluster.local.formatting import controller_directory, own_endpoints
 from kvorum.cluster.local.quorum_presence import QuorumPresence
 from kvorum.cluster.metrics.controller_metrics import follow_quorum
+from kvorum.cluster.metrics.process_metrics import follow_certificates
 from kvorum.network.addresses import Address, AddressBook
 from kvorum.network.cluster_check import WrongCluster, missing_peers, wrong_cluster
 from kvorum.network.connection_counts import ConnectionCounts
@@ -181,6 +182,7 @@ class ControllerNode:
             ControllerConfigs(settings, lambda: self.server.store.image, self._configs_changed)
         )
         follow_quorum(world.metrics, self.metadata_log, self.transport, world.clock)
+        follow_certificates(world.metrics, world.clock, self.security.certificate_ends)
         self.metadata_log.start()
         endpoints = controller_listeners(settings)
         limits, counts, budget, queue, memory = (
