@@ -1,11 +1,13 @@
 """`kvorum dev --secure` as a process, and clients with the files that it prints."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 from kafka import KafkaConsumer
@@ -64,6 +66,19 @@ def command_lines() -> str:
             continue
     assert any("kvorum" in each for each in found)
     return "".join(found)
+
+
+def test_the_time_until_certificates_expire_is_a_metric(printed: list[str]) -> None:
+    plan = json.loads((file_of(printed, "java.properties").parent.parent / "cluster.json").read_text())
+    (node,) = plan["nodes"].values()
+    found = {}
+    for key in ("metrics.listener", "kvorum.controller.metrics.listener"):
+        with urlopen(f"{node[key]}/metrics", timeout=60) as page:
+            text = page.read().decode()
+        found[key] = re.findall(r'^kvorum_ssl_certificate_expiry_seconds\{listener="(\w+)"\} (\S+)$', text, re.M)
+    assert {name for name, _ in found["metrics.listener"]} == {"SASL_SSL", "INTERNAL", "CONTROLLER"}
+    assert {name for name, _ in found["kvorum.controller.metrics.listener"]} == {"CONTROLLER"}
+    assert all(364 * 86_400 < float(left) <= 365 * 86_400 for rows in found.values() for _, left in rows)
 
 
 def test_kafka_python_uses_its_file(printed: list[str]) -> None:
