@@ -72,7 +72,7 @@ def config_of(authority: Authority) -> dict[str, Any]:
     """Return the cluster's configuration: CONTROLLER over mTLS, CLIENTS (also between brokers) over SASL_SSL."""
     users = f'user_node="{NODE_PASSWORD}" user_alice="{ALICE_PASSWORD}"'
     defaults = {
-        "listener.security.protocol.map": "CONTROLLER:SSL,CLIENTS:SASL_SSL",
+        "listener.security.protocol.map": "CONTROLLER:SSL,CLIENTS:SASL_SSL,OPEN:PLAINTEXT",
         "inter.broker.listener.name": "CLIENTS",
         "sasl.mechanism.inter.broker.protocol": "PLAIN",
         "listener.name.clients.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
@@ -90,7 +90,7 @@ def config_of(authority: Authority) -> dict[str, Any]:
         {
             "name": f"node-{number}",
             "node.id": number,
-            "listeners": "CLIENTS://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
+            "listeners": "CLIENTS://127.0.0.1:0,CONTROLLER://127.0.0.1:0,OPEN://127.0.0.1:0",
             "ssl.keystore.location": str(authority.issue(f"node-{number}")),
             "metrics.listener": "http://127.0.0.1:0",
             **({"admin.listeners": "http://127.0.0.1:0"} if number == 1 else {}),
@@ -130,7 +130,7 @@ class Secured:
         }
 
     def address(self, index: int, node: int = 0) -> Address:
-        """Return where a listener of a node is: 0 CLIENTS, 1 CONTROLLER."""
+        """Return where a listener of a node is: 0 CLIENTS, 1 CONTROLLER, 2 OPEN."""
         listener = self.cluster.plan.nodes[node].properties["listeners"].split(",")[index]
         host, _, port = listener.partition("://")[2].rpartition(":")
         return host, int(port)
@@ -193,6 +193,13 @@ def test_an_unmodified_client_produces_and_consumes(secured: Secured) -> None:
     assert send_one(secured.bootstrap, "orders", **secured.alice) is None
     found = read_all(secured.bootstrap, "orders", 3, **secured.alice)
     assert sum(map(len, found.values())) == 1
+
+
+def test_a_client_sees_the_addresses_of_its_own_listener(secured: Secured) -> None:
+    for index, properties in ((0, secured.alice), (2, {})):
+        first, every = secured.address(index), {secured.address(index, node) for node in range(3)}
+        found = AdminClient({"bootstrap.servers": f"{first[0]}:{first[1]}", **properties}).list_topics(timeout=30)
+        assert {(broker.host, broker.port) for broker in found.brokers.values()} == every
 
 
 def test_a_user_of_the_metadata_authenticates_at_every_broker(secured: Secured) -> None:

@@ -207,7 +207,7 @@ def test_a_key_store_is_refused_by_its_line(tmp_path: Path) -> None:
 
 
 def test_every_hint_names_an_existing_command() -> None:
-    from kvorum.cli.main import COMMANDS
+    from kvorum.cli.commands import COMMANDS
     from kvorum.runtime.config_defs import REMOVED
 
     hinted = [match for text in REMOVED.values() for match in re.findall(r"\bkvorum (\w+)", text)]

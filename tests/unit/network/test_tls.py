@@ -99,7 +99,7 @@ def test_librdkafka_speaks_tls_with_and_without_a_certificate() -> None:
         ({}, "certificate required"),
     ],
 )
-def test_librdkafka_reports_the_reason_of_a_refusal(settings: dict[str, str], error: str) -> None:
+def test_librdkafka_receives_the_reason_of_a_failed_handshake(settings: dict[str, str], error: str) -> None:
     async def main() -> None:
         listener = tls_listener(server_tls(client_auth=ClientAuth.REQUIRED))
         port = await listener.start()
@@ -332,7 +332,7 @@ def test_a_channel_without_a_certificate_names_the_servers_alert() -> None:
     run(main)
 
 
-def test_host_names_are_not_verified_on_request() -> None:
+def test_host_names_need_not_match_without_endpoint_identification() -> None:
     async def main() -> None:
         listener = tls_listener(server_tls(issued("other.example.com")))
         tls = client_tls(endpoint_identification_algorithm="")

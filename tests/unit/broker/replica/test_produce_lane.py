@@ -36,7 +36,7 @@ from kvorum.quorum.image.configs import ResourceType as ConfigOf
 from kvorum.runtime import metric_names as names
 from kvorum.runtime.listeners import SecurityProtocol
 from kvorum.runtime.metrics import Metrics
-from kvorum.security.principal import Principal
+from kvorum.security.principal import ANONYMOUS, Principal
 from tests.unit.broker.replica.manager_kit import World, brokers, fetch, follower_params, settled, target, topic, until
 
 TOPICS = {name: Uuid(bytes([70 + number]) * 16) for number, name in enumerate(("orders", "pairs", "stamped"))}
@@ -363,7 +363,7 @@ def test_another_principal_is_authorized_again(tmp_path: Path) -> None:
         feed(connection, orders(1))
         await settled()
         assert broker.slow == 2
-        assert broker.seen == [("User", "ANONYMOUS"), ("User", "alice")]
+        assert broker.seen == [ANONYMOUS, Principal("User", "alice")]
 
     with_lane(tmp_path, journey)
 
