@@ -1,7 +1,7 @@
 """Authentication and encryption: TLS contexts, SASL mechanisms, principals, credentials.
 
-Sans-IO, except for files of stores and keys, oauth's fetches (oauth/http, oauth/key_refresh), Kerberos (its library) and
-the user's own password verifiers (sasl/verifier).
+Sans-IO, except for files of stores and keys, oauth's fetches (oauth/http, oauth/key_refresh), Kerberos (its library)
+and the user's own password verifiers (sasl/verifier).
 
 principal     the authenticated user of a connection, and how it is derived from a certificate
 credentials   what mechanisms look up: SCRAM credentials and delegation tokens
