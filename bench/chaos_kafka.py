@@ -95,7 +95,7 @@ class NamespacedKafka(KafkaCluster):
 
     def _java(self, node: int, main: str, *arguments: str, options: Sequence[str] = ()) -> list[str]:
         plain = KafkaCluster._java(self, node, main, *arguments, options=options)
-        return [*self.network.entering(f"node-{node}"), *plain]
+        return [*self.network.command_prefix(f"node-{node}"), *plain]
 
 
 class Desk:
@@ -214,7 +214,7 @@ def run(name: str, folder: Path, settings: dict[str, str], out: str) -> int:
         for verb in HOOKS:
             command += [f"--{verb}-hook", desk.hook(MEANINGS[name].get(verb, verb))]
         if isinstance(cluster, NamespacedKafka):
-            command = [*cluster.network.entering(CLIENTS), *command]
+            command = [*cluster.network.command_prefix(CLIENTS), *command]
         began = time.monotonic()
         process = subprocess.Popen(command)
         threading.Thread(target=desk.serve_until, args=(process,), daemon=True).start()

@@ -31,7 +31,7 @@ from kvorum.network.connection_counts import ConnectionCounts, concerns_connecti
 from kvorum.network.interposer import Interposer
 from kvorum.network.limits import ConnectionLimits, RequestBudget
 from kvorum.network.memory import ConnectionMemory
-from kvorum.network.node_security import broker_security
+from kvorum.network.node_security import NodeSecurity, broker_security
 from kvorum.network.request_queue import RequestQueue
 from kvorum.network.server import Listener
 from kvorum.network.shared import NetworkMetrics
@@ -157,6 +157,11 @@ class BrokerServer:
     def disk(self) -> Disk:
         """Disk of the log directories."""
         return self._world.disk
+
+    @property
+    def security(self) -> NodeSecurity:
+        """Return the security of this process."""
+        return self._security
 
     @property
     def listeners(self) -> tuple[Listener, ...]:

@@ -2,7 +2,7 @@
 
 import difflib
 import importlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import click
 
@@ -19,7 +19,7 @@ class LazyGroup(click.Group):
         self,
         *,
         table: Mapping[str, tuple[str, str]],
-        sections: Mapping[str, Sequence[str]] | None = None,
+        sections: Mapping[str, Iterable[str]] | None = None,
         **settings: object,
     ) -> None:
         """Store the table; `sections` are the headings of the help with their commands."""
@@ -51,10 +51,10 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command, or raise an error with a suggestion."""
-        return super().resolve_command(ctx, known_command(ctx, args, self._table))
+        return super().resolve_command(ctx, check_command(ctx, args, self._table))
 
 
-def known_command(ctx: click.Context, args: list[str], known: Iterable[str]) -> list[str]:
+def check_command(ctx: click.Context, args: list[str], known: Iterable[str]) -> list[str]:
     """Return the words, or raise a usage error with a suggestion if the first is no command."""
     names = list(known)
     if args and args[0] not in names and not args[0].startswith("-"):

@@ -6,70 +6,12 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from kvorum.cli.commands import ALIASES, COMMANDS, SECTIONS
 from kvorum.cli.connection.profiles import profile_option
 from kvorum.cli.entry import run
-from kvorum.cli.kafka.scripts import SCRIPTS, ending_as_kafkas, kafka, script_name, spelt_out
+from kvorum.cli.kafka.script_arguments import normalize_arguments
+from kvorum.cli.kafka.scripts import SCRIPTS, kafka, limit_exit_codes, script_name
 from kvorum.cli.lazy import LazyGroup
-
-COMMANDS = {
-    "dev": ("cli.local.dev:dev", "Start a temporary cluster on this machine, without configuration."),
-    "up": ("cli.local.up:up", "Start the cluster of a cluster file on this machine."),
-    "init": ("cli.configs.shipped:init", "Write a commented cluster file for `kvorum up`."),
-    "down": ("cli.local.up:down", "Stop the cluster of a data directory."),
-    "status": ("cli.local.up:status", "Show the status of a cluster's nodes."),
-    "nodes": ("cli.local.nodes:nodes", "Kill, stop, start, pause or resume nodes."),
-    "node": ("cli.local.node:node", "Run one node from its properties file, for service managers."),
-    "format": ("cli.local.node:format_", "Format a node's storage directories."),
-    "topics": ("cli.nouns:topics", "Create, list, describe, alter and delete topics."),
-    "partitions": (
-        "cli.nouns:partitions",
-        "List and add partitions; delete their records; elect and move leaders.",
-    ),
-    "produce": ("cli.records.produce:produce", "Produce records from lines of a file or of standard input."),
-    "consume": ("cli.records.consume:consume", "Print the records of a topic."),
-    "brokers": ("cli.nouns:brokers", "List brokers; put brokers in maintenance; decommission them."),
-    "groups": ("cli.nouns:groups", "List, describe and delete groups; reset their offsets."),
-    "configs": (
-        "cli.nouns:configs",
-        "Describe and alter configs of topics, brokers, ...; validate config files.",
-    ),
-    "quotas": ("cli.nouns:quotas", "Manage client quotas by user, client id or IP address."),
-    "users": ("cli.nouns:users", "Manage users with SCRAM credentials."),
-    "tokens": ("cli.nouns:tokens", "Manage delegation tokens."),
-    "offsets": ("cli.topics.offsets:offsets", "Show earliest, latest and other offsets of partitions."),
-    "log-dirs": ("cli.nouns:log_dirs", "List the log directories of brokers, and moves of replicas between them."),
-    "features": ("cli.nouns:features", "Describe and alter the features of a cluster."),
-    "transactions": ("cli.nouns:transactions", "Describe transactions; find and abort hanging ones."),
-    "reassign": ("cli.nouns:reassign", "Reassign partitions to other brokers, with an optional throttle."),
-    "quorum": ("cli.nouns:quorum", "Inspect and repair the metadata quorum."),
-    "debug-bundle": ("cli.dump.debug_bundle:debug_bundle", "Write a ZIP with diagnostics of the cluster."),
-    "dump-log": (
-        "cli.dump.dump_log:dump_log",
-        "Print the contents of log files: records, indexes, producer state, snapshots.",
-    ),
-    "metadata": ("cli.metadata.commands:metadata", "Browse the cluster's metadata as a tree of files."),
-    "profile": ("cli.connection.profile:profile", "Manage named clusters with their addresses and client properties."),
-    "kafka": ("cli.kafka.scripts:kafka", "Run Apache Kafka's scripts, with their own options."),
-    "protocol": ("cli.metadata.protocol:protocol", "Print the Kafka APIs and versions that Kvorum serves."),
-    "pipelines": ("cli.pipelines.commands:pipelines", "Run data pipelines on Spark: sources, transforms, sinks."),
-    "chaos": ("cli.chaos.commands:chaos", "Inject faults into a cluster and check its guarantees."),
-    "quickstart": (
-        "cli.local.quickstart:quickstart",
-        "Start a three-broker cluster with sample traffic, as `make run` does.",
-    ),
-}
-ALIASES = {"config": "configs"}
-SECTIONS = {
-    "Run a cluster": ("dev", "up", "init", "down", "status", "nodes", "node", "format", "quickstart"),
-    "Work with records": ("topics", "produce", "consume", "partitions", "groups", "offsets", "transactions"),
-    "Administer": (
-        *("brokers", "configs", "quotas", "users", "tokens", "log-dirs", "reassign", "features", "quorum"),
-        *("metadata", "dump-log", "debug-bundle", "profile", "protocol", "kafka"),
-    ),
-    "Test": ("chaos",),
-    "Pipelines": ("pipelines",),
-}
-"""The headings of `kvorum --help`."""
 
 
 class Main(LazyGroup):
@@ -83,7 +25,7 @@ class Main(LazyGroup):
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command."""
-        with ending_as_kafkas(ctx):
+        with limit_exit_codes(ctx):
             return super().invoke(ctx)
 
     def __call__(self, *arguments: Any, **settings: Any) -> int:
@@ -98,7 +40,7 @@ class Main(LazyGroup):
         if script is None:
             return super().resolve_command(ctx, [ALIASES.get(each, each) for each in args[:1]] + args[1:])
         command = kafka.get_command(ctx, script)
-        return script, command, spelt_out(script, command, args[1:])
+        return script, command, normalize_arguments(script, command, args[1:])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete commands; scripts once their common prefix is typed."""

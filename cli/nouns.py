@@ -6,6 +6,7 @@ A noun has the modules of admin/v1 whose operations name it, so that a command i
 from collections.abc import Mapping
 from typing import Final
 
+from kvorum.cli.commands import COMMANDS
 from kvorum.cli.operations import OperationGroup
 
 BY_HAND: Final[Mapping[str, tuple[str, str]]] = {
@@ -26,49 +27,32 @@ BY_HAND: Final[Mapping[str, tuple[str, str]]] = {
     "reassign cancel": ("cli.reassign.commands:cancel", "files of Kafka's tool"),
 }
 """{command: (module:attribute, why it is more than an operation)}."""
-CONFIGS: Final = (
-    *("topics.topic_routes", "cluster.cluster_routes", "cluster.logger_routes"),
-    "cluster.resource_config_routes",
-)
 
 
-def noun(name: str, text: str, *modules: str) -> OperationGroup:
+def noun(name: str, *modules: str) -> OperationGroup:
     """Return the group of a noun."""
-    return OperationGroup(name, text, modules, BY_HAND)
+    return OperationGroup(name, COMMANDS[name][1], modules, BY_HAND)
 
 
 topics: Final = noun(
     "topics",
-    "Create, list, describe, alter and delete topics.",
     *("topics.topic_list", "topics.topic_routes", "topics.topic_clone", "topics.topic_group_routes"),
 )
 partitions: Final = noun(
     "partitions",
-    "List and add partitions; delete their records; elect and move leaders.",
     *("partitions.partition_routes", "partitions.leader_routes", "topics.topic_routes", "cluster.cluster_routes"),
 )
-groups: Final = noun("groups", "List, describe and delete groups; reset their offsets.", "groups.groups_routes")
-configs: Final = noun("configs", "Describe and alter configs of topics, brokers, ...; validate config files.", *CONFIGS)
-quotas: Final = noun("quotas", "Manage client quotas by user, client id or IP address.", "cluster.quota_routes")
-users: Final = noun("users", "Manage users with SCRAM credentials.", "cluster.user_routes")
-tokens: Final = noun("tokens", "Manage delegation tokens.", "cluster.token_routes")
-features: Final = noun("features", "Describe and alter the features of a cluster.", "cluster.feature_routes")
-log_dirs: Final = noun(
-    "log-dirs",
-    "List the log directories of brokers, and moves of replicas between them.",
-    *("partitions.partition_routes", "partitions.log_dir_routes"),
+groups: Final = noun("groups", "groups.groups_routes")
+configs: Final = noun(
+    "configs",
+    *("topics.topic_routes", "cluster.cluster_routes", "cluster.logger_routes", "cluster.resource_config_routes"),
 )
-transactions: Final = noun(
-    "transactions", "Describe transactions; find and abort hanging ones.", "transactions.transaction_routes"
-)
-brokers: Final = noun(
-    "brokers", "List brokers; put brokers in maintenance; decommission them.", "cluster.broker_admin_state_routes"
-)
-quorum: Final = noun(
-    "quorum", "Inspect and repair the metadata quorum.", "cluster.cluster_routes", "cluster.voter_routes"
-)
-reassign: Final = noun(
-    "reassign",
-    "Reassign partitions to other brokers, with an optional throttle.",
-    "reassignments.reassignment_routes",
-)
+quotas: Final = noun("quotas", "cluster.quota_routes")
+users: Final = noun("users", "cluster.user_routes")
+tokens: Final = noun("tokens", "cluster.token_routes")
+features: Final = noun("features", "cluster.feature_routes")
+log_dirs: Final = noun("log-dirs", "partitions.partition_routes", "partitions.log_dir_routes")
+transactions: Final = noun("transactions", "transactions.transaction_routes")
+brokers: Final = noun("brokers", "cluster.broker_admin_state_routes")
+quorum: Final = noun("quorum", "cluster.cluster_routes", "cluster.voter_routes")
+reassign: Final = noun("reassign", "reassignments.reassignment_routes")

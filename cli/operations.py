@@ -15,7 +15,7 @@ import click
 
 from kvorum.cli import completion
 from kvorum.cli.connection.client import bootstrap_option, is_missing, with_cluster
-from kvorum.cli.lazy import known_command
+from kvorum.cli.lazy import check_command
 from kvorum.cli.output import Exit, fail, output_option, pairs, report, show, tell, warn
 from kvorum.cli.text_values import guard_texts
 
@@ -169,7 +169,7 @@ class OperationGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command, or raise an error with a suggestion."""
-        return super().resolve_command(ctx, known_command(ctx, args, self.list_commands(ctx)))
+        return super().resolve_command(ctx, check_command(ctx, args, self.list_commands(ctx)))
 
     def get_help(self, ctx: click.Context) -> str:
         """Write the help, with an example of each command."""
@@ -193,7 +193,7 @@ def command_of(operation: "Operation") -> click.Command:
     params: list[click.Parameter] = [argument_of(inputs[name], spec) for name in positional]
     params += [option_of(each, spec) for name, each in inputs.items() if name not in positional]
     for name, code in spec.tolerate.items():
-        params.append(click.Option([f"--{dashed(name)}"], is_flag=True, help=f"{code.name} is no error."))
+        params.append(click.Option([f"--{option_name(name)}"], is_flag=True, help=f"{code.name} is no error."))
 
     def run(bootstrap: str, output: str, **values: Any) -> None:
         OperationRun(operation, spec, inputs, values, output).run(bootstrap)
@@ -209,7 +209,7 @@ def command_of(operation: "Operation") -> click.Command:
     return output_option(bootstrap_option(command))
 
 
-def dashed(name: str) -> str:
+def option_name(name: str) -> str:
     """Return a name as an option has it."""
     return name.replace("_", "-").lower()
 
@@ -230,7 +230,7 @@ def argument_of(source: Input, spec: "Command") -> click.Argument:
 
 def option_of(source: Input, spec: "Command") -> click.Option:
     """Return an option."""
-    names = spec.options.get(source.name, f"--{dashed(source.name)}").split()
+    names = spec.options.get(source.name, f"--{option_name(source.name)}").split()
     if source.name in DRY_RUN:
         names = ["--dry-run", "--validate-only"]
     flag = source.shape == "flag"
@@ -294,18 +294,20 @@ class OperationRun:
         self._inputs = inputs
         self._output = output
         self._failures = Failures([])
-        self._tolerated = {code for name, code in spec.tolerate.items() if values.pop(name)}
-        self._given = {name: values[name.lower()] for name in inputs if is_given(values[name.lower()])}
+        self._tolerated_codes = {code for name, code in spec.tolerate.items() if values.pop(name)}
+        self._values = {name: values[name.lower()] for name in inputs if has_value(values[name.lower()])}
 
     def run(self, bootstrap: str) -> None:
         """Run the operation and print its result; invalid values end the command before a request is sent."""
         from pydantic import ValidationError
 
-        from kvorum.admin.http.access import Refused
+        from kvorum.admin.http.access import HttpError
         from kvorum.admin.http.parameters import BadInput
 
         each = self._spec.each
-        rounds = [{**self._given, each: value} for value in dict.fromkeys(self._given[each])] if each else [self._given]
+        rounds = (
+            [{**self._values, each: value} for value in dict.fromkeys(self._values[each])] if each else [self._values]
+        )
         try:
             calls = [self._request(values) for values in rounds]
 
@@ -320,7 +322,7 @@ class OperationRun:
             raise self._usage_of(error) from None
         except BadInput as error:
             raise self._usage(error.field, error.message) from None
-        except Refused as error:
+        except HttpError as error:
             fail(error.message)
         self._show([(values, result) for values, result in found if not isinstance(result, Exception)])
         self._failures.end()
@@ -348,25 +350,25 @@ class OperationRun:
     @property
     def _pages(self) -> bool:
         """Whether all pages of a list are printed."""
-        return AFTER in self._operation.query_parameters and LIMIT not in self._given
+        return AFTER in self._operation.query_parameters and LIMIT not in self._values
 
     async def _attempt(
         self, cluster: "ClusterClient", request: tuple[dict[str, str], dict[str, str], "BaseModel"], each: str | None
     ) -> Any:
         """Return the result of one call; with several of them also its KafkaError."""
-        from kvorum.cli.connection.missing_topics import explained
+        from kvorum.cli.connection.missing_topics import explain_error
         from kvorum.protocol.errors import KafkaError
 
         try:
             return await self._call(cluster, *request)
         except KafkaError as error:
             name = str({**request[0], **request[2].model_dump()}.get(each or ""))
-            if error.code in self._tolerated:
+            if error.code in self._tolerated_codes:
                 warn(f"{name}: {error.code.name} is ignored")
                 return error
             if each is None:
                 raise
-            line = await explained(cluster, error)
+            line = await explain_error(cluster, error)
             self._failures.lines.append(line if name in line else f"{name}: {line}")
             self._failures.missing += is_missing(error.code)
             return error
@@ -374,7 +376,7 @@ class OperationRun:
     async def _call(
         self, cluster: "ClusterClient", path: dict[str, str], query: dict[str, str], body: "BaseModel"
     ) -> Any:
-        """Return the result as plain values, with the rows of all pages. Raises KafkaError, Unreachable, Refused."""
+        """Return the result as plain values, with the rows of all pages. Raises KafkaError, Unreachable, HttpError."""
         from kvorum.admin.http.operations import Call, Rows
 
         rows: list[Values] = []
@@ -382,7 +384,7 @@ class OperationRun:
             result = await self._operation.handle(Call(cluster=cluster, path=path, query=query, body=body))
             following: dict[str, str] | None = None
             if isinstance(result, Rows):
-                following = None if result.following is None else dict(parse_qsl(result.following))
+                following = None if result.next_query is None else dict(parse_qsl(result.next_query))
                 result = result.rows
             if isinstance(result, list):
                 rows += [each.model_dump(mode="json") for each in result]
@@ -407,7 +409,7 @@ class OperationRun:
         """Print the results; errors in rows of a list are failures."""
         spec, found = self._spec, list[Values]()
         if self._operation.answer is None:
-            self._show_done([values for values, _ in results])
+            self._show_success([values for values, _ in results])
             return
         for _, result in results:
             found += result if isinstance(result, list) else [result]
@@ -415,7 +417,9 @@ class OperationRun:
         if self._output != "table":
             show(found if is_list or len(found) != 1 else found[0], self._output)
         elif spec.columns and (found or not self._failures.lines):
-            names = [name.rstrip("?") for name in spec.columns if not name.endswith("?") or used(name[:-1], found)]
+            names = [
+                name.rstrip("?") for name in spec.columns if not name.endswith("?") or has_column(name[:-1], found)
+            ]
             show(found, "table", names)
         elif not spec.columns:
             for number, each in enumerate(found):
@@ -427,11 +431,11 @@ class OperationRun:
         if is_list and failed:
             self._failures.lines.append(f"{len(failed)} of {len(found)} failed")
 
-    def _show_done(self, done: list[Values]) -> None:
+    def _show_success(self, done: list[Values]) -> None:
         """Print that an operation without an answer succeeded."""
-        dry = any(name in self._given for name in DRY_RUN)
+        dry = any(name in self._values for name in DRY_RUN)
         rows = [{**values, "changed": not dry} for values in done]
-        lines = [self._spec.done.format_map(Shown(values)) for values in done]
+        lines = [self._spec.done.format_map(LineValues(values)) for values in done]
         if dry:
             lines = ["valid; nothing was changed"]
         if rows or self._output != "table":
@@ -441,7 +445,7 @@ class OperationRun:
         """Return the name of an input on the command line."""
         if name in (self._spec.arguments or self._operation.names_in_path):
             return name.upper()
-        return self._spec.options.get(name, f"--{dashed(name)}").split()[-1]
+        return self._spec.options.get(name, f"--{option_name(name)}").split()[-1]
 
     def _usage(self, field: str, message: str) -> click.UsageError:
         """Return the error of an invalid value; `field` is its name."""
@@ -458,7 +462,7 @@ class OperationRun:
         return self._usage(".".join(map(str, first["loc"])), str(first["msg"]).removeprefix("Value error, "))
 
 
-class Shown(dict[str, Any]):
+class LineValues(dict[str, Any]):
     """Values for a line; those that are not given are empty."""
 
     def __missing__(self, key: str) -> str:
@@ -466,12 +470,12 @@ class Shown(dict[str, Any]):
         return ""
 
 
-def is_given(value: Any) -> bool:
+def has_value(value: Any) -> bool:
     """Return whether an argument or option was given; an empty text is a value."""
     return value is not None and value is not False and value != ()
 
 
-def used(name: str, rows: list[Values]) -> bool:
+def has_column(name: str, rows: list[Values]) -> bool:
     """Return whether a row has a value in a column."""
     return any(row.get(name) not in (None, "") for row in rows)
 
@@ -484,4 +488,4 @@ def show_model(found: Values) -> None:
     show({name: each for name, each in found.items() if name not in tables}, "table")
     for name, rows in tables.items():
         click.echo(f"\n{name.replace('_', ' ')}:")
-        show(rows, "table", [key for key in rows[0] if used(key, rows)])
+        show(rows, "table", [key for key in rows[0] if has_column(key, rows)])

@@ -76,7 +76,7 @@ def table(rows: Sequence[Row], columns: Sequence[str], titles: Mapping[str, str]
     widths = [max(len(text) for text in column) for column in zip(heads, *cells, strict=True)]
     for number, line in enumerate((heads, *cells)):
         text = "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
-        click.echo(painted(text, bold=True) if number == 0 else text)
+        click.echo(style_text(text, bold=True) if number == 0 else text)
 
 
 def cell(value: object) -> str:
@@ -122,7 +122,7 @@ def raw(text: str) -> None:
     click.echo(text, nl=False, color=True)
 
 
-def painted(text: str, *, err: bool = False, bold: bool = False, color: str | None = None) -> str:
+def style_text(text: str, *, err: bool = False, bold: bool = False, color: str | None = None) -> str:
     """Return coloured text on a terminal, plain text otherwise (also with NO_COLOR)."""
     stream = sys.stderr if err else sys.stdout
     if os.environ.get("NO_COLOR") or stream is None or not stream.isatty():  # None: closed by the parent process
@@ -138,7 +138,7 @@ def fail(message: str, code: int = Exit.FAILED) -> NoReturn:
 
 def report(message: str) -> None:
     """Print an error on standard error."""
-    click.echo(f"{painted('kvorum:', err=True, color='red')} {message}", err=True)
+    click.echo(f"{style_text('kvorum:', err=True, color='red')} {message}", err=True)
 
 
 def install_hint(extra: str) -> str:
@@ -148,7 +148,7 @@ def install_hint(extra: str) -> str:
 
 def warn(message: str) -> None:
     """Print a warning on standard error."""
-    click.echo(f"{painted('warning:', err=True, color='yellow')} {message}", err=True)
+    click.echo(f"{style_text('warning:', err=True, color='yellow')} {message}", err=True)
 
 
 def pairs(values: Sequence[str], option: str) -> dict[str, str]:

@@ -35,10 +35,10 @@ Callback = Callable[[click.Context, click.Parameter, Any], Any]
 def guard_texts(command: click.Command, *, refuses_empty: bool) -> click.Command:
     """Make a command and its subcommands check the texts that they are given. A second call changes nothing."""
     for parameter in command.params:
-        if not isinstance(parameter.callback, Guarded):
+        if not isinstance(parameter.callback, TextGuard):
             is_path = isinstance(parameter.type, click.Path | click.File)
             place = (command.name or "", parameter.name or "")
-            parameter.callback = Guarded(
+            parameter.callback = TextGuard(
                 parameter.callback,
                 refuses_empty=refuses_empty and place not in EMPTY_IS_A_VALUE,
                 refuses_bytes=place not in BYTES_ARE_A_VALUE and not is_path,
@@ -49,7 +49,7 @@ def guard_texts(command: click.Command, *, refuses_empty: bool) -> click.Command
     return command
 
 
-class Guarded:
+class TextGuard:
     """A parameter's callback that checks texts before the parameter's own callback runs."""
 
     def __init__(self, own: Callback | None, *, refuses_empty: bool, refuses_bytes: bool) -> None:
@@ -85,7 +85,7 @@ def is_utf8(text: str) -> bool:
     return True
 
 
-def bytes_given(text: str) -> bytes:
+def encode_text(text: str) -> bytes:
     """Return the bytes that were typed as a text. Raises UnicodeEncodeError for halves of surrogate pairs of JSON."""
     return text.encode("utf-8", "surrogateescape")
 

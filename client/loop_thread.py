@@ -41,7 +41,7 @@ class LoopThread:
     def iterate(self, items: AsyncIterator[T]) -> Iterator[T]:
         """Yield the items of an async iterator; closing this one closes it."""
         try:
-            while (item := self.run(_following(items))) is not END:
+            while (item := self.run(_next_item(items))) is not END:
                 yield item  # type: ignore[misc]  # not END
         finally:
             close = getattr(items, "aclose", None)
@@ -68,5 +68,5 @@ async def _cancel_all() -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _following(items: AsyncIterator[T]) -> T | object:
+async def _next_item(items: AsyncIterator[T]) -> T | object:
     return await anext(items, END)

@@ -333,17 +333,17 @@ class SyncGroups:
     def remove_members(
         self, group_id: str, *, member_ids: Iterable[str] = (), instance_ids: Iterable[str] = (), reason: str = ""
     ) -> Sequence[MemberRemoval]:
-        """Remove members from a classic group at once, as if they had left: by id, static ones by group.instance.id.
+        """Remove members from a group at once, as if they had left: by id, static ones by group.instance.id.
 
-        UNKNOWN_MEMBER_ID is the error of a member that does not exist or uses the consumer protocol, whose members
-        cannot be removed. Raises KafkaError if the group is not available at all.
+        The group is of the classic or the consumer protocol. UNKNOWN_MEMBER_ID is the error of a member that does not
+        exist. Raises KafkaError if the group is not available at all.
         """
         return self._thread.run(
             self._namespace.remove_members(group_id, member_ids=member_ids, instance_ids=instance_ids, reason=reason)
         )
 
     def remove_all_members(self, group_id: str, *, reason: str = "") -> Sequence[MemberRemoval]:
-        """Remove all current members of a classic group, static ones by their instance id."""
+        """Remove all current members of a group, static ones by their instance id."""
         return self._thread.run(self._namespace.remove_all_members(group_id, reason=reason))
 
 
@@ -415,7 +415,8 @@ class SyncPartitions:
     ) -> None:
         """Increase the number of partitions of a topic to `total`; `assignments`: the replicas of each new one.
 
-        Raises KafkaError INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT, ...
+        Returns when the leaders serve all partitions, or after some 5 s. Raises KafkaError INVALID_PARTITIONS,
+        INVALID_REPLICA_ASSIGNMENT, ...
         """
         return self._thread.run(self._namespace.add(topic, total, assignments=assignments, validate_only=validate_only))
 
@@ -760,6 +761,7 @@ class SyncTopics:
     ) -> CreatedTopic:
         """Create a topic; None: the cluster's defaults. `assignments`: replicas per partition, instead of numbers.
 
+        Returns when the leaders serve its partitions, or after some 5 s.
         Raises KafkaError TOPIC_ALREADY_EXISTS, INVALID_REPLICATION_FACTOR, ...
         """
         return self._thread.run(
@@ -784,7 +786,7 @@ class SyncTopics:
     def create_many(
         self, topics: Iterable[NewTopic], *, validate_only: bool = False
     ) -> dict[str, CreatedTopic | KafkaError]:
-        """Create topics with one request; return the result or the error of each, by name."""
+        """Create topics with one request; return the result or the error of each, by name. Returns as `create`."""
         return self._thread.run(self._namespace.create_many(topics, validate_only=validate_only))
 
     def delete(self, name: str) -> None:

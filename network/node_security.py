@@ -55,6 +55,16 @@ class NodeSecurity:
         """Return the listener at which other nodes of this kind connect."""
         return self.dialled[0]
 
+    def certificate_ends(self) -> list[tuple[str, float]]:
+        """Return (listener, time) of the certificates that expire first in the key stores, as seconds since 1970."""
+        contexts = {**self.client_tls, **self.tls}.items()
+        stores = ((name, context.stores.key_store) for name, context in contexts)
+        return [
+            (name, min(each.not_valid_after_utc.timestamp() for each in store.chain))
+            for name, store in stores
+            if store is not None
+        ]
+
     def sasl(
         self, listener: str, credentials: CredentialStore, wall_ms: Callable[[], int], new_nonce: NewNonce
     ) -> "SaslConfig | None":

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 CLIENT_PORT_BASE = 19_090
 CONTROLLER_PORT_BASE = 19_190
+DEV_LISTENERS = ("PLAINTEXT",)
 NODES_MAX = 100  # one machine; also keeps the derived port ranges apart
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 SHORT_KEYS: Mapping[str, str] = {"id": "node.id", "roles": "process.roles"}
@@ -89,11 +90,17 @@ def load_cluster(path: str, directory: str, overrides: Sequence[str] = ()) -> Cl
 
 
 def dev_cluster(
-    count: int, first_port: int, directory: str, overrides: Sequence[str] = (), admin_port: int = 0
+    count: int,
+    first_port: int,
+    directory: str,
+    overrides: Sequence[str] = (),
+    admin_port: int = 0,
+    broker_listeners: Sequence[str] = DEV_LISTENERS,
 ) -> ClusterSpec:
     """Return the cluster of `kvorum dev`: nodes node-1 to node-N, clients on ports P to P+N-1, all else on free ports.
 
-    One controller below three nodes, three for 3 and 4, five from 5 on. The admin API is on node-1. Raises ConfigError.
+    One controller below three nodes, three for 3 and 4, five from 5 on. The admin API is on node-1. The first of
+    `broker_listeners` is that of clients. Raises ConfigError.
     """
     if not 1 <= count <= NODES_MAX:
         raise ConfigError("", None, "--nodes", f"must be between 1 and {NODES_MAX}")
@@ -104,7 +111,8 @@ def dev_cluster(
     given = static("kvorum dev")
     nodes: dict[str, dict[str, Entry]] = {}
     for number in range(1, count + 1):
-        own = [f"PLAINTEXT://127.0.0.1:{first_port + number - 1 if first_port else 0}"]
+        own = [f"{broker_listeners[0]}://127.0.0.1:{first_port + number - 1 if first_port else 0}"]
+        own += [f"{name}://127.0.0.1:0" for name in broker_listeners[1:]]
         own += ["CONTROLLER://127.0.0.1:0"] if number <= voters else []
         nodes[f"node-{number}"] = {
             "node.id": Entry(str(number), given),

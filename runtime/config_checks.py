@@ -233,6 +233,8 @@ def warnings_of(settings: Settings) -> list[str]:
         f"listeners: {endpoint.url} is not encrypted, and every host that reaches it can read and change the metadata"
         for endpoint in exposed_controllers(settings)
     ]
+    if settings.optional_str("authorizer.class.name"):
+        found.append("authorizer.class.name has no effect: ACLs are not supported, and every client may do everything")
     if settings.optional_str("kvorum.chaos.listener") is not None:
         found.append("kvorum.chaos.listener permits fault injection into this node; it is for tests only")
     return found

@@ -196,6 +196,9 @@ DEFINITIONS: Mapping[str, MetricDef] = MappingProxyType(
         names.SUCCESSFUL_AUTHENTICATION_NO_REAUTH: MetricDef(
             "Connections authenticated by SASL whose client cannot renew its session", ("listener",)
         ),
+        names.CERTIFICATE_EXPIRY: MetricDef(
+            "Seconds until the first certificate of the key store expires, negative afterwards", ("listener",)
+        ),
         names.EXPIRED_CONNECTIONS_KILLED: MetricDef(
             "Connections closed because a request came after the end of their session", ("listener",)
         ),

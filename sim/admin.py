@@ -94,7 +94,7 @@ class Admin:
             self._recorder.complete(Info, op, process, ["create", name], str(error))
             self._topics.append(name)
             return
-        self._done(process, op, ["create", name], response.topics[0].error_code)
+        self._complete(process, op, ["create", name], response.topics[0].error_code)
         self._topics.append(name)
         if response.topics[0].error_code == ErrorCode.NONE:
             check_published(image, lambda image: image.topics.topic(name) is not None, f"creation of {name}")
@@ -131,7 +131,7 @@ class Admin:
         except NoAnswer as error:
             self._recorder.complete(Info, op, process, ["delete", name], str(error))
             return
-        self._done(process, op, ["delete", name], response.responses[0].error_code)
+        self._complete(process, op, ["delete", name], response.responses[0].error_code)
         if response.responses[0].error_code == ErrorCode.NONE:
             topic_id = response.responses[0].topic_id
 
@@ -155,7 +155,7 @@ class Admin:
         except NoAnswer as error:
             self._recorder.complete(Info, op, process, ["grow", name], str(error))
             return
-        self._done(process, op, ["grow", name], response.results[0].error_code)
+        self._complete(process, op, ["grow", name], response.results[0].error_code)
         if response.results[0].error_code == ErrorCode.NONE:
             check_published(image, lambda image: partitions_in(image, name) == PARTITIONS_GROWN, f"growth of {name}")
 
@@ -166,7 +166,7 @@ class Admin:
         answer = await self._client.ask(address, request, response, newest=newest)
         return answer, self._image_at(address[0]) if loop.time() - began_s < READ_WITHIN_S else None
 
-    def _done(self, process: int, op: int, what: list[str | int | MicroOp | None], error_code: int) -> None:
+    def _complete(self, process: int, op: int, what: list[str | int | MicroOp | None], error_code: int) -> None:
         code = ErrorCode(error_code)
         # A rejected change may have happened before: an earlier controller's decision may still be committed.
         kind = Ok if code is ErrorCode.NONE else Info

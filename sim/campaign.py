@@ -18,10 +18,10 @@ from typing import Final
 import msgspec
 
 from kvorum.runtime.process import die_with_parent
-from sim.draw import drawn
+from sim.draw import draw_plan
 from sim.ledger import Violation
 from sim.plan import Plan, from_json, to_json
-from sim.quorum import QuorumWorld
+from sim.quorum import QuorumSimulation
 from sim.quorum_faults import QuorumRun
 from sim.quorum_options import of_voters
 from sim.quorum_plan import Kind, QuorumPlan
@@ -60,8 +60,8 @@ def run_one(job: tuple[str, int], *, seconds: float = SECONDS, shrinks: bool = T
     kind, seed = job
     if kind in (QUORUM, VOTERS):
         fixed = of_voters(seed) if kind == VOTERS else {}
-        return quorum_result(QuorumRun(QuorumWorld(seed, None, **fixed)), kind, shrinks=shrinks)
-    return cluster_result(drawn(seed, seconds), shrinks=shrinks)
+        return quorum_result(QuorumRun(QuorumSimulation(seed, None, **fixed)), kind, shrinks=shrinks)
+    return cluster_result(draw_plan(seed, seconds), shrinks=shrinks)
 
 
 def cluster_result(plan: Plan, *, shrinks: bool) -> Result:

@@ -10,7 +10,7 @@ from kvorum.quorum.image.partition import PartitionRegistration
 from sim.broker_incarnations import BrokerIncarnations
 from sim.ledger import Ledger, Violation
 from sim.metadata_watch import MetadataWatch
-from sim.watched import Key, Watched
+from sim.replica_state import Key, ReplicaState
 
 
 class Candidates:
@@ -30,14 +30,14 @@ class Candidates:
                 if each is not None:
                     self.check(broker_id, each, ledger, "is a candidate")
 
-    def check(self, broker_id: int, each: Watched, ledger: Ledger, why: str) -> None:
+    def check(self, broker_id: int, each: ReplicaState, ledger: Ledger, why: str) -> None:
         """Check one replica against the committed batches, if it is a candidate; `why` is its last event."""
         registration = self._metadata.partition(each.key)
         if registration is None or (broker_id not in registration.isr and broker_id not in registration.elr):
             return
         if registration.leader_epoch in ledger.legal_losses or self._incarnations.is_suspect(broker_id, each.key):
             return
-        lacks = ledger.missing(each.shadow)
+        lacks = ledger.missing_batches(each.shadow)
         if lacks is not None:
             raise Violation(
                 "LeaderCandidateCompleteness",
@@ -55,7 +55,7 @@ class Candidates:
             # The registration of a process that has already ended may be late: it had the directory.
             is_next = broker.broker_epoch > lost.broker_epoch and lost.directory_id not in broker.log_dirs
             each, ledger = self._incarnations.replica(broker_id, key), ledgers[key]
-            lacks = "it has no such record" if each is None else ledger.missing(each.shadow)
+            lacks = "it has no such record" if each is None else ledger.missing_batches(each.shadow)
             if is_next and lacks is not None and ledger.entries and is_judged(key):
                 raise Violation(
                     "EligibleByALostLog",
@@ -75,7 +75,7 @@ class Candidates:
             return
         if registered.broker_epoch != self._incarnations.epochs.get(broker_id):
             return
-        lacks = ledger.missing(each.shadow)
+        lacks = ledger.missing_batches(each.shadow)
         if lacks is not None:
             raise Violation(
                 "JoinedIsComplete",

@@ -49,7 +49,7 @@ QUOTAS: Final = (
 """Bytes per second: even with the smallest, delayed data are written in time."""
 
 
-def changing(rng: Random, options: Options, faults: list[Fault], seconds: float) -> tuple[Options, list[Fault]]:
+def add_changes(rng: Random, options: Options, faults: list[Fault], seconds: float) -> tuple[Options, list[Fault]]:
     """Add changes to a seed, or none."""
     if rng.random() >= SHARE:
         return options, faults

@@ -15,7 +15,7 @@ from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kvorum.protocol.schema import Message
 from kvorum.protocol.uuids import Uuid
-from sim.racks import Places, ReadWatch
+from sim.racks import ReadReplicas, ReadWatch
 from sim.throttles import ThrottleWatch
 
 REQUEST_TIMEOUT_MS: Final = 2_500
@@ -58,7 +58,7 @@ class SimClient:
         """Know the brokers' addresses for a start. Made in the client's process."""
         self.rng = rng
         rack_id = f"rack-{rng.randint(1, reads.racks)}" if reads is not None and reads.racks else ""
-        self.places = Places(client_id, rack_id, reads, lambda: asyncio.get_running_loop().time())
+        self.places = ReadReplicas(client_id, rack_id, reads, lambda: asyncio.get_running_loop().time())
         self._throttles = throttles
         self._client_id = client_id
         self._bootstrap = list(brokers)
@@ -93,7 +93,7 @@ class SimClient:
         except KafkaError as error:
             raise NoAnswer(str(error), maybe_sent=False) from error
         if self._throttles is not None:
-            self._throttles.answered(self._client_id, (before, channel.connection), requested_s, answer)
+            self._throttles.check_response(self._client_id, (before, channel.connection), requested_s, answer)
         return answer
 
     async def send_unanswered(self, address: tuple[str, int], request: Message) -> None:

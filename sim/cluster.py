@@ -41,9 +41,9 @@ from kvorum.quorum.image.features import ELIGIBLE_LEADER_REPLICAS_VERSION
 from kvorum.runtime.chance import random_uuid_bytes
 from sim.admin import Admin
 from sim.client import NoAnswer, SimClient
-from sim.consumer import Consumer, Reads
-from sim.coordinated import OFFSETS, SINK, SOURCE, TRANSACTIONS
-from sim.group_work import coordinated_work
+from sim.consumer import ConsistentReads, Consumer
+from sim.coordination import OFFSETS, SINK, SOURCE, TRANSACTIONS
+from sim.group_work import group_clients
 from sim.invariants import Invariants
 from sim.ledger import Ledger, Violation
 from sim.loop import START_S, Host, SimLoop
@@ -91,7 +91,7 @@ class SimCluster:
         self.metadata.departures_alone = "reassign" not in options.fault_kinds
         self.invariants = Invariants(self.metadata, options, self.now)
         self.recorder = Recorder(self.history, self.now)
-        self.reads = Reads(lambda partition: partition in self.lossy_partitions(), self.begins_at)
+        self.reads = ConsistentReads(lambda partition: partition in self.lossy_partitions(), self.begins_at)
         self.violation: Violation | None = None
         self.healing = False
         self.disks_failed: set[int] = set()
@@ -100,14 +100,14 @@ class SimCluster:
         self.working: set[str] = set()
         """Clients that still work."""
         self.throttles = ThrottleWatch(self.loop.time)
-        self.read_watch = ReadWatch(options.racks, self.committed_end)
+        self.read_watch = ReadWatch(options.racks, self.end_of_committed)
         self.consumers: list[Consumer] = []
         self.admin: Admin | None = None
         self.restarts: dict[str, int] = {}
         self._checks: dict[Host, Callable[[], None]] = {}
         for process in self.processes:
-            process.on_controller = self._controller_made
-            process.on_ended = self._ended
+            process.on_controller = self._on_controller
+            process.on_ended = self._on_process_end
             process.on_restart = self._began
         self.loop.after_event = self._after_event
 
@@ -151,7 +151,7 @@ class SimCluster:
                 topics={TOPIC: shape},
             )
         )
-        self._wait(self._all_unfenced, BOOT_LIMIT_S, "Boot", "not all brokers are unfenced")
+        self._wait(self._are_brokers_unfenced, BOOT_LIMIT_S, "Boot", "not all brokers are unfenced")
         made: list[bool] = []
         self.start_client("maker", lambda client: self._make_topic(client, made))
         self._wait(lambda: bool(made), BOOT_LIMIT_S, "Boot", "the topic cannot be created")
@@ -171,7 +171,7 @@ class SimCluster:
                     in_flight=load.in_flight,
                     topic=TOPIC,
                     partitions=options.partitions,
-                    on_ack=self._acknowledged,
+                    on_ack=self._check_acknowledgement,
                 ).run(load.every_s, load.burst_s, lambda: self.healing),
             )
         for number in range(1, load.consumers + 1):
@@ -182,7 +182,7 @@ class SimCluster:
         self.start_client("admin", self._administer)
         drawn = options.coordination
         if drawn is not None:
-            for name, work in coordinated_work(drawn, self.recorder):
+            for name, work in group_clients(drawn, self.recorder):
                 self.start_client(name, lambda client, work=work: work(client, lambda: self.healing))  # type: ignore[misc]  # bound now
 
     def _administer(self, client: SimClient) -> Coroutine[Any, Any, None]:
@@ -191,7 +191,7 @@ class SimCluster:
             client,
             self.recorder,
             options.replication_factor,
-            self._acknowledged,
+            self._check_acknowledgement,
             image_at=self._image_at,
             older=options.older_admin,
         )
@@ -271,7 +271,7 @@ class SimCluster:
                 await client.ask_any(UpdateFeaturesRequest(feature_updates=[update]), UpdateFeaturesResponse)
             await asyncio.sleep(0.1)
 
-    def _all_unfenced(self) -> bool:
+    def _are_brokers_unfenced(self) -> bool:
         return all(
             process.broker is not None and process.broker.not_ready() is None
             for process in self.processes
@@ -301,7 +301,7 @@ class SimCluster:
         """Return the partitions that lost something legally, and what."""
         return {ledger.name: ledger.losses for ledger in self.invariants.ledgers.values() if ledger.losses}
 
-    def coordination_lost(self) -> bool:
+    def has_coordination_losses(self) -> bool:
         """Return whether the logs of groups and transactions had legal losses, so that their guarantees do not hold."""
         rests_on = (OFFSETS, TRANSACTIONS, SOURCE, SINK)
         return any(name.rpartition("-")[0] in rests_on for name in self.lossy_partitions())
@@ -311,12 +311,12 @@ class SimCluster:
         ledger = self._ledger_of(partition)
         return 0 if ledger is None else ledger.starts.highest
 
-    def lost_from(self, partition: str) -> int | None:
+    def first_lost_offset(self, partition: str) -> int | None:
         """Return the lowest offset of a partition's legal losses, None without one."""
         ledger = self._ledger_of(partition)
         return None if ledger is None else ledger.lost_from
 
-    def committed_end(self, topic: str, partition: int) -> int | None:
+    def end_of_committed(self, topic: str, partition: int) -> int | None:
         """Return one past the last committed offset; None if there is none yet, or after a legal loss."""
         ledger = self._ledger_of(f"{topic}-{partition}")
         return None if ledger is None or ledger.losses else ledger.end
@@ -333,7 +333,7 @@ class SimCluster:
             process.vouches = not process.disk.broken
             self._checks[process.host] = partial(self.invariants.check_broker, process)
 
-    def _controller_made(self, process: SimProcess, controller: ControllerNode) -> None:
+    def _on_controller(self, process: SimProcess, controller: ControllerNode) -> None:
         watcher = self.metadata.watcher(process.name, controller)
         controller.metadata_log.add_listener(watcher)
         self._checks[process.host] = watcher.look
@@ -354,15 +354,15 @@ class SimCluster:
                 raise error
             if is_harmless(str(context.get("message")), error) or isinstance(error, SystemExit):
                 continue
-            raise unexpected(host.name, "event loop", error) from error
+            raise unexpected_violation(host.name, "event loop", error) from error
 
-    def unexpected(self, where: str, error: BaseException) -> None:
+    def record_unexpected(self, where: str, error: BaseException) -> None:
         """Store an exception that production code logged as unexpected (see runtime.logs.observe_unexpected)."""
         name = "no process" if self.loop.host is None else self.loop.host.name
         if self.violation is None:
-            self.violation = error if isinstance(error, Violation) else unexpected(name, where, error)
+            self.violation = error if isinstance(error, Violation) else unexpected_violation(name, where, error)
 
-    def _ended(self, process: SimProcess, error: BaseException) -> None:
+    def _on_process_end(self, process: SimProcess, error: BaseException) -> None:
         """Judge why a process ended itself, and start it again as a supervisor does."""
         self.invariants.end_peace()
         if process.role == BROKER:
@@ -377,10 +377,10 @@ class SimCluster:
         if not isinstance(error, AllLogDirectoriesOffline):
             self.loop.call_at_host(None, self.loop.time() + RESTART_S, process.start)
 
-    def _acknowledged(self, topic_id: Uuid, partition: int, offset: int, crc: int) -> None:
+    def _check_acknowledgement(self, topic_id: Uuid, partition: int, offset: int, crc: int) -> None:
         """An acks=all was answered: that batch must be committed, now."""
         ledger = self.invariants.ledgers[topic_id, partition]
-        wrong = ledger.acknowledged(offset, crc)
+        wrong = ledger.check_acknowledgement(offset, crc)
         if wrong is not None and not ledger.losses:
             message = f"{ledger.name} offset {offset} was acknowledged, but {wrong}"
             self.violation = self.violation or Violation("AcknowledgedIsCommitted", message)
@@ -392,7 +392,7 @@ def client_address(number: int) -> str:
     return str(FIRST_CLIENTS_NETWORK + number)
 
 
-def unexpected(host: str, where: str, error: BaseException) -> Violation:
+def unexpected_violation(host: str, where: str, error: BaseException) -> Violation:
     """Return the violation for an exception that no handler expected."""
     violation = Violation("UnexpectedException", f"in {host} ({where}): {type(error).__name__}: {error}")
     violation.__cause__ = error

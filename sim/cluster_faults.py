@@ -58,9 +58,9 @@ class Faults:
             "wipe": self._wipe,
             "clock": self._clock,
             START_CUT: StartFaults(cluster, self._targets).cut,
-            LOST: directories.lost,
-            BROKEN: directories.broken,
-            RETURN: directories.returned,
+            LOST: directories.lose,
+            BROKEN: directories.break_directory,
+            RETURN: directories.return_directory,
             "moment": self.crash_points.wait_for,
             "min_isr": operator.min_isr,
             "unclean": operator.unclean,
@@ -103,7 +103,7 @@ class Faults:
             number = self._count
             self._open[number] = (fault, targets, undo)
             cluster.loop.call_at_host(None, cluster.loop.time() + fault.length, self._finish, number)
-        self._disturbed(fault)
+        self._restart_peace(fault)
 
     def _finish(self, number: int) -> None:
         fault, targets, undo = self._open.pop(number, (None, [], None))
@@ -113,9 +113,9 @@ class Faults:
             self._write(
                 fault, number, "end", targets, f"end of {fault.kind} of {', '.join(targets)}{without}", partitions
             )
-            self._disturbed(fault)
+            self._restart_peace(fault)
 
-    def _disturbed(self, fault: Fault) -> None:
+    def _restart_peace(self, fault: Fault) -> None:
         """Restart the quiet period once no fault is active."""
         if self._open or fault.kind not in UNDISTURBING:
             self._cluster.invariants.peace_since = None if self._open else self._cluster.now()
@@ -170,7 +170,7 @@ class Faults:
         return story, names, undo
 
     def _kill_all(self, fault: Fault) -> Story | None:
-        running = [process for process in self._cluster.processes if process.running]
+        running = [process for process in self._cluster.processes if process.is_running]
         for process in running:
             self._end_process(process)
 
@@ -291,7 +291,7 @@ class Faults:
         if machine is None or machine.dark:
             return None
         role = fault.role if fault.role in machine.processes else next(iter(machine.processes))
-        if role == CONTROLLER and not self._all_counted(machine):
+        if role == CONTROLLER and not self._are_directories_counted(machine):
             return None
         process = machine.processes[role]
         if role == BROKER:
@@ -310,14 +310,14 @@ class Faults:
             process.start,
         )
 
-    def _all_counted(self, machine: Machine) -> bool:
+    def _are_directories_counted(self, machine: Machine) -> bool:
         """Whether every other controller runs and counts every controller's present directory."""
         controllers = [process for process in self._cluster.processes if process.role == CONTROLLER]
         if len(controllers) == 1:
             return False
         present: dict[int, bytes] = {}
         for process in controllers:
-            if process.controller is None or not process.running:
+            if process.controller is None or not process.is_running:
                 return False
             state = process.controller.metadata_log.node.replica.voters.state
             present[process.machine.node_id] = state.directory_id

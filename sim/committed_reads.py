@@ -24,7 +24,7 @@ FETCH_WAIT_MS: Final = 100
 FETCH_BYTES: Final = 4_000
 
 
-class Fetched(NamedTuple):
+class FetchResult(NamedTuple):
     """Result of a fetch: committed records, next offset, last stable offset; or an error."""
 
     code: ErrorCode
@@ -33,7 +33,7 @@ class Fetched(NamedTuple):
     last_stable_offset: int
 
 
-async def fetch_committed(client: SimClient, topic: str, partition: int, position: int) -> Fetched:
+async def fetch_committed(client: SimClient, topic: str, partition: int, position: int) -> FetchResult:
     """Fetch once from the leader, or from the follower that it names. Raises NoAnswer."""
     leader = await client.leader(topic, partition)
     if leader is None or leader.broker_id < 0:
@@ -51,15 +51,15 @@ async def fetch_committed(client: SimClient, topic: str, partition: int, positio
         client.forget(topic, partition)
         if client.places.forget(topic, partition) and broker_id != leader.broker_id:
             raise NoAnswer(f"a follower returned {code.name}", maybe_sent=False)  # the leader knows
-        return Fetched(code, [], position, -1)
+        return FetchResult(code, [], position, -1)
     if client.places.is_elsewhere(topic, partition, leader.broker_id, row):
-        return Fetched(code, [], position, -1)
+        return FetchResult(code, [], position, -1)
     assert row.records is None or isinstance(row.records, memoryview), "an answer's records are one view"
     view = row.records if row.records is not None else memoryview(b"")
     records, position = visible(view, row.aborted_transactions or (), position)
     if view:
         client.places.took(topic, partition, broker_id, leader.broker_id, position)
-    return Fetched(code, records, position, row.last_stable_offset)
+    return FetchResult(code, records, position, row.last_stable_offset)
 
 
 async def _fetch(

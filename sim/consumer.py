@@ -28,7 +28,7 @@ EARLIEST_TIMESTAMP: Final = -2
 """ListOffsets' word for where the log begins."""
 
 
-class Reads:
+class ConsistentReads:
     """All values read by consumers: (topic, partition) -> offset -> value (ConsistentRead)."""
 
     def __init__(self, may_differ: Callable[[str], bool], begins_at: Callable[[str], int]) -> None:
@@ -48,7 +48,13 @@ class Consumer:
     """Polls assigned partitions, one after another's turn."""
 
     def __init__(
-        self, name: str, client: SimClient, recorder: Recorder, reads: Reads, topic: str, partitions: list[int]
+        self,
+        name: str,
+        client: SimClient,
+        recorder: Recorder,
+        reads: ConsistentReads,
+        topic: str,
+        partitions: list[int],
     ) -> None:
         """Begin at the beginning."""
         self._name = name

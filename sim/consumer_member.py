@@ -16,9 +16,9 @@ from kvorum.protocol.messages.consumer_group_heartbeat import (
 )
 from kvorum.protocol.uuids import Uuid
 from sim.client import NoAnswer, SimClient
-from sim.coordinated import HEARTBEATS_PER_SESSION, SOURCE
+from sim.coordination import HEARTBEATS_PER_SESSION, SOURCE
 from sim.coordinator_link import GROUP, CoordinatorLink
-from sim.member import REBALANCE_MS, OwnershipReport, beating
+from sim.member import REBALANCE_MS, OwnershipReport, start_heartbeats
 from sim.workload import Recorder
 
 JOIN: Final = 0
@@ -55,7 +55,7 @@ class ConsumerMember:
         """An answer was lost, with its content: the next heartbeat is a full one."""
 
     @property
-    def stirred(self) -> bool:
+    def must_rejoin(self) -> bool:
         """See Member."""
         return self.generation == NOT_JOINED or self._requested is not None
 
@@ -72,7 +72,7 @@ class ConsumerMember:
         except NoAnswer:
             await self._link.pause()
         if self._beats is None and self._alive:
-            self._beats = beating(self._beat())
+            self._beats = start_heartbeats(self._beat())
         return self.generation != NOT_JOINED and self._requested is None
 
     async def leave(self) -> None:
@@ -115,7 +115,7 @@ class ConsumerMember:
             return
         code = ErrorCode(answer.error_code)
         if code is not ErrorCode.NONE:
-            if not self._link.answered(code):
+            if not self._link.check_retry(code):
                 self.generation, self._requested = NOT_JOINED, None
                 self._own(())
             await self._link.pause()

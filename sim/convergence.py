@@ -12,21 +12,21 @@ from typing import Final
 from kvorum.chaos.history import Finish, Image, Info, Ok, OperationValue, Replica
 from kvorum.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
 from kvorum.quorum.controller.elections import UNCLEAN
+from sim.admin_states import find_unfinished
 from sim.client import NoAnswer, SimClient
 from sim.cluster import TOPIC, SimCluster
 from sim.cluster_faults import Faults
 from sim.consumer import Consumer
-from sim.coordinated import SINK, SOURCE
-from sim.duties import undone
-from sim.group_work import STABLE_SLACK_S, Looked, last_looks, stable_events
+from sim.coordination import SINK, SOURCE
+from sim.group_work import STABLE_SLACK_S, LeaderView, last_looks, stable_events
 from sim.ledger import Entry, Violation
 from sim.machine import BROKER, SimProcess, State
 from sim.operator import is_operator
 from sim.plan import Coordination
 from sim.quota_probe import look_at_quotas
-from sim.throttle_ends import has_rates_of_its_own, has_throttles, take_off
-from sim.throttling import left_behind
-from sim.watched import Watched
+from sim.reassignment_throttles import find_stray_throttles
+from sim.replica_state import ReplicaState
+from sim.throttle_removal import has_rates_of_its_own, has_throttles, take_off
 
 ANSWER_LIMIT_S: Final = 20.0
 REST_LIMIT_S: Final = 40.0
@@ -96,7 +96,9 @@ async def elect_uncleanly(cluster: SimCluster, client: SimClient) -> None:
     Without a loss this has no effect, and the partition without a leader is a violation. A broker that restarted
     without a log directory (failed or full disk) counts as one that lost it permanently.
     """
-    hurt = cluster.invariants.incarnations.robbed | cluster.invariants.dismissed | cluster.disks_failed
+    hurt = (
+        cluster.invariants.incarnations.lossy_brokers | cluster.invariants.unregistered_brokers | cluster.disks_failed
+    )
     recorder, process = cluster.recorder, cluster.recorder.process("operator", 0, idempotent=False)
     while True:
         await asyncio.sleep(2.0)
@@ -113,7 +115,7 @@ async def elect_uncleanly(cluster: SimCluster, client: SimClient) -> None:
         ]
         for each in wanted:
             topic = cluster.metadata.newest.topics.by_name[each.topic]
-            cluster.invariants.operated |= {(topic.topic_id, number) for number in each.partitions}
+            cluster.invariants.unclean_elections |= {(topic.topic_id, number) for number in each.partitions}
         if wanted:
             names = [f"{each.topic}-{number}" for each in wanted for number in each.partitions]
             value: OperationValue = ["elect-leaders-unclean", *names]
@@ -138,13 +140,13 @@ def unrest(cluster: SimCluster) -> list[str]:
     newest = cluster.metadata.newest
     active = []
     for process in cluster.processes:
-        if process.controller is not None and process.running:
+        if process.controller is not None and process.is_running:
             if process.controller.metadata_log.is_active():
                 active.append(process.name)
             reason = process.controller.not_ready()
             if reason is None and not process.controller.server.store.image.same_content(newest):
                 reason = "its image is behind"
-        elif process.broker is not None and process.running:
+        elif process.broker is not None and process.is_running:
             reason = process.broker.not_ready()
             if reason is None and not process.broker.broker.metadata.image.same_content(newest):
                 reason = "its image is behind"
@@ -162,15 +164,15 @@ def unrest(cluster: SimCluster) -> list[str]:
                 found.append(f"{topic.name}-{number} is under-replicated: ISR {partition.isr} of {partition.replicas}")
             elif partition.is_reassigning:
                 found.append(f"{topic.name}-{number} is still being reassigned")
-    found += undone(newest)
+    found += find_unfinished(newest)
     if has_throttles(cluster) and not has_rates_of_its_own(cluster):
-        found += left_behind(newest)
+        found += find_stray_throttles(newest)
     if not found:
-        found += replicas_behind(cluster) + replicas_left_over(cluster)
+        found += replicas_behind(cluster) + find_stray_replicas(cluster)
     return found
 
 
-def replicas_left_over(cluster: SimCluster) -> list[str]:
+def find_stray_replicas(cluster: SimCluster) -> list[str]:
     """Return the brokers that still have a replica that is no longer theirs."""
     topics = cluster.metadata.newest.topics
     found = []
@@ -201,9 +203,9 @@ def replicas_behind(cluster: SimCluster) -> list[str]:
     return found
 
 
-def replica(cluster: SimCluster, broker_id: int, topic: str, number: int) -> Watched | None:
+def replica(cluster: SimCluster, broker_id: int, topic: str, number: int) -> ReplicaState | None:
     """Return the last observed state of a broker's replica."""
-    names = cluster.invariants.incarnations.watched.get(broker_id, {})
+    names = cluster.invariants.incarnations.by_broker.get(broker_id, {})
     return next((each for name, each in names.items() if name == (topic, number)), None)
 
 
@@ -215,7 +217,7 @@ def check_replicas(cluster: SimCluster) -> None:
         image = broker.broker.metadata.image
         cluster.history.write(Image(t=cluster.now(), node=process.name, offset=image.offset, hash=image.digest()))
         for name, partition in broker.broker.replica_manager.hosted.by_name.items():
-            watched = cluster.invariants.incarnations.watched[process.machine.node_id][name]
+            watched = cluster.invariants.incarnations.by_broker[process.machine.node_id][name]
             log = partition.log
             assert log is not None
             epochs = [[entry.epoch, entry.start_offset] for entry in log.epoch_cache.entries]
@@ -235,7 +237,7 @@ def check_replicas(cluster: SimCluster) -> None:
                 )
             check_epochs(str(name), process.name, epochs, entries)
             ledger = cluster.invariants.ledgers[watched.key]
-            lacks = ledger.missing(watched.shadow)
+            lacks = ledger.missing_batches(watched.shadow)
             if lacks is not None:
                 raise Violation("ReplicasEqual", f"{process.name}, {name}: {lacks}")
     for process in cluster.processes:
@@ -267,23 +269,23 @@ def look_at_stable_offsets(cluster: SimCluster, drawn: Coordination) -> None:
     """Wait until no transaction can be open, nor any session of a dead member; write the leaders' states then."""
 
     def stable() -> bool:
-        return not any(each.last_stable_offset < each.high_watermark for each in led(cluster).values())
+        return not any(each.last_stable_offset < each.high_watermark for each in leader_logs(cluster).values())
 
     cluster.run_for(drawn.session_ms / 1000)
     cluster.run_until(stable, drawn.transaction_timeout_ms / 1000 + STABLE_SLACK_S)
-    for event in stable_events(cluster.now(), led(cluster)):
+    for event in stable_events(cluster.now(), leader_logs(cluster)):
         cluster.history.write(event)
 
 
-def led(cluster: SimCluster) -> dict[str, Looked]:
+def leader_logs(cluster: SimCluster) -> dict[str, LeaderView]:
     """Return {partition: the log of its leader}, if it exists."""
-    found: dict[str, Looked] = {}
+    found: dict[str, LeaderView] = {}
     for topic in cluster.metadata.newest.topics.by_name.values():
         for number, partition in topic.sorted_partitions():
             each = replica(cluster, partition.leader, topic.name, number)
             if each is not None and each.log is not None:
                 log = each.log
-                found[f"{topic.name}-{number}"] = Looked(log.last_stable_offset, log.high_watermark)
+                found[f"{topic.name}-{number}"] = LeaderView(log.last_stable_offset, log.high_watermark)
     return found
 
 
@@ -305,8 +307,8 @@ def read_back(cluster: SimCluster) -> None:
                 except NoAnswer:
                     await asyncio.sleep(0.1)
         drawn = cluster.options.coordination
-        if drawn is not None and not cluster.coordination_lost():
-            marks = led(cluster)
+        if drawn is not None and not cluster.has_coordination_losses():
+            marks = leader_logs(cluster)
             names = [(topic, number) for topic in (SOURCE, SINK) for number in range(drawn.partitions)]
             ends = {(topic, number): marks[f"{topic}-{number}"].last_stable_offset for topic, number in names}
             await last_looks(client, cluster.recorder, drawn, ends)

@@ -49,7 +49,7 @@ class CoordinatorLink:
             self._address = None
             raise
 
-    def answered(self, code: ErrorCode) -> bool:
+    def check_retry(self, code: ErrorCode) -> bool:
         """Process an answer's code; return whether to retry, and look up a moved coordinator again."""
         if code in MOVED:
             self._address = None

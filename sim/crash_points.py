@@ -11,7 +11,7 @@ from typing import Final
 from kvorum.runtime import failpoints
 from sim.cluster import SimCluster
 from sim.link_faults import Story
-from sim.machine import BROKER, ProcessEnded, SimProcess
+from sim.machine import BROKER, ProcessEnd, SimProcess
 from sim.plan import Fault
 
 NONE: Final = ""
@@ -52,11 +52,11 @@ class CrashPoints:
         return f"the next process that reaches {fault.detail} is killed there", [], undo
 
     def hit(self, name: str) -> None:
-        """A process has reached a failpoint. Raises ProcessEnded if it is the awaited one."""
+        """A process has reached a failpoint. Raises ProcessEnd if it is the awaited one."""
         if name != self._waiting:
             return
         host = self._cluster.loop.host
-        process = next((each for each in self._cluster.processes if each.host is host and each.running), None)
+        process = next((each for each in self._cluster.processes if each.host is host and each.is_running), None)
         if process is None:
             return
         self._waiting = NONE
@@ -65,4 +65,4 @@ class CrashPoints:
         if process.role == BROKER:
             self._cluster.invariants.incarnations.record_kill(process.machine.node_id)
         process.kill()
-        raise ProcessEnded
+        raise ProcessEnd

@@ -26,7 +26,7 @@ DOWN_S: Final = 0.2
 
 
 @dataclass
-class Over:
+class FaultEnd:
     """Whether a fault has been ended; the end of a run ends it early."""
 
     is_over: bool = False
@@ -41,13 +41,13 @@ class DirectoryFaults:
         self._targets = targets
         self._incarnations = cluster.invariants.incarnations
 
-    def lost(self, fault: Fault) -> Story | None:
+    def lose(self, fault: Fault) -> Story | None:
         """Restart a broker without the content of a directory."""
         request, process = loss_request(fault), self._broker(fault)
         path = None if process is None else self._directory(process, request.directory)
         if process is None or path is None:
             return None
-        story, over, lives = self._story(process, path), Over(), process.lives
+        story, over, lives = self._story(process, path), FaultEnd(), process.lives
         if request.breaks:
             self._break(process, path)
             self._later(fault.amount, over, lambda: self._stop(process, request.stop))
@@ -67,13 +67,13 @@ class DirectoryFaults:
 
         return f"{story} {to_come}, after {request.stop}{self._targets.leads(process.machine)}", [process.name], undo
 
-    def broken(self, fault: Fault) -> Story | None:
+    def break_directory(self, fault: Fault) -> Story | None:
         """Make a directory fail until it is repaired, also over restarts of the broker."""
         request, process = loss_request(fault), self._broker(fault)
         path = None if process is None else self._directory(process, request.directory)
         if process is None or path is None:
             return None
-        leads, over = self._targets.leads(process.machine), Over()
+        leads, over = self._targets.leads(process.machine), FaultEnd()
         self._break(process, path)
         self._later(fault.amount, over, lambda: self._stop(process, request.stop))
         self._later(fault.amount + DOWN_S, over, lambda: self._start_again(process))
@@ -87,7 +87,7 @@ class DirectoryFaults:
         story = f"{self._story(process, path)} breaks, also over a restart after {request.stop}{leads}"
         return story, [process.name], undo
 
-    def returned(self, fault: Fault) -> Story | None:
+    def return_directory(self, fault: Fault) -> Story | None:
         """Add a removed directory to log.dirs again."""
         process = self._broker(fault)
         gone = [] if process is None else [each for each in process.all_log_dirs if each not in process.log_dirs]
@@ -110,7 +110,7 @@ class DirectoryFaults:
     def _broker(self, fault: Fault) -> SimProcess | None:
         machine = self._targets.machine(fault.target)
         process = None if machine is None or machine.dark else machine.processes.get(BROKER)
-        return process if process is not None and process.running else None
+        return process if process is not None and process.is_running else None
 
     def _directory(self, process: SimProcess, named: str) -> str | None:
         """Return the path of a directory by its number or by a partition; None for an unknown or the only directory."""
@@ -125,7 +125,7 @@ class DirectoryFaults:
     def _story(self, process: SimProcess, path: str) -> str:
         return f"{path} of {process.name}"
 
-    def _later(self, seconds: float, over: Over, do: Callable[[], None]) -> None:
+    def _later(self, seconds: float, over: FaultEnd, do: Callable[[], None]) -> None:
         def unless_over() -> None:
             if not over.is_over:
                 do()
@@ -146,7 +146,7 @@ class DirectoryFaults:
         process.start()
 
     def _end(self, process: SimProcess) -> None:
-        if process.running:
+        if process.is_running:
             self._incarnations.record_kill(process.machine.node_id)
             process.kill()
 

@@ -6,7 +6,7 @@ first few of the changes since. This is exactly the contract of runtime.disk.
 
 `kill()` ends the writing process, and loses nothing. The disk can also fail: `fail(operation, errno)` for the next
 call, `capacity` for ENOSPC, `broken` for everything below a folder, and `power(steps)`: after that number of mutating
-operations PowerLost is raised, which stops the writer in the middle of a persistence step.
+operations PowerLoss is raised, which stops the writer in the middle of a persistence step.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from typing_extensions import Buffer
 from sim.inode import Inode, put, resize
 
 
-class PowerLost(BaseException):
+class PowerLoss(BaseException):
     """The machine stopped in the middle of an operation; no handler of the dead process sees this."""
 
 
@@ -89,7 +89,7 @@ class FolderMove(NamedTuple):
     source: str
     target: str
 
-    def moved(self, path: str) -> str:
+    def new_path(self, path: str) -> str:
         """Return a path's new name, if it is in the folder."""
         return self.target + path[len(self.source) :] if path.startswith(self.source + "/") else path
 
@@ -126,7 +126,7 @@ class SimDisk:
         self.capacity: int | None = None
         self.counts: dict[str, int] = {}
         self.bytes_written = 0
-        self.modified: dict[str, int] = {}
+        self.modification_times: dict[str, int] = {}
 
     # Faults.
 
@@ -153,7 +153,7 @@ class SimDisk:
         self._reach(path)
         if operation != "pread" and self._steps_left is not None:
             if self._steps_left == 0:
-                raise PowerLost
+                raise PowerLoss
             self._steps_left -= 1
         if operation in self._failures:
             number = self._failures.pop(operation)
@@ -229,7 +229,7 @@ class SimDisk:
     def _apply(files: dict[str, Inode], change: NameChange) -> None:
         if isinstance(change, FolderMove):
             for path in [path for path in files if path.startswith(change.source + "/")]:
-                files[change.moved(path)] = files.pop(path)
+                files[change.new_path(path)] = files.pop(path)
             return
         for path, inode in change:
             if inode is None:
@@ -293,7 +293,7 @@ class SimDisk:
     def modified_ms(self, path: str) -> int:
         """See Disk. The value of `modified`; 0 otherwise."""
         self.open(path)
-        return self.modified.get(path, 0)
+        return self.modification_times.get(path, 0)
 
     def listdir(self, path: str) -> list[str]:
         """See Disk."""
@@ -335,7 +335,7 @@ class SimDisk:
         inside = self._changes.pop(source, [])
         if inside:
             self._changes[target] = [
-                [(move.moved(path), inode) for path, inode in change]
+                [(move.new_path(path), inode) for path, inode in change]
                 for change in inside
                 if not isinstance(change, FolderMove)
             ]

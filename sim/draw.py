@@ -2,22 +2,22 @@
 
 from random import Random
 
-from sim.changes import changing
-from sim.coordinated import coordinated
-from sim.duties import dutiful
-from sim.interrupted_starts import interrupting
-from sim.levels import releveled
+from sim.admin_states import add_admin_states
+from sim.changes import add_changes
+from sim.coordination import add_coordination
+from sim.directory_moves import add_directory_moves, add_move_throttles
+from sim.interrupted_starts import add_interrupted_starts
+from sim.levels import add_feature_levels
 from sim.log_dir_failures import add_log_dir_failures
-from sim.moving import moved, throttled
 from sim.plan import Plan, draw_faults, draw_options
-from sim.quotas import limited
-from sim.racks import racked
-from sim.reassigning import reassigned, reduced
+from sim.quotas import add_quotas
+from sim.racks import add_racks
+from sim.reassignment_throttles import add_departure_throttles, add_reassignment_throttles
+from sim.reassignments import add_reassignments, add_reductions
 from sim.scripted_faults import add_fault_script
-from sim.throttling import throttled_departures, throttled_reassignments
 
 
-def drawn(
+def draw_plan(
     seed: int,
     seconds: float = 60.0,
     *,
@@ -40,29 +40,29 @@ def drawn(
     options = draw_options(rng)
     faults = draw_faults(rng, options, seconds)
     options, faults = add_fault_script(Random(f"kvorum drama {seed}"), options, faults, seconds)
-    options, faults = changing(Random(f"kvorum changes {seed}"), options, faults, seconds)
+    options, faults = add_changes(Random(f"kvorum changes {seed}"), options, faults, seconds)
     if coordinators:
-        options, faults = coordinated(Random(f"kvorum coordinators {seed}"), options, faults, seconds)
+        options, faults = add_coordination(Random(f"kvorum coordinators {seed}"), options, faults, seconds)
     if reassignments:
-        options, faults = reassigned(Random(f"kvorum reassignments {seed}"), options, faults, seconds)
-        options, faults = reduced(Random(f"kvorum reductions {seed}"), options, faults, seconds)
+        options, faults = add_reassignments(Random(f"kvorum reassignments {seed}"), options, faults, seconds)
+        options, faults = add_reductions(Random(f"kvorum reductions {seed}"), options, faults, seconds)
     if duties:
-        options, faults = dutiful(Random(f"kvorum duties {seed}"), options, faults, seconds)
+        options, faults = add_admin_states(Random(f"kvorum duties {seed}"), options, faults, seconds)
     if moves:
-        options, faults = moved(Random(f"kvorum moves {seed}"), options, faults, seconds)
-        options, faults = throttled(Random(f"kvorum throttled moves {seed}"), options, faults, seconds)
+        options, faults = add_directory_moves(Random(f"kvorum moves {seed}"), options, faults, seconds)
+        options, faults = add_move_throttles(Random(f"kvorum throttled moves {seed}"), options, faults, seconds)
     if losses:
         options, faults = add_log_dir_failures(Random(f"kvorum lost directories {seed}"), options, faults, seconds)
     if quotas:
-        options, faults = limited(Random(f"kvorum quotas {seed}"), options, faults, seconds)
+        options, faults = add_quotas(Random(f"kvorum quotas {seed}"), options, faults, seconds)
     if racks:
-        options, faults = racked(Random(f"kvorum racks {seed}"), options, faults, seconds)
+        options, faults = add_racks(Random(f"kvorum racks {seed}"), options, faults, seconds)
     if throttles:
         rng = Random(f"kvorum throttled reassignments {seed}")
-        options, faults = throttled_reassignments(rng, options, faults, seconds)
-        options, faults = throttled_departures(Random(f"kvorum departures {seed}"), options, faults, seconds)
+        options, faults = add_reassignment_throttles(rng, options, faults, seconds)
+        options, faults = add_departure_throttles(Random(f"kvorum departures {seed}"), options, faults, seconds)
     if levels:
-        options, faults = releveled(Random(f"kvorum levels {seed}"), options, faults, seconds)
+        options, faults = add_feature_levels(Random(f"kvorum levels {seed}"), options, faults, seconds)
     if starts:
-        options, faults = interrupting(Random(f"kvorum interrupted starts {seed}"), options, faults, seconds)
+        options, faults = add_interrupted_starts(Random(f"kvorum interrupted starts {seed}"), options, faults, seconds)
     return Plan(seed=seed, seconds=seconds, options=options, faults=faults)

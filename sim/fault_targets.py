@@ -1,7 +1,7 @@
 """Resolution of planned faults' targets at their time, because leaders and active controllers change."""
 
 from sim.cluster import TOPIC, SimCluster
-from sim.coordinated import OFFSETS, TRANSACTIONS
+from sim.coordination import OFFSETS, TRANSACTIONS
 from sim.machine import BROKER, CONTROLLER, Machine, SimProcess
 from sim.plan import ACTIVE_CONTROLLER, FOLLOWER, LEADER, Fault
 
@@ -38,7 +38,7 @@ class Targets:
         active = [
             process
             for process in self._cluster.processes
-            if process.running and process.controller is not None and process.controller.metadata_log.is_active()
+            if process.is_running and process.controller is not None and process.controller.metadata_log.is_active()
         ]
         return max(active, key=epoch_of, default=None)
 
@@ -53,7 +53,7 @@ class Targets:
             wanted = [BROKER]
         else:
             wanted = [fault.role] if fault.role in machine.processes else list(machine.processes)
-        return [machine.processes[role] for role in wanted if machine.processes[role].running]
+        return [machine.processes[role] for role in wanted if machine.processes[role].is_running]
 
     def leads(self, machine: Machine) -> str:
         """Describe the leaderships of a machine when it was hit."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
 from sim.client import SimClient
-from sim.coordinated import SOURCE
+from sim.coordination import SOURCE
 from sim.plan import Coordination
 from sim.transactor import Draft, Transactor
 from sim.workload import Recorder
@@ -27,7 +27,7 @@ ZOMBIE_S: Final = 1.5
 AMOUNT_MAX: Final = 100
 
 
-def working(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+def start_task(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
     """Start a concurrent task; its exception is an error of the run."""
     task = asyncio.get_running_loop().create_task(work)
     task.add_done_callback(lambda done: None if done.cancelled() else done.result())
@@ -42,7 +42,7 @@ class Feeder:
         self._name = f"feeder-{number}"
         self._client = client
         self._recorder = recorder
-        self._drawn = drawn
+        self._options = drawn
         self._zombie: asyncio.Task[bool] | None = None
 
     async def run(self, until: Callable[[], bool]) -> None:
@@ -53,24 +53,24 @@ class Feeder:
                 self._name,
                 self._client,
                 self._recorder,
-                timeout_ms=self._drawn.transaction_timeout_ms,
-                second_version=self._drawn.second_version,
-                heeds_level=self._drawn.heeds_levels,
+                timeout_ms=self._options.transaction_timeout_ms,
+                second_version=self._options.second_version,
+                heeds_level=self._options.heeds_levels,
             )
-            ends = loop.time() + self._drawn.life_s * (0.5 + rng.random())
+            ends = loop.time() + self._options.life_s * (0.5 + rng.random())
             while not until() and loop.time() < ends:
                 if await transactor.ready() and not until():
                     if rng.random() < LEFT_OPEN:
                         await transactor.abandon(self._draft())
                         break
                     pause_s = PAUSE_S * rng.random() if rng.random() < PAUSES else 0.0
-                    commit = rng.random() >= self._drawn.abort_share
+                    commit = rng.random() >= self._options.abort_share
                     if rng.random() < DOUBLED:
                         late = transactor.run(self._draft(), commit=commit, pause_s=ZOMBIE_S * rng.random())
-                        self._zombie = working(late)
+                        self._zombie = start_task(late)
                         break
                     await transactor.run(self._draft(), commit=commit, pause_s=pause_s)
-                await asyncio.sleep(self._drawn.every_s * (0.5 + rng.random()))
+                await asyncio.sleep(self._options.every_s * (0.5 + rng.random()))
 
     def _draft(self) -> Draft:
         """Draw transfers between partitions."""
@@ -78,7 +78,7 @@ class Feeder:
         for _ in range(rng.choice((1, 1, 2))):
             amount = rng.randint(1, AMOUNT_MAX)
             for signed in (-amount, amount):
-                partition = rng.randrange(self._drawn.partitions)
+                partition = rng.randrange(self._options.partitions)
                 name = f"{SOURCE}-{partition}"
                 value = self._recorder.next_value(name)
                 draft.records.setdefault((SOURCE, partition), []).append(value)

@@ -13,9 +13,9 @@ from kvorum.chaos.history import Ok, OperationValue, Stable
 from kvorum.protocol.errors import ErrorCode
 from sim.client import NoAnswer, SimClient
 from sim.committed_reads import fetch_committed
-from sim.coordinated import SINK, SOURCE, WATCHERS, WORKERS
+from sim.coordination import SINK, SOURCE, WATCHERS, WORKERS
 from sim.feeder import Feeder
-from sim.group_worker import GroupWorker, committed_offset
+from sim.group_worker import GroupWorker, fetch_committed_offset
 from sim.plan import Coordination
 from sim.workload import Recorder
 
@@ -26,14 +26,14 @@ STABLE_SLACK_S: Final = 10.0
 """Added to the transaction's timeout, for the periodic abort of such transactions and for the markers."""
 
 
-class Looked(NamedTuple):
+class LeaderView(NamedTuple):
     """A partition as its leader has it."""
 
     last_stable_offset: int
     high_watermark: int
 
 
-def coordinated_work(drawn: Coordination, recorder: Recorder) -> Iterator[tuple[str, Work]]:
+def group_clients(drawn: Coordination, recorder: Recorder) -> Iterator[tuple[str, Work]]:
     """Yield each client's name and its work until stopped."""
 
     def feed(client: SimClient, until: Until, number: int) -> Coroutine[Any, Any, None]:
@@ -58,7 +58,7 @@ async def last_looks(
         for partition in range(drawn.partitions if count else 0):
             found = None
             while found is None:
-                found = await committed_offset(client, recorder, group, process, partition)
+                found = await fetch_committed_offset(client, recorder, group, process, partition)
     for topic in (SOURCE, SINK):
         names: OperationValue = [f"{topic}-{partition}" for partition in range(drawn.partitions)]
         process = recorder.process(f"final {topic}", 0, idempotent=False, isolation="read_committed")
@@ -85,7 +85,7 @@ async def _read(client: SimClient, recorder: Recorder, process: int, topic: str,
             recorder.complete(Ok, op, process, [["poll", {f"{topic}-{partition}": found.records}]])
 
 
-def stable_events(t: float, leaders: dict[str, Looked]) -> list[Stable]:
+def stable_events(t: float, leaders: dict[str, LeaderView]) -> list[Stable]:
     """Return the leaders' states of their partitions, as events."""
     return [
         Stable(t=t, partition=name, last_stable_offset=each.last_stable_offset, high_watermark=each.high_watermark)

@@ -26,7 +26,7 @@ from kvorum.protocol.messages.offset_fetch import (
 from sim.client import NoAnswer, SimClient
 from sim.committed_reads import fetch_committed
 from sim.consumer_member import ConsumerMember
-from sim.coordinated import SINK, SOURCE
+from sim.coordination import SINK, SOURCE
 from sim.coordinator_link import GROUP, CoordinatorLink
 from sim.member import ClassicMember, Member
 from sim.plan import Coordination
@@ -55,7 +55,7 @@ class GroupWorker:
         self._name = f"{group}-{number}"
         self._client = client
         self._recorder = recorder
-        self._drawn = drawn
+        self._options = drawn
         self._makes = makes
         self._positions: dict[int, int] = {}
         self._transactor: Transactor | None = None
@@ -64,11 +64,11 @@ class GroupWorker:
         """Run one life after another until stopped."""
         rng, loop = self._client.rng, asyncio.get_running_loop()
         while not until():
-            member = self._born()
-            ends = loop.time() + self._drawn.life_s * (0.5 + rng.random())
+            member = self._create_member()
+            ends = loop.time() + self._options.life_s * (0.5 + rng.random())
             while not until() and loop.time() < ends:
                 await self._work(member, until)
-                await asyncio.sleep(self._drawn.every_s * (0.5 + rng.random()))
+                await asyncio.sleep(self._options.every_s * (0.5 + rng.random()))
             if not until() and rng.random() < DIES:
                 member.die()
                 self._recorder.history.write(
@@ -77,7 +77,7 @@ class GroupWorker:
             else:
                 await member.leave()
 
-    def _born(self) -> Member:
+    def _create_member(self) -> Member:
         self._positions = {}
         self._transactor = None
         if self._makes:
@@ -85,39 +85,41 @@ class GroupWorker:
                 self._name,
                 self._client,
                 self._recorder,
-                timeout_ms=self._drawn.transaction_timeout_ms,
-                second_version=self._drawn.second_version,
-                heeds_level=self._drawn.heeds_levels,
+                timeout_ms=self._options.transaction_timeout_ms,
+                second_version=self._options.second_version,
+                heeds_level=self._options.heeds_levels,
             )
             process = self._transactor.process
         else:
             process = self._recorder.process(self._name, 0, idempotent=False, isolation="read_committed")
-        make = ConsumerMember if self._drawn.consumer_protocol else ClassicMember
-        return make(self._group, self._client, self._recorder, process, self._drawn.session_ms, self._drawn.partitions)
+        make = ConsumerMember if self._options.consumer_protocol else ClassicMember
+        return make(
+            self._group, self._client, self._recorder, process, self._options.session_ms, self._options.partitions
+        )
 
     async def _work(self, member: Member, until: Callable[[], bool]) -> None:
         """One round: membership, position, a poll, and its processing."""
-        if member.stirred:
+        if member.must_rejoin:
             self._positions = {}
             if not await member.settle():
                 return
-            self._subscribed(member)
+            self._record_subscription(member)
         if self._transactor is not None and not await self._transactor.ready():
             return
-        if not member.owned or member.stirred or until():
+        if not member.owned or member.must_rejoin or until():
             return
         partition = self._client.rng.choice(member.owned)
         if partition not in self._positions:
             # The producer id was fetched before: the last life's open transaction has ended by now.
-            place = await self._committed(member, partition)
-            if place is None or member.stirred:
+            place = await self._fetch_committed(member, partition)
+            if place is None or member.must_rejoin:
                 return
             self._positions[partition] = place
         records = await self._poll(member, partition)
-        if records is None or member.stirred:
+        if records is None or member.must_rejoin:
             return
         rng = self._client.rng
-        stall_s = self._drawn.session_ms / 1000 * (0.5 + 1.5 * rng.random()) if rng.random() < STALLS else 0.0
+        stall_s = self._options.session_ms / 1000 * (0.5 + 1.5 * rng.random()) if rng.random() < STALLS else 0.0
         member.stalled = stall_s > 0
         if self._makes and records:
             await self._process(member, partition, records, stall_s)
@@ -126,14 +128,14 @@ class GroupWorker:
             await self._commit(member, partition)
         member.stalled = False
 
-    def _subscribed(self, member: Member) -> None:
+    def _record_subscription(self, member: Member) -> None:
         names: OperationValue = [f"{SOURCE}-{number}" for number in member.owned]
         op = self._recorder.invoke(member.process, "subscribe", names)
         self._recorder.complete(Ok, op, member.process, names)
 
-    async def _committed(self, member: Member, partition: int) -> int | None:
+    async def _fetch_committed(self, member: Member, partition: int) -> int | None:
         """Fetch the group's offset; None if it is not available now."""
-        return await committed_offset(self._client, self._recorder, self._group, member.process, partition)
+        return await fetch_committed_offset(self._client, self._recorder, self._group, member.process, partition)
 
     async def _poll(self, member: Member, partition: int) -> list[PolledRecord] | None:
         """Fetch once; None after an error."""
@@ -168,7 +170,7 @@ class GroupWorker:
             made = self._recorder.next_value(sink)
             draft.records.setdefault((SINK, partition), []).append(made)
             draft.extra.append(["copy", self._group, source, record[1], sink, made])
-        commit = self._client.rng.random() >= self._drawn.abort_share
+        commit = self._client.rng.random() >= self._options.abort_share
         if not await self._transactor.run(draft, commit=commit, pause_s=stall_s):
             self._positions.pop(partition, None)
 
@@ -219,7 +221,7 @@ REFUSED: Final = frozenset(
 """Error codes of OffsetCommit that mean that nothing was written. NOT_COORDINATOR may be returned after the write."""
 
 
-async def committed_offset(
+async def fetch_committed_offset(
     client: SimClient, recorder: Recorder, group: str, process: int, partition: int
 ) -> int | None:
     """Fetch a group's committed offset of a SOURCE partition; 0 without one; None if it is unavailable now."""

@@ -41,13 +41,13 @@ class Inode:
         if kept and rng.random() < 0.7:
             position, data = kept.pop()
             if data is not None:
-                kept.extend(torn(position, data, rng))
+                kept.extend(tear_write(position, data, rng))
         self.pending = kept
         self.make_durable()
         self.live = bytearray(self.durable)
 
 
-def torn(position: int, data: bytes, rng: random.Random) -> list[Write]:
+def tear_write(position: int, data: bytes, rng: random.Random) -> list[Write]:
     """Return the sectors of a write that made it: a prefix, or any."""
     pieces: list[Write] = []
     start = 0

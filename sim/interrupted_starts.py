@@ -12,11 +12,11 @@ from random import Random
 from typing import Final, NamedTuple
 
 from sim.cluster import SimCluster
-from sim.entries import with_entries
 from sim.fault_targets import Targets
 from sim.link_faults import Story
-from sim.machine import BROKER, ProcessEnded, SimProcess, State
+from sim.machine import BROKER, ProcessEnd, SimProcess, State
 from sim.plan import FOLLOWER, LEADER, LOSSY_KINDS, Fault, Options
+from sim.schedule_entries import add_entries
 
 START_CUT: Final = "start_cut"
 SHARE: Final = 0.2
@@ -31,14 +31,14 @@ ENDS: Final = ("kill", POWER, TERMINATE)
 INTERRUPTIONS: Final = (TERMINATE, TERMINATE, "kill", POWER)
 
 
-class Words(NamedTuple):
+class FaultDetail(NamedTuple):
     """The words of a fault's detail."""
 
     end: str
     interruption: str
 
 
-def interrupting(
+def add_interrupted_starts(
     rng: Random, options: Options, faults: list[Fault], seconds: float, *, certain: bool = False
 ) -> tuple[Options, list[Fault]]:
     """Add interrupted starts to a seed (`certain`: always), or none."""
@@ -47,7 +47,7 @@ def interrupting(
 
     kinds = [each for each in ENDS if each != POWER or LOSSY_KINDS & {*options.fault_kinds}]
 
-    def drawn(at: float) -> list[Fault]:
+    def draw_at(at: float) -> list[Fault]:
         partition = f"orders-{rng.randrange(options.partitions)}"
         target = rng.choice((str(rng.randint(1, options.brokers)), f"{LEADER}:{partition}", f"{FOLLOWER}1:{partition}"))
         detail = (
@@ -56,7 +56,7 @@ def interrupting(
         steps, length = float(rng.randrange(STEPS_MAX)), round(0.5 + 1.5 * rng.random(), 3)
         return [Fault(at=round(at, 3), kind=START_CUT, target=target, amount=steps, length=length, detail=detail)]
 
-    return with_entries(rng, options, faults, seconds, EVERY_S, drawn)
+    return add_entries(rng, options, faults, seconds, EVERY_S, draw_at)
 
 
 def is_lossy(fault: Fault) -> bool:
@@ -76,9 +76,9 @@ class StartFaults:
         """End a broker, start it, interrupt the start."""
         machine = self._targets.machine(fault.target)
         process = None if machine is None or machine.dark else machine.processes.get(BROKER)
-        if process is None or not process.running or process.host.paused:
+        if process is None or not process.is_running or process.host.paused:
             return None
-        words, leads = Words(*fault.detail.split()), self._targets.leads(process.machine)
+        words, leads = FaultDetail(*fault.detail.split()), self._targets.leads(process.machine)
         lives, loop = process.lives, self._cluster.loop
         self._end(process, words.end)
 
@@ -116,7 +116,7 @@ class StartFaults:
             process.kill()
 
     def _interrupt(self, process: SimProcess, life: int, how: str) -> None:
-        """The start has reached its step, perhaps in a thread. Raises ProcessEnded if it ends there."""
+        """The start has reached its step, perhaps in a thread. Raises ProcessEnd if it ends there."""
         if process.lives != life or process.state is not State.RUNNING:
             return
         self._cluster.note(f"the start of {process.name} is interrupted ({how})")
@@ -124,4 +124,4 @@ class StartFaults:
             process.terminate()
             return
         self._end(process, how)
-        raise ProcessEnded
+        raise ProcessEnd

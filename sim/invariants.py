@@ -27,16 +27,16 @@ from kvorum.quorum.image import MetadataImage
 from kvorum.quorum.image.partition import PartitionRegistration
 from sim.broker_incarnations import BrokerIncarnations
 from sim.candidates import Candidates, check_kept
-from sim.ledger import Entry, Ledger, Shadow, Violation
+from sim.ledger import Entry, Ledger, ReplicaLog, Violation
 from sim.machine import SimProcess
 from sim.metadata_watch import MetadataWatch
 from sim.plan import Options
-from sim.throttling import check_isr_in_peace
-from sim.tolerance import borne_in, lost_globally, unexplained
-from sim.watched import NOWHERE, Key, Watched, check_moved, is_there, not_waited_for
+from sim.reassignment_throttles import check_isr_in_peace
+from sim.replica_state import NOWHERE, Key, ReplicaState, check_log_start, electable_outsiders, is_there
+from sim.tolerance import borne_in, broken_invariant, check_loss_of_all
 
 
-def _is_unchanged(partition: Partition, each: Watched) -> bool:
+def _is_unchanged(partition: Partition, each: ReplicaState) -> bool:
     """Whether a replica is unchanged since the last check."""
     log = partition.log
     return (
@@ -64,16 +64,16 @@ class Invariants:
         self.ledgers: dict[Key, Ledger] = {}
         self.incarnations = BrokerIncarnations(metadata, self.ledgers, now)
         self._candidates = Candidates(metadata, self.incarnations)
-        self.operated: set[Key] = set()
+        self.unclean_elections: set[Key] = set()
         """Partitions with an operator's unclean election."""
-        self.dismissed: set[int] = set()
+        self.unregistered_brokers: set[int] = set()
         """Brokers that an operator unregistered."""
         self.peace_since: float | None = None
         """Start of the present quiet period; None during a fault, or before the load."""
         self.checks = 0
-        metadata.on_change = self.registration_changed
-        metadata.on_configs = self.configs_changed
-        metadata.on_brokers = self.brokers_changed
+        metadata.on_change = self.check_registration
+        metadata.on_configs = self.update_configs
+        metadata.on_brokers = self.check_brokers
 
     def end_peace(self) -> None:
         """Restart the quiet period, if it had begun: a process failed without a fault."""
@@ -89,11 +89,11 @@ class Invariants:
         if parts is None:
             return
         broker_id = process.machine.node_id
-        self.metadata.seen_by_node(process.name, parts.broker.metadata.image)
+        self.metadata.check_node(process.name, parts.broker.metadata.image)
         self.incarnations.epochs[broker_id] = parts.registration.broker_epoch()
-        known = self.incarnations.watched.get(broker_id)
+        known = self.incarnations.by_broker.get(broker_id)
         if known is None:
-            known = self.incarnations.watched[broker_id] = {}
+            known = self.incarnations.by_broker[broker_id] = {}
         hosted = parts.replica_manager.hosted.by_name
         if len(hosted) == len(known) and all(map(_is_unchanged, hosted.values(), known.values())):
             return  # the path of nearly every event
@@ -102,10 +102,10 @@ class Invariants:
             if partition.log is not None and (each is None or not _is_unchanged(partition, each)):
                 self._look(process, known, name, partition)
         # In the order of `hosted`, so that the comparison above can take them pairwise.
-        self.incarnations.watched[broker_id] = {name: known[name] for name in hosted if name in known}
+        self.incarnations.by_broker[broker_id] = {name: known[name] for name in hosted if name in known}
 
     def _look(
-        self, process: SimProcess, known: dict[TopicPartition, Watched], name: TopicPartition, partition: Partition
+        self, process: SimProcess, known: dict[TopicPartition, ReplicaState], name: TopicPartition, partition: Partition
     ) -> None:
         """Something about a replica has changed."""
         log, each = partition.log, known.get(name)
@@ -116,23 +116,23 @@ class Invariants:
             or each.folder != log.folder  # type: ignore[attr-defined]  # storage's Log
             or each.partition is not partition  # it left, and was assigned again
         ):
-            before, each = each, self._opened(process, name, partition)
+            before, each = each, self._start_watch(process, name, partition)
             known[name] = each
             if before is not None and before.partition is partition and before.key == each.key:
-                check_moved(process, str(name), before, each)
+                check_log_start(process, str(name), before, each)
         each.log, each.partition, each.shadow.deleted_below = log, partition, log.log_start_offset
         if log.log_end_offset != each.end:
-            self._moved(process, each, partition)
+            self._check_log_end(process, each, partition)
         if (
             partition.partition_epoch != each.partition_epoch
             or partition.role is not each.role
             or partition.leader_epoch != each.epoch
         ):
-            self._changed(process, each, partition)
+            self._check_metadata_change(process, each, partition)
         if log.high_watermark != each.high_watermark:
-            self._committed(process, each, partition)
+            self._check_high_watermark(process, each, partition)
         if log.log_start_offset != each.start:
-            self._started_anew(process, each, log.log_start_offset)
+            self._check_log_start(process, each, log.log_start_offset)
         if partition.isr_state is not each.isr_state:
             each.isr_state = partition.isr_state
             self._check_superset(process, each, partition)
@@ -143,15 +143,15 @@ class Invariants:
             ledger = self.ledgers[key] = Ledger(str(name))
         return ledger
 
-    def _opened(self, process: SimProcess, name: TopicPartition, partition: Partition) -> Watched:
+    def _start_watch(self, process: SimProcess, name: TopicPartition, partition: Partition) -> ReplicaState:
         broker_id, key = process.machine.node_id, (partition.topic_id, name.partition)
         folder = partition.log.folder  # type: ignore[union-attr]  # storage's Log
-        each = Watched(key, Shadow(process.disk, folder), folder, partition)
+        each = ReplicaState(key, ReplicaLog(process.disk, folder), folder, partition)
         assert partition.log is not None
         ledger, shadow = self._ledger(key, name), each.shadow
         shadow.follow(partition.log.log_end_offset)
         each.end = shadow.end
-        remembered = self.incarnations.remembered.get(broker_id, {}).pop(name, None)
+        remembered = self.incarnations.killed_logs.get(broker_id, {}).pop(name, None)
         held = [] if remembered is None or remembered.key != key else remembered.entries
         if remembered is not None and held and partition.role is not Role.NONE and is_there(process, remembered.folder):
             left = [entry for entry in held if entry.base_offset >= shadow.start]
@@ -169,7 +169,7 @@ class Invariants:
             self.incarnations.recheck(broker_id, each)
         return each
 
-    def _moved(self, process: SimProcess, each: Watched, partition: Partition) -> None:
+    def _check_log_end(self, process: SimProcess, each: ReplicaState, partition: Partition) -> None:
         assert partition.log is not None
         shadow, end = each.shadow, partition.log.log_end_offset
         cut = end < shadow.end
@@ -184,13 +184,13 @@ class Invariants:
         elif self.incarnations.is_suspect(process.machine.node_id, each.key) and shadow.end >= ledger.end:
             self.incarnations.recheck(process.machine.node_id, each)
 
-    def _started_anew(self, process: SimProcess, each: Watched, start: int) -> None:
+    def _check_log_start(self, process: SimProcess, each: ReplicaState, start: int) -> None:
         """The log start moved; backwards only if an empty log restarts, or to a batch in which its leader starts."""
         before, each.start = each.start, start
         ledger = self.ledgers[each.key]
         if start > before:
             self._judge_start(process, ledger, before, start, each.shadow.entries)
-        elif not (ledger.losses or ledger.has_batch(start, before) or each.began_anew(start)):
+        elif not (ledger.losses or ledger.has_batch(start, before) or each.is_new_log(start)):
             raise Violation("MonotonicLogStart", f"{process.name}: log start of {ledger.name} went {before} to {start}")
 
     def _judge_start(
@@ -199,11 +199,11 @@ class Invariants:
         if ledger.losses:
             return ledger.starts.rise(start)  # the committed records are not known any more
         wall_ms = None if "clock" in self._options.fault_kinds else process.clock.wall_ms()
-        wrong = ledger.starts.moved(before, start, committed_end=ledger.end, batches=entries, wall_ms=wall_ms)
+        wrong = ledger.starts.check_move(before, start, committed_end=ledger.end, batches=entries, wall_ms=wall_ms)
         if wrong is not None:
             raise Violation("LogStart", f"{process.name}, {ledger.name}: {wrong}")
 
-    def _changed(self, process: SimProcess, each: Watched, partition: Partition) -> None:
+    def _check_metadata_change(self, process: SimProcess, each: ReplicaState, partition: Partition) -> None:
         """The metadata moved the replica: a role, an epoch."""
         broker_id = process.machine.node_id
         ledger = self.ledgers[each.key]
@@ -224,8 +224,8 @@ class Invariants:
             each.high_watermark = NOWHERE
         each.isr_state = None
 
-    def _check_new_leader(self, broker_id: int, each: Watched, ledger: Ledger, epoch: int) -> None:
-        lacks = ledger.missing(each.shadow)
+    def _check_new_leader(self, broker_id: int, each: ReplicaState, ledger: Ledger, epoch: int) -> None:
+        lacks = ledger.missing_batches(each.shadow)
         if lacks is None:
             return
         if epoch < max(ledger.leaders):
@@ -251,23 +251,25 @@ class Invariants:
         if self._may_be_unclean(key):
             return
         borne = borne_in(self._options, self.metadata)
-        wrong = unexplained(ledger, lacks, self.incarnations.uncleans, self.incarnations.robbed, self.dismissed, borne)
+        wrong = broken_invariant(
+            ledger, lacks, self.incarnations.uncleans, self.incarnations.lossy_brokers, self.unregistered_brokers, borne
+        )
         if wrong is not None:
             raise wrong
 
-    def brokers_changed(self) -> None:
+    def check_brokers(self) -> None:
         """Check that no broker may be elected for a lost log."""
         self._candidates.check_bereft(self._is_judged_by_logs)
 
     def _is_judged_by_logs(self, key: Key) -> bool:
         """Return whether no election may replace a lost log: with ELR and without a permitted unclean election."""
-        steady = self.metadata.elr_enabled and "elr" not in self._options.fault_kinds
+        steady = self.metadata.is_elr_enabled and "elr" not in self._options.fault_kinds
         return steady and not self._may_be_unclean(key)
 
     def _may_be_unclean(self, key: Key) -> bool:
-        return self._options.unclean or "unclean" in self._options.fault_kinds or key in self.operated
+        return self._options.unclean or "unclean" in self._options.fault_kinds or key in self.unclean_elections
 
-    def _committed(self, process: SimProcess, each: Watched, partition: Partition) -> None:
+    def _check_high_watermark(self, process: SimProcess, each: ReplicaState, partition: Partition) -> None:
         """The high watermark moved."""
         assert partition.log is not None
         ledger, mark, leads = self.ledgers[each.key], partition.log.high_watermark, partition.role is Role.LEADING
@@ -307,14 +309,14 @@ class Invariants:
                 ledger.committed_at, ledger.committed_epoch = self._now(), each.epoch
             self._candidates.check_all(each.key, ledger)
 
-    def _check_superset(self, process: SimProcess, each: Watched, partition: Partition) -> None:
+    def _check_superset(self, process: SimProcess, each: ReplicaState, partition: Partition) -> None:
         """The leader waits for every replica that the controller may elect."""
         registration = self.metadata.partition(each.key)
         if registration is None or partition.role is not Role.LEADING or partition.log is None:
             return
         if registration.leader != process.machine.node_id or registration.leader_epoch != partition.leader_epoch:
             return
-        beyond = not_waited_for(partition, registration)
+        beyond = electable_outsiders(partition, registration)
         if beyond:
             raise Violation(
                 "ReplicationQuorumSuperset",
@@ -324,7 +326,7 @@ class Invariants:
 
     # On a committed change of a partition or of configs.
 
-    def configs_changed(self, image: MetadataImage) -> None:
+    def update_configs(self, image: MetadataImage) -> None:
         """Update what retention may delete from now on."""
         for topic in image.topics.by_name.values():
             configs = image.configs.topic(topic.name)
@@ -332,7 +334,7 @@ class Invariants:
                 key = (topic.topic_id, number)
                 self._ledger(key, TopicPartition(topic.name, number)).starts.retention.take(configs)
 
-    def registration_changed(
+    def check_registration(
         self, key: Key, name: str, before: PartitionRegistration | None, after: PartitionRegistration
     ) -> None:
         """Judge whether the change may lose data, and whether its ISR and ELR may be."""
@@ -363,12 +365,12 @@ class Invariants:
                 ledger.witnesses = (ledger.witnesses | ({*after.isr} - {*before.isr})) - dropped
             self.incarnations.forget(dropped, key)
         self._candidates.check_all(key, ledger)
-        self.brokers_changed()
+        self.check_brokers()
         # By an unclean election since: no replica must have it. One that it passed over leaves the ELR permanently.
         uncleanly = ledger.losses or max(ledger.legal_losses, default=-1) > ledger.committed_epoch
         given_up = uncleanly and self._may_be_unclean(key)
-        if not (after.isr or after.elr or given_up or self.dismissed & ledger.witnesses):
-            wrong = lost_globally(ledger, self.incarnations.uncleans, borne_in(self._options, self.metadata))
+        if not (after.isr or after.elr or given_up or self.unregistered_brokers & ledger.witnesses):
+            wrong = check_loss_of_all(ledger, self.incarnations.uncleans, borne_in(self._options, self.metadata))
             if wrong is not None:
                 raise wrong
         if before is not None and before.leader_epoch == after.leader_epoch:

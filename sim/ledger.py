@@ -45,7 +45,7 @@ def place_of(entries: list[Entry], offset: int) -> int:
     return bisect_left(entries, offset, key=attrgetter("base_offset"))
 
 
-class Shadow:
+class ReplicaLog:
     """One replica's log, read from its disk as it grows; independent of the code under test."""
 
     __slots__ = (
@@ -170,7 +170,7 @@ class Ledger:
         """Legal ones, in words."""
         self.lost_from: int | None = None
         """The lowest offset of a record that was lost legally, None where none was."""
-        self.bereaved: dict[int, float] = {}
+        self.lossy_brokers: dict[int, float] = {}
         """When a broker last lost its log of this with the log's directory."""
         self.witnesses: set[int] = set()
         """ISR and ELR at its last growth, and later members: each of them has all of it."""
@@ -195,7 +195,7 @@ class Ledger:
         place = self.index_of.get(base_offset)
         return place is not None and base_offset < inside < self.entries[place].next_offset
 
-    def commit(self, shadow: Shadow, high_watermark: int, who: str) -> bool:
+    def commit(self, shadow: ReplicaLog, high_watermark: int, who: str) -> bool:
         """Process a leader's new high watermark: records below are committed. Return whether there are new ones."""
         self.verify(shadow, high_watermark, who)
         grown = False
@@ -208,7 +208,7 @@ class Ledger:
             grown = True
         return grown
 
-    def verify(self, shadow: Shadow, bound: int, who: str) -> None:
+    def verify(self, shadow: ReplicaLog, bound: int, who: str) -> None:
         """Compare a replica's batches below `bound` with the committed ones."""
         for theirs in shadow.entries[place_of(shadow.entries, shadow.verified_below) :]:
             if theirs.base_offset >= min(bound, self.end):
@@ -216,7 +216,7 @@ class Ledger:
             mine = self._entry_at(theirs.base_offset)
             # The records before a log's start are unknown if it began above the committed ones. A log start that
             # a power failure lost brings deleted records back, also those of a deposed leader.
-            if mine is not None and mine != theirs and theirs.next_offset > self._deleted_below(shadow):
+            if mine is not None and mine != theirs and theirs.next_offset > self._deletion_limit(shadow):
                 raise Violation(
                     "LogMatching",
                     f"{who} has {entry_text(theirs)} in {self.name} below its high watermark {bound}, "
@@ -229,16 +229,16 @@ class Ledger:
         place = place_of(self.entries, offset + 1) - 1
         return self.entries[place] if place >= 0 and self.entries[place].next_offset > offset else None
 
-    def _deleted_below(self, shadow: Shadow) -> int:
+    def _deletion_limit(self, shadow: ReplicaLog) -> int:
         """Return the offset below which a replica may differ from its leader, which has deleted those records.
 
         That is its own log start, and the highest legal one.
         """
         return max(shadow.deleted_below, self.starts.highest)
 
-    def missing(self, shadow: Shadow) -> str | None:
+    def missing_batches(self, shadow: ReplicaLog) -> str | None:
         """Return the committed batches that a replica lacks, None without any."""
-        deleted_below = self._deleted_below(shadow)
+        deleted_below = self._deletion_limit(shadow)
         for mine in self.entries[place_of(self.entries, shadow.verified_below) :]:
             if mine.base_offset >= shadow.end:
                 return f"its log ends at {shadow.end}, committed is everything below {self.end}"
@@ -247,7 +247,7 @@ class Ledger:
             shadow.verified_below = mine.next_offset
         return None
 
-    def lose(self, shadow: Shadow, reason: str) -> None:
+    def lose(self, shadow: ReplicaLog, reason: str) -> None:
         """Restart where a new leader's log diverges from the committed one: legal, and reported."""
         # Below the highest log start also, the new leader's log counts from now on: its own start may be lower.
         parts = (
@@ -266,7 +266,7 @@ class Ledger:
         shadow.verified_below = min(shadow.verified_below, self.end)
         self.starts.highest = min(self.starts.highest, self.end)
 
-    def acknowledged(self, offset: int, crc: int) -> str | None:
+    def check_acknowledgement(self, offset: int, crc: int) -> str | None:
         """Return None if an acks=all response is correct: the batch is committed there; else the committed data."""
         place = self.index_of.get(offset)
         if place is None:

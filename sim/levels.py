@@ -15,8 +15,8 @@ import msgspec
 
 from kvorum.quorum.controller.features import SUPPORTED
 from kvorum.quorum.image.features import GROUP_VERSION, TRANSACTION_VERSION
-from sim.entries import with_entries
 from sim.plan import Fault, Options
+from sim.schedule_entries import add_entries
 
 KIND: Final = "feature"
 SHARE: Final = 0.4
@@ -28,7 +28,7 @@ FOR_GOOD: Final = 0.1
 """Probability that it stays lowered."""
 
 
-def releveled(
+def add_feature_levels(
     rng: Random, options: Options, faults: list[Fault], seconds: float, *, certain: bool = False
 ) -> tuple[Options, list[Fault]]:
     """Add it to a seed with groups and transactions (`certain`: always), or not."""
@@ -36,7 +36,7 @@ def releveled(
         return options, faults
     coordination = msgspec.structs.replace(options.coordination, heeds_levels=True)
     options = msgspec.structs.replace(options, coordination=coordination)
-    return with_entries(rng, options, faults, seconds, EVERY_S, lambda at: draw(rng, round(at, 3)))
+    return add_entries(rng, options, faults, seconds, EVERY_S, lambda at: draw(rng, round(at, 3)))
 
 
 def draw(rng: Random, at: float) -> list[Fault]:

@@ -21,8 +21,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from sim.entries import with_entries
 from sim.plan import FOLLOWER, LEADER, Fault, Options
+from sim.schedule_entries import add_entries
 
 LOST: Final = "dir_lost"
 BROKEN: Final = "dir_broken"
@@ -67,12 +67,12 @@ def add_log_dir_failures(
         return options, faults
     options = msgspec.structs.replace(options, log_dirs=max(options.log_dirs, rng.choice((2, 2, 3))))
 
-    def drawn(at: float) -> list[Fault]:
+    def draw_at(at: float) -> list[Fault]:
         if options.replication_factor > 1 and rng.random() < LAST_ONE:
             return last_one(rng, options, at)
         return [draw(rng, options, round(at, 3))]
 
-    return with_entries(rng, options, faults, seconds, EVERY_S, drawn)
+    return add_entries(rng, options, faults, seconds, EVERY_S, draw_at)
 
 
 def draw(rng: Random, options: Options, at: float) -> Fault:

@@ -16,7 +16,7 @@ RETENTION_BYTES: Final = "retention.bytes"
 SLACK_MS: Final = 5
 
 
-class Kept(Protocol):
+class RetentionBatch(Protocol):
     """A batch as retention sees it: ledger's Entry."""
 
     @property
@@ -48,7 +48,7 @@ class Retention:
         self._ms = least(self._ms, configs.get(RETENTION_MS))
         self._bytes = least(self._bytes, configs.get(RETENTION_BYTES))
 
-    def may_delete(self, removed: Sequence[Kept], kept_bytes: int, wall_ms: int | None) -> bool:
+    def may_delete(self, removed: Sequence[RetentionBatch], kept_bytes: int, wall_ms: int | None) -> bool:
         """Return whether time or size explains it. `wall_ms` is the replica's, None where its clock has jumped."""
         if self._bytes is not None and kept_bytes >= self._bytes:
             return True
@@ -85,13 +85,13 @@ class LogStarts:
         """Store that a log begins there, legally or not."""
         self.highest = max(self.highest, start)
 
-    def moved(
+    def check_move(
         self,
         before: int,
         after: int,
         *,
         committed_end: int,
-        batches: Sequence[Kept],
+        batches: Sequence[RetentionBatch],
         wall_ms: int | None,
     ) -> str | None:
         """Process a replica's new log start `after`; return the violation, None without one.

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from kvorum.broker.server import AllLogDirectoriesOffline, BrokerServer, World
 from kvorum.cluster.local.formatting import controller_directory, raft_directory
-from kvorum.cluster.process.controller_node import ControllerNode, ControllerWorld
+from kvorum.cluster.process.controller_node import ControllerDependencies, ControllerNode
 from kvorum.cluster.process.controller_process import open_quorum
 from kvorum.cluster.process.identity import identity_of, lock_directory
 from kvorum.protocol.uuids import Uuid
@@ -26,10 +26,10 @@ from kvorum.runtime.metrics import Metrics
 from kvorum.storage.checkpoints import MetaProperties, write_meta_properties
 from kvorum.storage.tail import TailBudget
 from sim.clock import SimClock
-from sim.disk import PowerLost, SimDisk
+from sim.disk import PowerLoss, SimDisk
 from sim.loop import Host, SimLoop
 from sim.streams import StreamNetwork
-from sim.throttles import Costs
+from sim.throttles import RequestCosts
 
 BROKER: Final = "broker"
 CONTROLLER: Final = "controller"
@@ -37,7 +37,7 @@ RESTART_S: Final = 0.3
 """Time after which the supervisor restarts a process that ended by itself."""
 
 
-class ProcessEnded(SystemExit):
+class ProcessEnd(SystemExit):
     """Raised where production code calls os._exit: no later code runs."""
 
 
@@ -86,13 +86,13 @@ class SimProcess:
         self._stack = ExitStack()
 
     @property
-    def running(self) -> bool:
+    def is_running(self) -> bool:
         """Whether it lives, paused or not."""
         return self.state is not State.DOWN
 
     def start(self) -> None:
         """Start a new process with new randomness, unless one runs or its machine is off."""
-        if self.running or self.machine.dark:
+        if self.is_running or self.machine.dark:
             return
         self.lives += 1
         self.state = State.RUNNING
@@ -107,16 +107,16 @@ class SimProcess:
 
     def kill(self) -> None:
         """End it like kill -9: all writes are kept."""
-        if self.running:
+        if self.is_running:
             self._end()
-            self._half_done()
+            self._run_partially()
             self.disk.kill()
 
     def lose_power(self) -> None:
         """End it with the machine: unsynced data is lost."""
-        if self.running:
+        if self.is_running:
             self._end()
-            self._half_done()
+            self._run_partially()
         self.disk.crash()
 
     def terminate(self) -> None:
@@ -127,12 +127,12 @@ class SimProcess:
 
     def pause(self) -> None:
         """Stop it, as SIGSTOP does."""
-        if self.running:
+        if self.is_running:
             self.host.paused = True
 
     def resume(self) -> None:
         """Resume it."""
-        if self.running and self.host.paused:
+        if self.is_running and self.host.paused:
             self.machine.loop.resume(self.host)
 
     def _do(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -150,20 +150,20 @@ class SimProcess:
             metrics=Metrics(),
             on_fault=self._on_fault,
             tail_budget=TailBudget(appends_max=0) if self.machine.reads_files else TailBudget(),
-            interposer=Costs(self.machine.request_cost_ms) if self.machine.request_cost_ms else None,
+            interposer=RequestCosts(self.machine.request_cost_ms) if self.machine.request_cost_ms else None,
         )
         broker = self.broker = BrokerServer(self.settings, world)
-        await self._guarded(broker.start)
+        await self._run_start(broker.start)
 
     async def _serve_controller(self) -> None:
-        await self._guarded(self._start_controller)
+        await self._run_start(self._start_controller)
 
     async def _start_controller(self) -> None:
         settings, disk = self.settings, self.disk
         folder = controller_directory(settings)
         identity = identity_of(disk, settings, folder)
         lock_directory(disk, folder, self._stack)
-        world = ControllerWorld(
+        world = ControllerDependencies(
             disk=disk, clock=self.clock, chance=self._chance, metrics=Metrics(), on_fatal=self._on_fault
         )
         opened = open_quorum(disk, settings, identity.cluster_id)
@@ -171,7 +171,7 @@ class SimProcess:
         self.on_controller(self, controller)
         await controller.start()
 
-    async def _guarded(self, start: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def _run_start(self, start: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Start; a refusal ends the process, as its host does. A SIGTERM cancels the start."""
         self._starting = asyncio.current_task()
         try:
@@ -195,7 +195,7 @@ class SimProcess:
     def _on_fault(self, error: BaseException) -> None:
         """End at once, as production's host does; a broker without any log directory ends in order."""
         if not self.host.alive:
-            raise ProcessEnded
+            raise ProcessEnd
         self.fault = self.fault or error
         self.on_ended(self, error)
         if isinstance(error, AllLogDirectoriesOffline) and self.state is State.RUNNING:
@@ -204,13 +204,13 @@ class SimProcess:
             return
         self._end()
         self.disk.kill()
-        raise ProcessEnded
+        raise ProcessEnd
 
     def _end(self) -> None:
         self.state = State.DOWN
         self.machine.network.kill(self.host)
 
-    def _half_done(self) -> None:
+    def _run_partially(self) -> None:
         """Execute a random part of the work that was in a thread."""
         for number in sorted(self.host.jobs):
             job = self.host.jobs[number]
@@ -218,7 +218,7 @@ class SimProcess:
                 self.disk.power(self._rng.randint(0, 3))
                 try:
                     job()
-                except (PowerLost, Exception):  # its caller is dead; its writes remain
+                except (PowerLoss, Exception):  # its caller is dead; its writes remain
                     pass
                 finally:
                     self.disk.power(None)

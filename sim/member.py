@@ -20,7 +20,7 @@ from kvorum.protocol.messages.join_group import JoinGroupRequest, JoinGroupReque
 from kvorum.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from kvorum.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from sim.client import NoAnswer, SimClient
-from sim.coordinated import HEARTBEATS_PER_SESSION, SOURCE
+from sim.coordination import HEARTBEATS_PER_SESSION, SOURCE
 from sim.coordinator_link import GROUP, CoordinatorLink
 from sim.workload import Recorder
 
@@ -42,7 +42,7 @@ class Member(Protocol):
     """It does nothing for a while, and does not beat either: as in a long pause of its process."""
 
     @property
-    def stirred(self) -> bool:
+    def must_rejoin(self) -> bool:
         """Whether it has to renew its membership before it continues."""
         ...
 
@@ -88,7 +88,7 @@ class OwnershipReport:
         )
 
 
-def beating(beats: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+def start_heartbeats(beats: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
     """Start heartbeats; their exception is an error of the run."""
     task = asyncio.get_running_loop().create_task(beats)
     task.add_done_callback(lambda done: None if done.cancelled() else done.result())
@@ -117,27 +117,27 @@ class ClassicMember:
         self._ownership = OwnershipReport(group, process, recorder, session_ms / 1000, "classic")
         self.stalled = False
         self._beats: asyncio.Task[None] | None = None
-        self._joined = False
+        self._is_member = False
         self._membership = ("", -1)
         """The member id and the generation of its last assignment."""
         self._asks_since: float | None = None
         """When it first joined after that: a new generation results from a join sent then or later."""
 
     @property
-    def stirred(self) -> bool:
+    def must_rejoin(self) -> bool:
         """See Member."""
-        return not self._joined
+        return not self._is_member
 
     async def settle(self) -> bool:
         """Join and sync until there is an assignment, or the try failed."""
-        if self._joined:
+        if self._is_member:
             return True
         self._give_up(None)
         try:
             await self._join()
         except NoAnswer:
             await self._link.pause()
-        return self._joined
+        return self._is_member
 
     async def leave(self) -> None:
         """See Member."""
@@ -151,7 +151,7 @@ class ClassicMember:
 
     def die(self) -> None:
         """See Member."""
-        self._joined = False
+        self._is_member = False
         if self._beats is not None:
             self._beats.cancel()
 
@@ -173,7 +173,7 @@ class ClassicMember:
             self.member_id = answer.member_id
             return
         if code is not ErrorCode.NONE:
-            await self._refused(code)
+            await self._on_error(code)
             return
         self.member_id, self.generation = answer.member_id, answer.generation_id
         shares: list[SyncGroupRequestAssignment] = []
@@ -198,20 +198,20 @@ class ClassicMember:
         )
         code = ErrorCode(synced.error_code)
         if code is not ErrorCode.NONE:
-            await self._refused(code)
+            await self._on_error(code)
             return
         self.owned = tuple(bytes(synced.assignment))
-        self._joined = True
+        self._is_member = True
         membership = (self.member_id, self.generation)
         accepted = None if membership == self._membership else self._asks_since
         self._membership, self._asks_since = membership, None
         self._ownership.tell(self.owned, self.member_id, self.generation, accepted)
         if self._beats is not None:
             self._beats.cancel()
-        self._beats = beating(self._beat(self.generation))
+        self._beats = start_heartbeats(self._beat(self.generation))
 
-    async def _refused(self, code: ErrorCode) -> None:
-        self._link.answered(code)
+    async def _on_error(self, code: ErrorCode) -> None:
+        self._link.check_retry(code)
         if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
             self.member_id = ""
         await self._link.pause()
@@ -219,7 +219,7 @@ class ClassicMember:
     async def _beat(self, generation: int) -> None:
         """Send heartbeats until a change, or for ever without answers: then the session ends elsewhere, unnoticed."""
         request = HeartbeatRequest(group_id=self._group, generation_id=generation, member_id=self.member_id)
-        while self._joined and self.generation == generation:
+        while self._is_member and self.generation == generation:
             await asyncio.sleep(self._session_ms / 1000 / HEARTBEATS_PER_SESSION)
             if self.stalled:
                 continue
@@ -229,14 +229,14 @@ class ClassicMember:
             except NoAnswer:
                 continue
             code = ErrorCode(answer.error_code)
-            if not self._joined or self.generation != generation:
+            if not self._is_member or self.generation != generation:
                 return
             if code is ErrorCode.NONE:
                 self._ownership.tell(self.owned, self.member_id, generation, sent)
-            elif not self._link.answered(code):
+            elif not self._link.check_retry(code):
                 if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
                     self.member_id = ""
-                self._joined = False
+                self._is_member = False
                 self._ownership.tell((), self.member_id, generation, None)
                 return
 

@@ -23,9 +23,9 @@ from kvorum.quorum.image.features import ELIGIBLE_LEADER_REPLICAS_VERSION
 from kvorum.quorum.image.partition import PartitionRegistration
 from kvorum.quorum.raft.log import SnapshotView
 from kvorum.runtime.config import Settings
-from sim.duties import check_duties
+from sim.admin_states import check_admin_states
 from sim.ledger import Violation
-from sim.throttling import check_departing, check_throttles
+from sim.reassignment_throttles import check_departing, check_throttles
 
 OnChange = Callable[[tuple[Uuid, int], str, PartitionRegistration | None, PartitionRegistration], None]
 MIN_ISR: Final = "min.insync.replicas"
@@ -62,7 +62,7 @@ class MetadataWatch:
         return Watcher(self, who, controller)
 
     @property
-    def elr_enabled(self) -> bool:
+    def is_elr_enabled(self) -> bool:
         """Whether eligible.leader.replicas.version is in use."""
         return self.newest.features.level(ELIGIBLE_LEADER_REPLICAS_VERSION) > 0
 
@@ -91,13 +91,13 @@ class MetadataWatch:
         if other != node_id:
             raise Violation("SingleController", f"controllers {other} and {node_id} are active in epoch {epoch}")
 
-    def seen_by_node(self, who: str, image: MetadataImage) -> None:
+    def check_node(self, who: str, image: MetadataImage) -> None:
         """Process a node's image, if it has changed."""
         if image is not self._seen.get(who):
             self._seen[who] = image
-            self.seen(who, image)
+            self.check_image(who, image)
 
-    def seen(self, who: str, image: MetadataImage) -> None:
+    def check_image(self, who: str, image: MetadataImage) -> None:
         """Compare an image with the first one of its offset; store it if it is newer than all others."""
         if image.offset < 0:
             return
@@ -107,11 +107,11 @@ class MetadataWatch:
             if image.offset > self.newest.offset:
                 before, self.newest = self.newest, image
                 if not before.same_content(image):
-                    self._changed(before, image)
+                    self._check_change(before, image)
         elif known is not image and not known.same_content(image):
             raise Violation("MetadataImages", f"{who} has other metadata at offset {image.offset} than others had")
 
-    def _changed(self, before: MetadataImage, after: MetadataImage) -> None:
+    def _check_change(self, before: MetadataImage, after: MetadataImage) -> None:
         if before.cluster != after.cluster:
             self._check_brokers(after)
         if before.configs is not after.configs:
@@ -123,7 +123,7 @@ class MetadataWatch:
                 was = None if old is None or old.topic_id != topic.topic_id else old.partition(number)
                 if was is not partition and was != partition:
                     self._check_partition(after, f"{name}-{number}", was, partition)
-                    check_duties(f"{name}-{number}", (before, after), was, partition)
+                    check_admin_states(f"{name}-{number}", (before, after), was, partition)
                     if self.departures_alone:
                         check_departing(f"{name}-{number}", before, after)
                     self.on_change((topic.topic_id, number), name, was, partition)
@@ -237,7 +237,7 @@ class Watcher:
     def look(self) -> None:
         """Look at the present committed image."""
         if self._began:
-            self._watch.seen_by_node(self._who, self._controller.server.store.image)
+            self._watch.check_node(self._who, self._controller.server.store.image)
 
     def on_batch_applied(self, base_offset: int, epoch: int, timestamp_ms: int, batch: bytes) -> None:
         """See MetadataLogListener."""

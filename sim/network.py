@@ -176,11 +176,11 @@ class FrameNetwork:
         if not connection.source.host.alive:
             return
 
-        def lost() -> None:
+        def redial() -> None:
             connection.source.disconnected(pair[1])
             self._dial(connection.source, *pair, DIAL_EVERY_S)
 
-        self._loop.call_at_host(connection.source.host, self._loop.time() + self._delay(), lost)
+        self._loop.call_at_host(connection.source.host, self._loop.time() + self._delay(), redial)
 
     def _dial(self, endpoint: Endpoint, source: int, target: int, pause_s: float) -> None:
         """Try to connect after one delay; again after a pause until it works."""

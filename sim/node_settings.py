@@ -4,7 +4,7 @@ from typing import Final
 
 from kvorum.runtime.config import Settings
 from sim.client import PORT
-from sim.coordinated import configs_of
+from sim.coordination import configs_of
 from sim.machine import BROKER, CONTROLLER, address_of
 from sim.plan import Options, machines_of
 from sim.racks import rack_configs

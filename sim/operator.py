@@ -63,7 +63,7 @@ from sim.ledger import Violation
 from sim.link_faults import Story
 from sim.machine import BROKER, address_of
 from sim.plan import Fault
-from sim.reassigning import CANCEL
+from sim.reassignments import CANCEL
 
 TRIES: Final = 8
 PARTITIONS_MAX: Final = 6
@@ -291,9 +291,9 @@ class Operator:
         """Forget a broker that is down, or, by mistake, one that runs."""
         machine = self._cluster.machines[int(fault.target)]
         process = machine.processes.get(BROKER)
-        if process is None or (process.running and fault.detail != ALIVE):
+        if process is None or (process.is_running and fault.detail != ALIVE):
             return None
-        self._cluster.invariants.dismissed.add(machine.node_id)
+        self._cluster.invariants.unregistered_brokers.add(machine.node_id)
         request = UnregisterBrokerRequest(broker_id=machine.node_id)
 
         async def ask(client: SimClient) -> int:

@@ -64,7 +64,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Coordination(msgspec.Struct, frozen=True, kw_only=True):
-    """Groups and transactions of a run (see sim.coordinated); plans from before they were there have none.
+    """Groups and transactions of a run (see sim.coordination); plans from before they were there have none.
 
     `feeders` send transactions to SOURCE, `workers` make a record of SINK of each, in transactions with its offset, as
     one group; `watchers` read SOURCE and commit offsets, as another.

@@ -21,13 +21,13 @@ from sim.loop import START_S, Host, SimLoop
 from sim.network import FrameNetwork, NetworkOptions
 from sim.quorum_checker import Checker
 from sim.quorum_options import Options
-from sim.quorum_presences import Moving, unknown_addresses
+from sim.quorum_presences import ControllerView, unknown_addresses
 from sim.quorum_voter import SimVoter
 
 T = TypeVar("T")
 
 
-class QuorumWorld:
+class QuorumSimulation:
     """One run."""
 
     def __init__(self, seed: int, options: Options | None = None, **fixed: object) -> None:
@@ -37,7 +37,7 @@ class QuorumWorld:
         """
         self.seed = seed
         self.rng = random.Random(seed)
-        drawn = Options.drawn(self.rng, **fixed)
+        drawn = Options.draw(self.rng, **fixed)
         self.options = options or drawn
         self.loop = SimLoop(random.Random(self.rng.getrandbits(64)))
         self.network = FrameNetwork(self.loop, random.Random(self.rng.getrandbits(64)), self.options.network)
@@ -57,7 +57,7 @@ class QuorumWorld:
         self.loop.after_event = self._after_event
 
     @property
-    def controllers(self) -> list[Moving]:
+    def controllers(self) -> list[ControllerView]:
         """All of them."""
         return list(self.voters.values())
 
@@ -82,15 +82,15 @@ class QuorumWorld:
         if commit > voter.seen_commit and core.is_leader():
             log_term = log.node.replica.journal.term_at(commit)
             assert log_term is not None
-            self.checker.committed(commit, log_term, self.voters.values(), self._counted(log))
+            self.checker.check_commit(commit, log_term, self.voters.values(), self._voters_in_force(log))
         voter.seen_term, voter.seen_commit = term, commit
         if core.is_leader():
             self._check_matches(voter, log, term)
-        self.checker.changed(voter.node_id, log.node.replica.voters, commit)
+        self.checker.check_voter_sets(voter.node_id, log.node.replica.voters, commit)
         if self.options.static:
-            self.checker.upgraded(voter.node_id, log.node.replica.voters, commit, core.last_applied())
+            self.checker.check_upgrade(voter.node_id, log.node.replica.voters, commit, core.last_applied())
 
-    def _counted(self, log: RaftMetadataLog) -> dict[int, bytes]:
+    def _voters_in_force(self, log: RaftMetadataLog) -> dict[int, bytes]:
         """Return whose majority commits, as the leader sees it."""
         voters = log.node.replica.voters
         if voters.dynamic:
@@ -108,7 +108,7 @@ class QuorumWorld:
                 journal = self.voters[peer.node_id].journals.get(present.get(peer.node_id, b""))
                 index_term = log.node.replica.journal.term_at(index)
                 if journal is not None and index_term is not None:
-                    self.checker.believed(voter.node_id, term, peer.node_id, index, index_term, journal)
+                    self.checker.check_match_index(voter.node_id, term, peer.node_id, index, index_term, journal)
 
     # Clients.
 
@@ -137,26 +137,26 @@ class QuorumWorld:
         stamped[0:8], stamped[12:16] = offset.to_bytes(8, "big"), epoch.to_bytes(4, "big")
         digest = blake2b(stamped, digest_size=16).digest()
 
-        def done(result: object) -> None:
+        def on_append(result: object) -> None:
             if future.exception() is None:
                 assert future.result() == offset
                 self.acked += 1
-                self.checker.acked(offset, offset + len(records), digest)
+                self.checker.check_acknowledgement(offset, offset + len(records), digest)
             elif not isinstance(future.exception(), MetadataLogError):
                 raise AssertionError("an append failed with no MetadataLogError") from future.exception()
 
-        future.add_done_callback(done)
+        future.add_done_callback(on_append)
 
     def _read(self, log: RaftMetadataLog) -> None:
         before = self.checker.acknowledged_end
         future = log.read_index()
 
-        def done(result: object) -> None:
+        def on_append(result: object) -> None:
             if future.exception() is None:
                 self.reads += 1
                 self.checker.read(future.result(), before)
 
-        future.add_done_callback(done)
+        future.add_done_callback(on_append)
 
     # Running.
 

@@ -41,7 +41,7 @@ def next_state(state: bytes, batch: bytes) -> bytes:
     return blake2b(batch, digest_size=16, key=state).digest()
 
 
-class CheckedVoter(Protocol):
+class VoterState(Protocol):
     """Interface of a voter for the checker."""
 
     node_id: int
@@ -49,7 +49,7 @@ class CheckedVoter(Protocol):
 
 
 @dataclass(slots=True)
-class Committed:
+class CommittedBatch:
     """A batch that some node applied."""
 
     base_offset: int
@@ -64,14 +64,14 @@ class Committed:
 class Checker:
     """See the module: it sees every node at once, as no node can."""
 
-    log: list[Committed] = field(default_factory=list)
+    log: list[CommittedBatch] = field(default_factory=list)
     end_offsets: dict[int, int] = field(default_factory=lambda: {0: 0})
     """End offset -> number of batches of `log` below it."""
     leaders: dict[int, tuple[int, bytes]] = field(default_factory=dict)
     votes: dict[tuple[bytes, int], int] = field(default_factory=dict)
-    promised: dict[bytes, int] = field(default_factory=dict)
+    vote_terms: dict[bytes, int] = field(default_factory=dict)
     """Directory -> the highest term in which it gave a vote or took entries."""
-    acknowledged: dict[int, bytes] = field(default_factory=dict)
+    acked_digests: dict[int, bytes] = field(default_factory=dict)
     """Base offset -> digest of the batch as its author knows it."""
     acknowledged_end: int = 0
     committed_index: int = 0
@@ -80,7 +80,7 @@ class Checker:
     upgraded_index: int = 0
     """Offset at which a static quorum was seen to be a committed dynamic one."""
 
-    def applied(self, node_id: int, high_watermark: int, base_offset: int, epoch: int, batch: bytes) -> bytes:
+    def apply(self, node_id: int, high_watermark: int, base_offset: int, epoch: int, batch: bytes) -> bytes:
         """Process a batch that a node applies; return the state after it."""
         if base_offset != high_watermark:
             raise Violation(
@@ -108,7 +108,7 @@ class Checker:
                 )
             return known.state
         state = next_state(self.state_at(base_offset), batch)
-        self.log.append(Committed(base_offset, header.next_offset, epoch, digest, state))
+        self.log.append(CommittedBatch(base_offset, header.next_offset, epoch, digest, state))
         self.end_offsets[header.next_offset] = len(self.log)
         return state
 
@@ -119,7 +119,7 @@ class Checker:
             raise Violation("StateIsReplay", f"no batch ends at offset {offset}")
         return self.log[place - 1].state if place else EMPTY_STATE
 
-    def loaded(self, node_id: int, end_offset: int, state: bytes) -> None:
+    def load(self, node_id: int, end_offset: int, state: bytes) -> None:
         """A node takes a snapshot's state."""
         if self.state_at(end_offset) != state:
             raise Violation(
@@ -140,14 +140,14 @@ class Checker:
                 f"node {node_id} becomes active at {high_watermark}, acknowledged is up to {self.acknowledged_end}",
             )
 
-    def acked(self, base_offset: int, end_offset: int, digest: bytes) -> None:
+    def check_acknowledgement(self, base_offset: int, end_offset: int, digest: bytes) -> None:
         """An append was acknowledged."""
         place = self.end_offsets.get(base_offset)
         if place is None or place >= len(self.log) or self.log[place].digest != digest:
             raise Violation(
                 "AcknowledgedIsKept", f"offset {base_offset} is acknowledged, but another batch was applied there"
             )
-        self.acknowledged[base_offset] = digest
+        self.acked_digests[base_offset] = digest
         self.acknowledged_end = max(self.acknowledged_end, end_offset)
 
     def read(self, high_watermark: int, acknowledged_before: int) -> None:
@@ -158,7 +158,7 @@ class Checker:
                 f"read index {high_watermark}, acknowledged before the request: {acknowledged_before}",
             )
 
-    def committed(self, index: int, term: int, voters: Iterable[CheckedVoter], agreed: dict[int, bytes]) -> None:
+    def check_commit(self, index: int, term: int, voters: Iterable[VoterState], agreed: dict[int, bytes]) -> None:
         """A leader's commit index moved."""
         if index <= self.committed_index:
             return
@@ -170,7 +170,7 @@ class Checker:
                 f"index {index} of term {term} is committed, durable only on {holders} of {sorted(agreed)}",
             )
 
-    def changed(self, node_id: int, voters: Voters, commit_index: int) -> None:
+    def check_voter_sets(self, node_id: int, voters: Voters, commit_index: int) -> None:
         """Look at the sets of voters in a node's log that it has not applied."""
         self.highest_commit = max(self.highest_commit, commit_index)
         for older, newer in pairwise(voters.pending):
@@ -181,7 +181,7 @@ class Checker:
                     f"{older.index}, which are not known to be committed",
                 )
 
-    def upgraded(self, node_id: int, voters: Voters, commit_index: int, last_applied: int) -> None:
+    def check_upgrade(self, node_id: int, voters: Voters, commit_index: int, last_applied: int) -> None:
         """Look at a node's voters: those of a quorum that was static at first.
 
         Whether the upgrade is committed the node itself knows: a leader may commit and step down in one moment.
@@ -198,30 +198,34 @@ class Checker:
             if len(newest ^ before.items()) > 1:
                 raise Violation("OneChangeAtATime", f"node {node_id}: from {before} to {dict(newest)}")
 
-    def sent(self, directory_id: bytes, node_id: int, peer: int, frame: bytes) -> None:
+    def check_frame(self, directory_id: bytes, node_id: int, peer: int, frame: bytes) -> None:
         """Process a frame of a voter: check its vote and term. The tag is the second byte of the msgpack array."""
         if frame[2] not in PROMISING_TAGS:
             return
         message = decode(frame)
         if isinstance(message, PreVoteAnswer | Ack | Vote | VoteAnswer) and (
-            message.term < self.promised.get(directory_id, 0)
+            message.term < self.vote_terms.get(directory_id, 0)
         ):
-            raise Violation("KeptTerm", f"node {node_id} is in term {message.term} after {self.promised[directory_id]}")
+            raise Violation(
+                "KeptTerm", f"node {node_id} is in term {message.term} after {self.vote_terms[directory_id]}"
+            )
         match message:
             case Vote():
-                self._voted(directory_id, node_id, message.term, node_id)
+                self._check_vote(directory_id, node_id, message.term, node_id)
             case VoteAnswer(granted=True):
-                self._voted(directory_id, node_id, message.term, peer)
+                self._check_vote(directory_id, node_id, message.term, peer)
             case Ack(matched=True):
-                self.promised[directory_id] = message.term
+                self.vote_terms[directory_id] = message.term
 
-    def _voted(self, directory_id: bytes, node_id: int, term: int, candidate: int) -> None:
-        self.promised[directory_id] = term
+    def _check_vote(self, directory_id: bytes, node_id: int, term: int, candidate: int) -> None:
+        self.vote_terms[directory_id] = term
         first = self.votes.setdefault((directory_id, term), candidate)
         if first != candidate:
             raise Violation("OneVoteATerm", f"node {node_id} votes for {first} and for {candidate} in term {term}")
 
-    def believed(self, leader: int, term: int, peer: int, index: int, index_term: int, journal: DurableJournal) -> None:
+    def check_match_index(
+        self, leader: int, term: int, peer: int, index: int, index_term: int, journal: DurableJournal
+    ) -> None:
         """A leader believes a peer to match up to an index."""
         if journal.getCurrentTerm() > term or index < journal.first_index:
             return
@@ -232,12 +236,12 @@ class Checker:
 
     def final(self) -> None:
         """At the end: every acknowledged batch is in the log."""
-        for offset, digest in self.acknowledged.items():
+        for offset, digest in self.acked_digests.items():
             if self.log[self.end_offsets[offset]].digest != digest:
                 raise Violation("AcknowledgedIsKept", f"acknowledged batch at offset {offset} is lost")
 
 
-def _holds(voter: CheckedVoter, index: int, term: int, agreed: dict[int, bytes]) -> bool:
+def _holds(voter: VoterState, index: int, term: int, agreed: dict[int, bytes]) -> bool:
     journal = voter.journals.get(agreed.get(voter.node_id, b"?"))
     if journal is None:
         return False

@@ -11,7 +11,7 @@ from kvorum.protocol.errors import KafkaError
 from kvorum.quorum.raft.replicated import RaftMetadataLog
 from kvorum.runtime import logs
 from sim.loop import START_S
-from sim.quorum import QuorumWorld
+from sim.quorum import QuorumSimulation
 from sim.quorum_options import Options
 from sim.quorum_plan import QuorumFault, QuorumPlan, plan_of
 from sim.quorum_voter import SimVoter
@@ -35,7 +35,7 @@ def is_running(voter: SimVoter) -> bool:
 class Actions:
     """Carries faults and repairs out, each where the voter's state allows it, and keeps those that were."""
 
-    def __init__(self, world: QuorumWorld) -> None:
+    def __init__(self, world: QuorumSimulation) -> None:
         """Create it without faults."""
         self._world = world
         self.done: list[QuorumFault] = []
@@ -133,10 +133,10 @@ class Actions:
         elif voter.host.alive:
             return False
         voter.disk.remove_tree("/node")
-        voter.format(None, world.rng.randbytes(16), static=self._formatted_static(voter))
+        voter.format(None, world.rng.randbytes(16), static=self._draw_static_format(voter))
         return True
 
-    def _formatted_static(self, voter: SimVoter) -> bool | None:
+    def _draw_static_format(self, voter: SimVoter) -> bool | None:
         """Whether a lost voter of a quorum that is upgraded is formatted as before; not the only one that there was."""
         world = self._world
         if not (world.options.static and voter.is_static and world.checker.upgraded_index):
@@ -163,9 +163,9 @@ class Actions:
             return False  # only those formatted as voters have an identity
         if voter.node_id not in members:
             return True
-        return len(members) >= 3 and not self._lost(members)
+        return len(members) >= 3 and not self._lost_voters(members)
 
-    def _lost(self, members: dict[int, bytes]) -> list[int]:
+    def _lost_voters(self, members: dict[int, bytes]) -> list[int]:
         """Return the voters whose directories are lost."""
         return [node_id for node_id in members if self._world.voters[node_id].directory_id != members[node_id]]
 
@@ -181,7 +181,7 @@ class Actions:
         host = world.voters[leader.node_id]
         for target in dict.fromkeys(targets):
             members = leader.node.replica.voters.in_force
-            lost = self._lost(members)
+            lost = self._lost_voters(members)
             if target.node_id in members and lost not in ([], [target.node_id]):
                 continue
             world.call(host, partial(self._ask, leader, target))
@@ -245,7 +245,7 @@ class Actions:
 class Faults:
     """Injects a fault now and then. Each has its repair; the mixture differs from seed to seed."""
 
-    def __init__(self, world: QuorumWorld) -> None:
+    def __init__(self, world: QuorumSimulation) -> None:
         """Draw the mixture of faults."""
         self._world = world
         self._rng = random.Random(world.rng.getrandbits(64))
@@ -343,16 +343,16 @@ class Faults:
 class QuorumRun:
     """One run, of a seed or of a plan; `plan` is the executed plan, also after a failure."""
 
-    def __init__(self, world: QuorumWorld, faults: Sequence[QuorumFault] | None = None) -> None:
+    def __init__(self, world: QuorumSimulation, faults: Sequence[QuorumFault] | None = None) -> None:
         """Prepare a world; `faults` are carried out instead of drawn ones."""
         self.world = world
-        self._given = faults
+        self._plan = faults
         self._faults: Faults | None = None
 
     @classmethod
     def of_plan(cls, plan: QuorumPlan, log_class: type[RaftMetadataLog] = RaftMetadataLog) -> "QuorumRun":
         """Prepare to do a plan again."""
-        return cls(QuorumWorld(plan.seed, plan.run_options(log_class)), plan.faults)
+        return cls(QuorumSimulation(plan.seed, plan.run_options(log_class)), plan.faults)
 
     @property
     def plan(self) -> QuorumPlan:
@@ -366,14 +366,14 @@ class QuorumRun:
         with logs.observe_unexpected(lambda where, error: world.loop.errors.append({"exception": error})):
             self._run(world)
 
-    def _run(self, world: QuorumWorld) -> None:
+    def _run(self, world: QuorumSimulation) -> None:
         try:
             world.boot()
             faults = self._faults = Faults(world)
-            if self._given is None:
+            if self._plan is None:
                 faults.schedule()
             else:
-                faults.replay(self._given)
+                faults.replay(self._plan)
             world.loop.run_for(world.options.duration_s)
             world.check_errors()
             world.heal()
@@ -384,9 +384,9 @@ class QuorumRun:
             world.loop.close()
 
 
-def run_seed(seed: int, **fixed: object) -> QuorumWorld:
+def run_seed(seed: int, **fixed: object) -> QuorumSimulation:
     """Run one seed to its end; return the world with its counts. Raises the violation, with the seed in a note."""
-    run = QuorumRun(QuorumWorld(seed, None, **fixed))
+    run = QuorumRun(QuorumSimulation(seed, None, **fixed))
     run.run()
     return run.world
 

@@ -34,7 +34,7 @@ class Options:
     log_class: type[RaftMetadataLog] = RaftMetadataLog
 
     @classmethod
-    def drawn(cls, rng: random.Random, **fixed: object) -> "Options":
+    def draw(cls, rng: random.Random, **fixed: object) -> "Options":
         """Draw the free options (swarm testing: each seed has its own mixture); `snapshots=False`: none."""
         snapshots = fixed.pop("snapshots", True)
         wild = rng.random() < 0.35
@@ -70,23 +70,23 @@ class Options:
         return cls(**{**values, **fixed})  # type: ignore[arg-type]  # a mapping by name
 
 
-def members(seed: int) -> dict[str, object]:
+def membership_options(seed: int) -> dict[str, object]:
     """Return a dynamic quorum's options: three to five nodes, one to three of which vote at first."""
     return {"voters": 3 + seed % 3, "initial": 1 + seed % 3, "known_directories": True}
 
 
-def upgraded(seed: int) -> dict[str, object]:
+def upgrade_options(seed: int) -> dict[str, object]:
     """Return a static quorum's that is upgraded: three to five nodes, one to three of which are its voters."""
     return {"voters": 3 + seed % 3, "static": (1, 3, 3, 2)[seed % 4], "known_directories": seed % 5 < 3}
 
 
-def moving(seed: int) -> dict[str, object]:
+def address_change_options(seed: int) -> dict[str, object]:
     """Return one or the other, or three initial voters; their controllers may also restart with other addresses."""
-    others = (upgraded, members)[seed % 2](seed)
+    others = (upgrade_options, membership_options)[seed % 2](seed)
     most = {"voters": 3 + seed % 3, "initial": 3, "known_directories": True}
     return {**(others if seed % 4 < 2 else most), "moves": True}
 
 
 def of_voters(seed: int) -> dict[str, object]:
     """Return the fixed options of a seed whose voters change."""
-    return (members, upgraded, moving)[seed % 3](seed // 3)
+    return (membership_options, upgrade_options, address_change_options)[seed % 3](seed // 3)

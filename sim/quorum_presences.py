@@ -29,7 +29,7 @@ CLUSTER_ID: Final = "sim"
 LISTENER: Final = "CONTROLLER"
 
 
-class Moving(Protocol):
+class ControllerView(Protocol):
     """One controller, as others find it."""
 
     node_id: int
@@ -42,14 +42,14 @@ class Moving(Protocol):
         ...
 
 
-class World(Protocol):
+class PresenceRun(Protocol):
     """Interface of the run for the requests."""
 
     loop: SimLoop
     network: FrameNetwork
 
     @property
-    def controllers(self) -> list[Moving]:
+    def controllers(self) -> list[ControllerView]:
         """All controllers."""
         ...
 
@@ -63,8 +63,8 @@ class SimPresence(QuorumPresence):
 
     def __init__(
         self,
-        world: World,
-        own: Moving,
+        world: PresenceRun,
+        own: ControllerView,
         log: RaftMetadataLog,
         rng: random.Random,
         on_fault: Callable[[BaseException], None],
@@ -92,9 +92,9 @@ class SimPresence(QuorumPresence):
         def arrive() -> None:
             target = next((each for each in world.controllers if each.listens_at[1:] == address), None)
             if target is not None and world.network.passes(self._own.node_id, target.node_id):
-                loop.call_at_host(target.host, loop.time(), handled, target)
+                loop.call_at_host(target.host, loop.time(), handle, target)
 
-        def handled(target: Moving) -> None:
+        def handle(target: ControllerView) -> None:
             if target.log is None:
                 return
             answer = answer_of(target.log, request)
@@ -150,7 +150,7 @@ def at_once(work: Coroutine[Any, Any, UpdateRaftVoterResponse]) -> UpdateRaftVot
     raise AssertionError("the handler waits")
 
 
-def unknown_addresses(controllers: list[Moving], log: RaftMetadataLog) -> list[str]:
+def unknown_addresses(controllers: list[ControllerView], log: RaftMetadataLog) -> list[str]:
     """Return the voters whose address in a leader's committed set is outdated.
 
     A voter that lost its directory does not count; an uncommitted set may be lost with its leader.

@@ -11,13 +11,13 @@ from kvorum.quorum.raft.opening import format_raft, open_raft
 from kvorum.quorum.raft.replicated import RaftMetadataLog
 from kvorum.quorum.raft.voters import Endpoint, Endpoints
 from sim.clock import SimClock
-from sim.disk import PowerLost, SimDisk
+from sim.disk import PowerLoss, SimDisk
 from sim.ledger import Violation
 from sim.loop import Host, SimLoop
 from sim.network import FrameNetwork
 from sim.quorum_checker import EMPTY_STATE, Checker, next_state
 from sim.quorum_options import SEGMENT_BYTES, Options
-from sim.quorum_presences import LISTENER, Moving, SimPresence
+from sim.quorum_presences import LISTENER, ControllerView, SimPresence
 
 PATH: Final = "/node/raft"
 
@@ -27,7 +27,7 @@ def endpoint(node_id: int, moves: int = 0) -> Endpoint:
     return LISTENER, f"controller-{node_id}", 9093 + moves
 
 
-class AtFirst(TypedDict):
+class InitialVoters(TypedDict):
     """Initial voters for `format_raft`."""
 
     voter_ids: list[int]
@@ -35,8 +35,8 @@ class AtFirst(TypedDict):
     endpoints: NotRequired[Endpoints]
 
 
-class World(Protocol):
-    """Interface of the run for a voter: a QuorumWorld."""
+class VoterRun(Protocol):
+    """Interface of the run for a voter: a QuorumSimulation."""
 
     rng: random.Random
     loop: SimLoop
@@ -47,7 +47,7 @@ class World(Protocol):
     active_count: int
 
     @property
-    def controllers(self) -> "list[Moving]":
+    def controllers(self) -> "list[ControllerView]":
         """All controllers."""
         ...
 
@@ -63,7 +63,7 @@ class World(Protocol):
 class SimVoter:
     """One controller: its disk stays, its process comes and goes."""
 
-    def __init__(self, world: World, node_id: int) -> None:
+    def __init__(self, world: VoterRun, node_id: int) -> None:
         """Create it with an empty disk; `format` and `start` follow."""
         self.world = world
         self.node_id = node_id
@@ -114,7 +114,7 @@ class SimVoter:
         options = self.world.options
         return not options.initial and self.node_id in self.world.ids[: options.static or None]
 
-    def _voters_at_first(self, directories: dict[int, bytes] | None, static: bool) -> "AtFirst":
+    def _voters_at_first(self, directories: dict[int, bytes] | None, static: bool) -> "InitialVoters":
         if static:
             return {"voter_ids": self.world.ids[: self.world.options.static or None], "directories": directories}
         known = (directories if self.world.options.initial else None) or {}
@@ -173,7 +173,7 @@ class SimVoter:
                 self.disk.power(rng.randint(0, 3))
                 try:
                     host.jobs[number]()
-                except (PowerLost, OSError):
+                except (PowerLoss, OSError):
                     break
                 finally:
                     self.disk.power(None)
@@ -187,7 +187,7 @@ class SimVoter:
 
     def send(self, peer: int, frame: bytes) -> None:
         """See RaftLink."""
-        self.world.checker.sent(self.directory_id, self.node_id, peer, frame)
+        self.world.checker.check_frame(self.directory_id, self.node_id, peer, frame)
         self.world.network.send(self.node_id, peer, frame)
 
     def reach(self, peers: Sequence[int], endpoints: Endpoints) -> None:
@@ -223,7 +223,7 @@ class SimVoter:
 
     def on_batch_applied(self, base_offset: int, epoch: int, timestamp_ms: int, batch: bytes) -> None:
         """See MetadataLogListener."""
-        known = self.world.checker.applied(self.node_id, self.high_watermark, base_offset, epoch, batch)
+        known = self.world.checker.apply(self.node_id, self.high_watermark, base_offset, epoch, batch)
         self.state = next_state(self.state, batch)
         if self.state != known:
             raise Violation(
@@ -247,7 +247,7 @@ class SimVoter:
             and (self.log.is_active() or end_offset != own)
         ):
             raise Violation("LeaderLoadsNoSnapshot", f"node {self.node_id} loads a snapshot as leader")
-        self.world.checker.loaded(self.node_id, end_offset, state)
+        self.world.checker.load(self.node_id, end_offset, state)
         self.high_watermark, self.state = end_offset, state
 
     def on_leader_changed(self, leader_id: int | None, epoch: int) -> None:

@@ -18,8 +18,8 @@ import msgspec
 from kvorum.network.ip_rates import CONNECTION_CREATION_RATE
 from kvorum.network.quota_entities import CLIENT_ID, IP, USER
 from kvorum.network.quotas import CONSUMER_BYTE_RATE, CONTROLLER_MUTATION_RATE, PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE
-from sim.entries import with_entries
 from sim.plan import Fault, Options
+from sim.schedule_entries import add_entries
 
 KIND: Final = "quota"
 SHARE: Final = 0.25
@@ -44,7 +44,7 @@ VALUES: Final = {
 """A value that throttles, and one that hardly ever does; even with the smallest all delayed requests end in time."""
 
 
-def limited(
+def add_quotas(
     rng: Random, options: Options, faults: list[Fault], seconds: float, *, certain: bool = False
 ) -> tuple[Options, list[Fault]]:
     """Add them to a seed (`certain`: always, with loop time), or none."""
@@ -56,7 +56,7 @@ def limited(
         older_admin=rng.random() < OLDER,
         probes_quotas=True,
     )
-    return with_entries(rng, options, faults, seconds, EVERY_S, lambda at: [draw(rng, options, round(at, 3))])
+    return add_entries(rng, options, faults, seconds, EVERY_S, lambda at: [draw(rng, options, round(at, 3))])
 
 
 def draw(rng: Random, options: Options, at: float) -> Fault:

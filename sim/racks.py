@@ -28,7 +28,7 @@ CommittedEnd = Callable[[str, int], int | None]
 """Returns one past the last committed offset of a partition; None if it is not certain."""
 
 
-def racked(
+def add_racks(
     rng: Random, options: Options, faults: list[Fault], seconds: float, *, certain: bool = False
 ) -> tuple[Options, list[Fault]]:
     """Add racks to a seed (`certain`: always), or none."""
@@ -59,7 +59,7 @@ class ReadWatch:
         self.from_followers = 0
         """Answers with records that a follower gave."""
 
-    def took(self, who: str, broker_id: int, leader_id: int, name: tuple[str, int], next_offset: int) -> None:
+    def check_read(self, who: str, broker_id: int, leader_id: int, name: tuple[str, int], next_offset: int) -> None:
         """A client has records up to an offset. Raises Violation."""
         self.from_followers += broker_id != leader_id
         end = self.committed_end(*name)
@@ -70,7 +70,7 @@ class ReadWatch:
                 f"leads): committed are records below {end}",
             )
 
-    def sent(self, who: str, rack_id: str, leader_id: int, broker_id: int, name: tuple[str, int]) -> None:
+    def check_redirect(self, who: str, rack_id: str, leader_id: int, broker_id: int, name: tuple[str, int]) -> None:
         """A client is redirected. Raises Violation."""
         if not rack_id or broker_id == leader_id or not self.racks or rack_of(broker_id, self.racks) != rack_id:
             where = rack_of(broker_id, self.racks) if self.racks else "no rack"
@@ -81,7 +81,7 @@ class ReadWatch:
             )
 
 
-class Places:
+class ReadReplicas:
     """Brokers that one client reads from."""
 
     def __init__(self, who: str, rack_id: str, watch: ReadWatch | None, now_s: Callable[[], float]) -> None:
@@ -107,11 +107,11 @@ class Places:
         if broker_id < 0:
             return False
         if self._watch is not None:
-            self._watch.sent(self._who, self.rack_id, leader_id, broker_id, (topic, partition))
+            self._watch.check_redirect(self._who, self.rack_id, leader_id, broker_id, (topic, partition))
         self._preferred[topic, partition] = (broker_id, self._now_s() + PREFERENCE_AGE_S)
         return True
 
     def took(self, topic: str, partition: int, broker_id: int, leader_id: int, next_offset: int) -> None:
         """Process received records. Raises Violation."""
         if self._watch is not None:
-            self._watch.took(self._who, broker_id, leader_id, (topic, partition), next_offset)
+            self._watch.check_read(self._who, broker_id, leader_id, (topic, partition), next_offset)

@@ -20,10 +20,10 @@ from kvorum.runtime import logs
 from sim.cluster import SimCluster
 from sim.cluster_faults import Faults
 from sim.convergence import settle
-from sim.coordinated import SINK, SOURCE
+from sim.coordination import SINK, SOURCE
 from sim.ledger import Violation
 from sim.plan import Plan
-from sim.stopping import stop_drawn
+from sim.shutdown import stop_drawn
 from sim.story import event_lines
 
 OF_COORDINATORS: Final = frozenset(
@@ -87,7 +87,7 @@ def run_cluster(plan: Plan) -> Outcome:
     """Build a cluster, run it and sum it up; nothing of it is left behind."""
     cluster = SimCluster(plan)
     faults = Faults(cluster)
-    with closing(cluster.loop), faults.crash_points.observe(), logs.observe_unexpected(cluster.unexpected):
+    with closing(cluster.loop), faults.crash_points.observe(), logs.observe_unexpected(cluster.record_unexpected):
         return outcome_of(cluster, faults, violation_of(cluster, faults))
 
 
@@ -129,11 +129,11 @@ def may_be_gone(cluster: SimCluster, violation: checker.Violation) -> bool:
     """
     partition = violation.partition
     theirs = violation.anomaly in OF_COORDINATORS or (partition or "").rpartition("-")[0] in (SOURCE, SINK)
-    if theirs and cluster.coordination_lost():
+    if theirs and cluster.has_coordination_losses():
         return True
     if partition is None or violation.anomaly not in ABSENCES or violation.count > len(violation.values):
         return False
-    begins_at, lost_from = cluster.begins_at(partition), cluster.lost_from(partition)
+    begins_at, lost_from = cluster.begins_at(partition), cluster.first_lost_offset(partition)
     offsets = offsets_of(cluster.history.events, partition)
     for value in violation.values:
         offset = offsets.get(value)

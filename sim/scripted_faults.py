@@ -204,7 +204,7 @@ def _tails(rng: Random, options: Options, at: float) -> list[Fault]:
 # Anything hangs.
 
 
-def _hanging(rng: Random, options: Options, at: float) -> list[Fault]:
+def _stalled_connections(rng: Random, options: Options, at: float) -> list[Fault]:
     """Connections stall and may be closed, on any node; their senders may die meanwhile."""
     leader, follower = _roles(rng, options)
     target = rng.choice((leader, leader, follower, ACTIVE_CONTROLLER))
@@ -237,5 +237,5 @@ FAULT_SCRIPTS: Final[dict[str, FaultScript]] = {
     ),
     "laggard": FaultScript(stage=_laggards_stage, play=_laggard),
     "tails": FaultScript(stage=lambda rng, options: _replicas(rng, options, 3), play=_tails),
-    "hanging": FaultScript(stage=lambda rng, options: _replicas(rng, options, 2), play=_hanging),
+    "hanging": FaultScript(stage=lambda rng, options: _replicas(rng, options, 2), play=_stalled_connections),
 }

@@ -23,8 +23,8 @@ import random
 from collections.abc import Callable
 from typing import Final
 
-from sim.ends import SimServer, SimTransport
 from sim.loop import Host, SimLoop
+from sim.transports import SimServer, SimTransport
 
 LOCAL_NAMES: Final = ("127.0.0.1", "localhost", "0.0.0.0", "", "::1")
 PORT_FIRST: Final = 40_000
@@ -90,7 +90,7 @@ class StreamNetwork:
         self._port = PORT_FIRST if self._port == PORT_LAST else self._port + 1
         return self._port
 
-    def listening(self, address: tuple[str, int]) -> SimServer | None:
+    def listener_at(self, address: tuple[str, int]) -> SimServer | None:
         """Return the listener of that address, if its process runs."""
         server = self._servers.get(address)
         return server if server is not None and (server.host is None or server.host.alive) else None
@@ -107,7 +107,7 @@ class StreamNetwork:
         here, there = machine_of(self.loop.host), self._machine(name)
         for way in ((here, there), (there, here)):
             await self._passage(way)
-        server = self.listening((there, port))
+        server = self.listener_at((there, port))
         if server is None:
             raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
         near = SimTransport(self, self.loop.host, (here, self._next_port()))
@@ -119,7 +119,7 @@ class StreamNetwork:
         def accept() -> None:
             if far.lost:
                 return  # reset on its way here
-            if self.listening(server.address) is not server:
+            if self.listener_at(server.address) is not server:
                 self.break_connection(near, ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET)))
                 return
             far.protocol = server.factory()
@@ -183,7 +183,7 @@ class StreamNetwork:
         else:
             go()
 
-    def taken(self, source: SimTransport, size: int) -> None:
+    def release_bytes(self, source: SimTransport, size: int) -> None:
         """The reader took bytes: the window opens again, and its waiter continues one delay later."""
         source.on_way_bytes -= size
         if source.waits:

@@ -26,20 +26,20 @@ class ThrottleWatch:
     def __init__(self, now_s: Callable[[], float]) -> None:
         """Start without throttles; `now_s` is the loop's time."""
         self._now_s = now_s
-        self._held: dict[ClientConnection, tuple[float, float]] = {}
+        self._throttles: dict[ClientConnection, tuple[float, float]] = {}
         """Time of the last answer with the longest throttle, and its earliest end."""
         self._latest: dict[ClientConnection, float] = {}
         """Its latest end: it began before the answer."""
-        self.throttled = 0
+        self.throttle_count = 0
         """Answers with a throttle time."""
-        self.kept = 0
+        self.wait_count = 0
         """Answers to requests sent during a throttle, or after it."""
 
     def until_s(self, connection: ClientConnection | None) -> float:
         """Return the latest end of a connection's throttle, by all its answers; 0 for none."""
         return 0.0 if connection is None else self._latest.get(connection, 0.0)
 
-    def answered(
+    def check_response(
         self,
         who: str,
         over: tuple[ClientConnection | None, ClientConnection | None],
@@ -52,7 +52,7 @@ class ThrottleWatch:
         """
         before, after = over
         now_s = self._now_s()
-        throttled_s, until_s = (None, 0.0) if before is None else self._held.get(before, (None, 0.0))
+        throttled_s, until_s = (None, 0.0) if before is None else self._throttles.get(before, (None, 0.0))
         if throttled_s is not None and requested_s >= throttled_s:
             if now_s < until_s - SLACK_S:
                 raise Violation(
@@ -60,18 +60,18 @@ class ThrottleWatch:
                     f"{who} was answered {type(response).__name__} {until_s - now_s:.3f} s before the end of a "
                     "throttle that it received before its request",
                 )
-            self.kept += 1
+            self.wait_count += 1
         throttle_ms = getattr(response, "throttle_time", 0)
         if throttle_ms and after is not None:
-            self.throttled += 1
-            self._held = {each: held for each, held in self._held.items() if each.usable}
-            self._latest = {each: self._latest[each] for each in self._held}
+            self.throttle_count += 1
+            self._throttles = {each: held for each, held in self._throttles.items() if each.usable}
+            self._latest = {each: self._latest[each] for each in self._throttles}
             self._latest[after] = max(self._latest.get(after, 0.0), now_s + throttle_ms / 1000)
-            known = self._held.get(after, (0.0, 0.0))
-            self._held[after] = max(known, (now_s, requested_s + throttle_ms / 1000), key=lambda held: held[1])
+            known = self._throttles.get(after, (0.0, 0.0))
+            self._throttles[after] = max(known, (now_s, requested_s + throttle_ms / 1000), key=lambda held: held[1])
 
 
-class Costs:
+class RequestCosts:
     """Wraps a handler: simulates that every request arrived earlier, by a share of the loop's time."""
 
     def __init__(self, cost_ms: float) -> None:

@@ -15,13 +15,13 @@ SLACK_S: Final = 5.0
 """A broker may have failed this long before a commit to which its last fetch, delayed in the network, still led."""
 
 
-def fallen_since(ledger: Ledger, uncleans: Mapping[int, float]) -> list[int]:
+def unclean_members_since(ledger: Ledger, uncleans: Mapping[int, float]) -> list[int]:
     """Return the members of ISR and ELR at the last commit that ended uncleanly since, or lost their log, sorted."""
     since = ledger.committed_at - SLACK_S
     return sorted(
         each
         for each in ledger.witnesses
-        if uncleans.get(each, -1.0) >= since or ledger.bereaved.get(each, -1.0) >= since
+        if uncleans.get(each, -1.0) >= since or ledger.lossy_brokers.get(each, -1.0) >= since
     )
 
 
@@ -30,7 +30,7 @@ def commit_text(ledger: Ledger) -> str:
     return f"{ledger.name}, last committed at {ledger.committed_at:.3f} s by {sorted(ledger.witnesses)}"
 
 
-def unexplained(
+def broken_invariant(
     ledger: Ledger,
     lacks: str,
     uncleans: Mapping[int, float],
@@ -46,22 +46,22 @@ def unexplained(
     all records.
     """
     text = f"{commit_text(ledger)}: {lacks}"
-    if not (robbed | ledger.bereaved.keys()) & ledger.witnesses:
+    if not (robbed | ledger.lossy_brokers.keys()) & ledger.witnesses:
         return Violation("KillLosesNothing", f"no broker lost unsynced data, but {text}")
-    fallen = sorted({*fallen_since(ledger, uncleans)} | dismissed & ledger.witnesses)
+    fallen = sorted({*unclean_members_since(ledger, uncleans)} | dismissed & ledger.witnesses)
     if borne is not None and len(fallen) < min(borne + 1, len(ledger.witnesses)):
         return Violation("ElrTolerance", f"only {fallen} fell hard, but {text}")
     return None
 
 
-def lost_globally(ledger: Ledger, uncleans: Mapping[int, float], borne: int | None) -> Violation | None:
+def check_loss_of_all(ledger: Ledger, uncleans: Mapping[int, float], borne: int | None) -> Violation | None:
     """Decide on a partition without candidates: ISR and ELR are empty.
 
     An operator's unclean election follows.
 
     Without this check no leader's completeness would show that too few had failed for it.
     """
-    fallen = fallen_since(ledger, uncleans)
+    fallen = unclean_members_since(ledger, uncleans)
     if borne is None or not ledger.entries or len(fallen) >= min(borne + 1, len(ledger.witnesses)):
         return None
     return Violation(
@@ -73,4 +73,4 @@ def lost_globally(ledger: Ledger, uncleans: Mapping[int, float], borne: int | No
 def borne_in(options: Options, metadata: MetadataWatch) -> int | None:
     """Return how many brokers may fall hard under ELR's guarantee; None if it depends on configs at unknown times."""
     steady = "elr" not in options.fault_kinds and "min_isr" not in options.fault_kinds
-    return options.min_isr - 1 if steady and metadata.elr_enabled else None
+    return options.min_isr - 1 if steady and metadata.is_elr_enabled else None

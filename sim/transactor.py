@@ -77,7 +77,7 @@ CodeOf: TypeAlias = Callable[[M], int]
 """Reads the code of an answer."""
 
 
-class Refused(Exception):
+class StepError(Exception):
     """A step of a transaction cannot succeed: by its error code, or after a timeout."""
 
     def __init__(self, reason: str, *, certain: bool = True) -> None:
@@ -155,7 +155,7 @@ class Transactor:
         request = InitProducerIdRequest(transactional_id=self.transactional_id, transaction_timeout=self._timeout_ms)
         try:
             answer = await self._repeat(self._link, request, InitProducerIdResponse, lambda each: each.error_code)
-        except Refused:
+        except StepError:
             return False
         self._producer, self._sequences = (answer.producer_id, answer.producer_epoch), {}
         return True
@@ -188,7 +188,7 @@ class Transactor:
         op = self._recorder.invoke(self.process, "txn", draft.operations(), generation=generation)
         try:
             await self._fill(draft)
-        except Refused as error:
+        except StepError as error:
             # A commit was never requested, and never will be: this transaction is aborted, now or by its timeout.
             await self._give_up()
             self._recorder.complete(Fail, op, self.process, draft.operations(), str(error), committed=False)
@@ -198,7 +198,7 @@ class Transactor:
         ended = self._recorder.now()
         try:
             await self._end(commit)
-        except Refused as error:
+        except StepError as error:
             self._producer = None
             unknown = commit and not error.certain
             kind = Info if unknown else Fail
@@ -217,12 +217,12 @@ class Transactor:
         op = self._recorder.invoke(self.process, "txn", draft.operations())
         try:
             await self._fill(draft)
-        except Refused:
+        except StepError:
             self._producer = None
         self._recorder.complete(Fail, op, self.process, draft.operations(), "left open", committed=False)
 
     async def _fill(self, draft: Draft) -> None:
-        """Send the records, then the offsets. Raises Refused."""
+        """Send the records, then the offsets. Raises StepError."""
         if not self._second and draft.records:
             await self._add_partitions(list(draft.records))
         for (topic, partition), values in draft.records.items():
@@ -251,7 +251,7 @@ class Transactor:
         await self._repeat(self._link, request, AddPartitionsToTxnResponse, code_of, newest=CLIENTS_ADD_PARTITIONS)
 
     async def _produce(self, topic: str, partition: int, values: list[int]) -> None:
-        """Send one batch, the same again as long as it may help. Raises Refused."""
+        """Send one batch, the same again as long as it may help. Raises StepError."""
         loop = asyncio.get_running_loop()
         producer_id, epoch = self._current()
         sequence = self._sequences.get((topic, partition), 0)
@@ -290,10 +290,10 @@ class Transactor:
                         break
             self._client.forget(topic, partition)
             await self._link.pause()
-        raise Refused(reason, certain=False)
+        raise StepError(reason, certain=False)
 
     async def _commit_offsets(self, membership: Membership, offsets: Mapping[tuple[str, int], int]) -> None:
-        """Send a group's offsets along. Raises Refused."""
+        """Send a group's offsets along. Raises StepError."""
         producer_id, epoch = self._current()
         if not self._second:
             added = AddOffsetsToTxnRequest(
@@ -326,7 +326,7 @@ class Transactor:
         await self._repeat(link, request, TxnOffsetCommitResponse, code_of, newest=newest)
 
     async def _end(self, commit: bool) -> None:
-        """Request the end until there is an answer. Raises Refused."""
+        """Request the end until there is an answer. Raises StepError."""
         producer_id, epoch = self._current()
         request = EndTxnRequest(
             transactional_id=self.transactional_id, producer_id=producer_id, producer_epoch=epoch, committed=commit
@@ -338,7 +338,7 @@ class Transactor:
 
     async def _give_up(self) -> None:
         """Request an abort, to unblock others; the producer restarts in any case."""
-        with contextlib.suppress(Refused):
+        with contextlib.suppress(StepError):
             await self._end(commit=False)
         self._producer = None
 
@@ -355,7 +355,7 @@ class Transactor:
         *,
         newest: int | None = None,
     ) -> M:
-        """Send to a coordinator until its answer is final; return it. Raises Refused."""
+        """Send to a coordinator until its answer is final; return it. Raises StepError."""
         loop = asyncio.get_running_loop()
         deadline, certain, reason = loop.time() + LIMIT_S, True, ""
         while loop.time() < deadline:
@@ -368,9 +368,9 @@ class Transactor:
                 if code is ErrorCode.NONE:
                     return answer
                 reason = code.name
-                if not link.answered(code):
-                    raise Refused(reason, certain=certain)
+                if not link.check_retry(code):
+                    raise StepError(reason, certain=certain)
                 # It may have decided, and lost its leadership before that was committed; or will it be?
                 certain = certain and code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             await link.pause()
-        raise Refused(reason, certain=certain)
+        raise StepError(reason, certain=certain)

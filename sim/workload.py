@@ -305,12 +305,12 @@ class Producer:
                 return
             response = await self._client.ask(address, request, ProduceResponse)
         except NoAnswer as error:
-            self._failed(send, str(error), maybe=error.maybe_sent)
+            self._on_failure(send, str(error), maybe=error.maybe_sent)
         else:
-            self._answered(request.topic_data[0].topic_id, send, response.responses[0].partition_responses[0])
+            self._on_response(request.topic_data[0].topic_id, send, response.responses[0].partition_responses[0])
         note()
 
-    def _answered(self, topic_id: Uuid, send: Send, row: PartitionProduceResponse) -> None:
+    def _on_response(self, topic_id: Uuid, send: Send, row: PartitionProduceResponse) -> None:
         code = ErrorCode(row.error_code)
         if code is ErrorCode.NONE:
             send.outcome = Ok
@@ -320,12 +320,12 @@ class Producer:
         elif code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             send.outcome = Ok
         elif is_retriable(code) or (code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._idempotent):
-            self._failed(send, code.name, maybe=code not in DEFINITE)
+            self._on_failure(send, code.name, maybe=code not in DEFINITE)
         else:
             send.appended_maybe = send.appended_maybe or code not in DEFINITE
             self._finish(send, code.name)
 
-    def _failed(self, send: Send, reason: str, *, maybe: bool) -> None:
+    def _on_failure(self, send: Send, reason: str, *, maybe: bool) -> None:
         send.appended_maybe = send.appended_maybe or maybe
         if send.appended_maybe and not self._idempotent:
             self._finish(send, reason)

@@ -19,9 +19,9 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 import kvorum.client
-from kvorum.admin.http.app import operations
+from kvorum.admin.app import operations
 from kvorum.admin.http.operations import Operation
-from kvorum.cli.main import COMMANDS
+from kvorum.cli.commands import COMMANDS
 from kvorum.cli.main import main as main_command
 from kvorum.client import Cluster
 

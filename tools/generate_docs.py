@@ -14,11 +14,11 @@ from pathlib import Path
 
 import click
 
-from kvorum.admin.v1.routes import operations
+from kvorum.admin.app import operations
 from kvorum.chaos.faults.fault_kinds import FAULTS, GROUPS, FaultKind
 from kvorum.chaos.faults.fault_options import FaultOptions
+from kvorum.cli.commands import COMMANDS
 from kvorum.cli.kafka.scripts import SCRIPTS
-from kvorum.cli.main import COMMANDS
 from kvorum.cli.main import main as main_command
 from kvorum.runtime import metric_names
 from kvorum.runtime.config_defs import BROKER, GROUP, TOPIC, ConfigDef, Mutability

@@ -58,7 +58,6 @@ export function open({ group: id }, query) {
   }
 
   function members(group) {
-    const classic = group.members.some((member) => member.protocol === "classic");
     const moving = group.members.some((member) => member.target_assignment !== null);
     return card("Members",
       grid(view, query, "Members", [
@@ -68,10 +67,9 @@ export function open({ group: id }, query) {
         { title: "Instance", cell: (member) => member.instance_id, by: (member) => member.instance_id },
         { title: "Assignment", cell: (member) => placed(member.assignment) },
         moving && { title: "Target assignment", cell: (member) => placed(member.target_assignment) },
-        // Kafka has no request that removes members of the consumer protocol.
-        classic && { title: "", cell: (member) => member.protocol === "classic" && button("Remove", () => away(member), { needs: "operate", key: `remove-${member.member_id}`, label: `Remove ${member.member_id}` }) },
+        { title: "", cell: (member) => button("Remove", () => away(member), { needs: "operate", key: `remove-${member.member_id}`, label: `Remove ${member.member_id}` }) },
       ].filter(Boolean), group.members, "No members.", { key: (member) => member.member_id, name: "members-" }),
-      classic && group.members.length > 1 && h("div", { class: "actions" }, button("Remove all …", () => allAway(group), { kind: "danger", needs: "operate", key: "remove-all" })));
+      group.members.length > 1 && h("div", { class: "actions" }, button("Remove all …", () => allAway(group), { kind: "danger", needs: "operate", key: "remove-all" })));
   }
 
   function reason() {

@@ -37,7 +37,7 @@ class BadTokens(Exception):
     """A file of tokens that cannot be read; the message names the line."""
 
 
-class Refused(Exception):
+class HttpError(Exception):
     """A request that may not: the status, the name of the error, and why."""
 
     def __init__(self, status: int, error: str, message: str) -> None:
@@ -58,14 +58,14 @@ def condition_headers(names: Iterable[str]) -> list[str]:
 
 
 def refuse_conditions(names: Iterable[str]) -> None:
-    """Refuse a change of a resource without ETag that has any condition among its header names. Raises Refused."""
+    """Refuse a change of a resource without ETag that has any condition among its header names. Raises HttpError."""
     for name in condition_headers(names):
-        raise precondition_failed(f"{name} cannot be evaluated: this resource has no ETag; send the request without it")
+        raise precondition_error(f"{name} cannot be evaluated: this resource has no ETag; send the request without it")
 
 
-def precondition_failed(message: str) -> Refused:
+def precondition_error(message: str) -> HttpError:
     """Return the refusal of a change whose condition does not hold."""
-    return Refused(412, "PRECONDITION_FAILED", f"{message}; nothing was changed")
+    return HttpError(412, "PRECONDITION_FAILED", f"{message}; nothing was changed")
 
 
 def tokens_of(text: str) -> dict[str, Role]:
@@ -93,7 +93,7 @@ def labels_of(text: str) -> dict[str, str]:
     return {words[1].lower(): " ".join(words[2:]) for words in lines if len(words) > 2 and words[0] in ROLES}
 
 
-def name_of(host: str) -> str:
+def host_name_of(host: str) -> str:
     """Return the name or address in a Host header: without port and brackets, in lower case."""
     if host.startswith("["):
         name, _, port = host[1:].partition("]")
@@ -103,7 +103,7 @@ def name_of(host: str) -> str:
 
 def is_local(host: str) -> bool:
     """Return whether a Host header is a loopback name of this machine."""
-    name = name_of(host)
+    name = host_name_of(host)
     if name == "localhost":
         return True
     try:
@@ -142,21 +142,21 @@ class Access:
     def check_page(self, host: str, origin: str | None, site: str | None = None, wanted: str | None = None) -> None:
         """Reject cross-site requests of browsers; `site`, `wanted`: Sec-Fetch-Site, Sec-Fetch-Dest.
 
-        Raises Refused.
+        Raises HttpError.
         """
         if self.tokens is None and not is_local(host):
-            raise Refused(403, "FORBIDDEN_HOST", f"Host {host!r} is not a loopback address of this machine")
+            raise HttpError(403, "FORBIDDEN_HOST", f"Host {host!r} is not a loopback address of this machine")
         # With tokens there may be a TLS proxy in front: the page is the same one.
         own = {f"http://{host.lower()}"} | ({f"https://{host.lower()}"} if self.tokens is not None else set())
         if origin is not None and origin.lower() not in own:
-            raise Refused(403, "FORBIDDEN_ORIGIN", f"requests from origin {origin!r} are rejected")
+            raise HttpError(403, "FORBIDDEN_ORIGIN", f"requests from origin {origin!r} are rejected")
         if site in ELSEWHERE and wanted != PAGE:
-            raise Refused(403, "FORBIDDEN_ORIGIN", "cross-origin requests are rejected")
+            raise HttpError(403, "FORBIDDEN_ORIGIN", "cross-origin requests are rejected")
 
     def check_role(self, authorization: str | None, needs: Role, *, basic: bool = False) -> Role:
         """Return the role of the caller; reject a caller without a token, or with a lesser role.
 
-        Raises Refused.
+        Raises HttpError.
 
         `basic`: a password may be a token too.
         """
@@ -164,23 +164,23 @@ class Access:
             return Role.ADMIN
         token = token_of(authorization or "", basic)
         if token is None:
-            raise Refused(401, "UNAUTHENTICATED", "token required: send the header Authorization: Bearer TOKEN")
+            raise HttpError(401, "UNAUTHENTICATED", "token required: send the header Authorization: Bearer TOKEN")
         said = hash_of(token)
         role = None
         for known, its_role in self.tokens.items():  # all of them, always: the time reveals nothing
             if hmac.compare_digest(known, said):
                 role = its_role
         if role is None:
-            raise Refused(401, "UNAUTHENTICATED", "unknown token")
+            raise HttpError(401, "UNAUTHENTICATED", "unknown token")
         if role < needs:
-            raise Refused(
+            raise HttpError(
                 403,
                 "FORBIDDEN_ROLE",
                 f"this operation requires role {needs.name.lower()}; the token has role {role.name.lower()}",
             )
         return role
 
-    def who(self, authorization: str | None, *, basic: bool = False) -> str:
+    def caller_name(self, authorization: str | None, *, basic: bool = False) -> str:
         """Return the name of an authorised caller: the label of the token, or the beginning of its hash."""
         token = token_of(authorization or "", basic)
         if self.tokens is None or token is None:

@@ -1,8 +1,9 @@
-"""The admin HTTP server: checks a request, calls its operation, and responds in JSON.
+"""An HTTP server of operations: checks a request, calls its operation, and responds in JSON.
 
-Errors have one shape (models.Problem) with Kafka's error name. Authorisation is in access.py; in addition, a body must
-be declared as JSON (a form can send text without a preflight request, but no JSON). A response may also be a stream
-(operations.Stream): it is written as fast as it is read, and ends with its reader or with the server.
+Errors have one shape (problems.Problem, or that of the operation's dialect) with Kafka's error name. Authorisation is
+in access.py; in addition, a body must be declared as JSON (a form can send text without a preflight request, but no
+JSON). A response may also be a stream (operations.Stream): it is written as fast as it is read, and ends with its
+reader or with the server.
 """
 
 import asyncio
@@ -15,21 +16,10 @@ import msgspec
 from aiohttp import web
 from pydantic import BaseModel
 
-from kvorum.admin.http.access import Access, Refused
-from kvorum.admin.http.audit_log import Entry, Trail, body_text_of
+from kvorum.admin.http.access import Access, HttpError
+from kvorum.admin.http.audit_log import AuditEntry, AuditLog, body_text_of
 from kvorum.admin.http.changes import Changes
-from kvorum.admin.http.console_files import add_console
-from kvorum.admin.http.incoming import (
-    BODY_BYTES_MAX,
-    Bodies,
-    base_url,
-    check_query,
-    comes_whole,
-    needed,
-    query_of,
-    read_body,
-    read_json,
-)
+from kvorum.admin.http.dialect import OWN, Dialect
 from kvorum.admin.http.openapi import document, page
 from kvorum.admin.http.operations import (
     JSON,
@@ -43,15 +33,21 @@ from kvorum.admin.http.operations import (
     Stream,
     Text,
 )
-from kvorum.admin.http.preconditions import NO_CONDITIONS, Turns, check_conditions, etag, read_conditions
+from kvorum.admin.http.preconditions import NO_CONDITIONS, ResourceLocks, check_conditions, etag, read_conditions
 from kvorum.admin.http.problems import Refusal, problem
-from kvorum.admin.http.refusals import FORESEEN, refusal_of
+from kvorum.admin.http.refusals import EXPECTED_ERRORS, refusal_of
+from kvorum.admin.http.request_input import (
+    BODY_BYTES_MAX,
+    Bodies,
+    base_url,
+    check_query,
+    is_small,
+    query_of,
+    read_body,
+    read_json,
+    require_body,
+)
 from kvorum.admin.http.streaming import Streams
-from kvorum.admin.v1.jobs.connect_client import ConnectClient
-from kvorum.admin.v1.partitions.segment_routes import LocalLogs
-from kvorum.admin.v1.routes import operations
-from kvorum.admin.v3.errors import refused
-from kvorum.admin.v3.links import PREFIX, is_v3
 from kvorum.client.wire.cluster_client import ClusterClient, Unreachable
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.runtime import blocking
@@ -72,67 +68,52 @@ class Descriptions(NamedTuple):
     page: str
 
 
-def described_by(known: Sequence[Operation]) -> Descriptions:
+def describe_api(known: Sequence[Operation]) -> Descriptions:
     """Return the descriptions of these operations."""
     return Descriptions(msgspec.json.encode(document(known, version("kvorum"))), page(known, "Kvorum admin API"))
 
 
-class AdminApp:
-    """One admin server's state: its connections to the cluster, its access rules, the running streams."""
+class HttpApp:
+    """One server's state: its connections to the cluster, its access rules, the running streams."""
 
     def __init__(
         self,
         cluster: ClusterClient,
         metrics: Metrics,
+        operations: Sequence[Operation],
         access: Access | None = None,
         clock: Clock | None = None,
-        local: LocalLogs | None = None,
-        more: Sequence[Operation] = (),
-        connect: ConnectClient | None = None,
     ) -> None:
-        """Serve this cluster, the metrics of this process, and the logs of the broker on the same node.
-
-        `more`: further operations of another server. `connect`: client of Kafka Connect, closed with this.
-        """
+        """Serve these operations of this cluster, and the metrics of this process."""
         self._cluster = cluster
         self._metrics = metrics
         self._access = access or Access()
         self._clock = clock or SystemClock()
-        self._connect = connect or ConnectClient()
-        self._operations = [*operations(local, self._connect), *more]
+        self._operations = operations
+        self._dialects = {each.dialect.root: each.dialect for each in operations}
         self._streams = Streams()
         self._changes = Changes()
-        self._turns = Turns()
-        self._trail = Trail(self._clock)
+        self._locks = ResourceLocks()
+        self._audit_log = AuditLog(self._clock)
         self._bodies = Bodies()
-        self._described: Descriptions | None = None
-        self._large = asyncio.Semaphore(LARGE_MAX)
+        self._description_cache: Descriptions | None = None
+        self._large_responses = asyncio.Semaphore(LARGE_MAX)
 
     def build(self) -> web.Application:
         """Return the aiohttp application."""
         app = web.Application(middlewares=[self._guard], client_max_size=BODY_BYTES_MAX)
         for operation in self._operations:
             app.router.add_route(operation.method, operation.path, self._handler(operation))
-            if is_v3(operation.path):
-                app.router.add_route(operation.method, PREFIX + operation.path, self._handler(operation))
+            if alias := operation.dialect.alias:
+                app.router.add_route(operation.method, alias + operation.path, self._handler(operation))
         app.router.add_get("/openapi.json", self._openapi)
         app.router.add_get("/docs", self._docs)
         app.router.add_get("/health/live", self._live)
         app.router.add_get("/health/ready", self._ready)
         app.router.add_get("/metrics", self._serve_metrics)
-        add_console(app)
         app.on_shutdown.append(self._streams.end)
         app.on_cleanup.append(self._changes.settle)
-        app.on_cleanup.append(self._close)
         return app
-
-    async def _close(self, app: web.Application) -> None:
-        await self._connect.close()
-
-    @property
-    def streams(self) -> int:
-        """Return how many streams run."""
-        return len(self._streams)
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -148,18 +129,22 @@ class AdminApp:
             answer = await handler(request)
         except Exception as error:
             answer = self._refusal_of(error, request)
-        if isinstance(answer, Refusal) and is_v3(request.path):
-            answer = refused(answer)
+        if isinstance(answer, Refusal):
+            answer = self._dialect_of(request.path).respond(answer)
         if not answer.prepared:
             answer.headers.setdefault("X-Content-Type-Options", "nosniff")
         return answer
 
+    def _dialect_of(self, path: str) -> Dialect:
+        """Return the API that a path belongs to, also if it has no operation there."""
+        return next((each for each in self._dialects.values() if each.has_path(path)), OWN)
+
     def _refusal_of(self, error: Exception, request: web.Request) -> Refusal:
         """Return the response of a rejected request, an error of aiohttp, or an unexpected one, which is logged."""
         match error:
-            case Refused():
+            case HttpError():
                 if error.status in (401, 403):
-                    self._trail.refused(request, error)
+                    self._audit_log.log_refusal(request, error)
                 headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else None
                 return problem(error.status, error.error, error.message, headers=headers)
             case web.HTTPException():
@@ -174,18 +159,22 @@ class AdminApp:
         """Return aiohttp's handler of an operation. A change is completed even if the client disconnects."""
 
         async def handle(request: web.Request) -> web.StreamResponse:
-            basic = is_v3(operation.path)  # as Confluent's clients send it; browsers are never prompted for it
+            basic = operation.dialect.basic_auth
             token = request.headers.get("Authorization")
             role = self._access.check_role(token, operation.needs, basic=basic)
             if operation.method == "GET":
                 return await self._respond(operation, request, role)
-            entry = self._trail.begin(self._access.who(token, basic=basic), request) if operation.noted else None
+            entry = (
+                self._audit_log.begin(self._access.caller_name(token, basic=basic), request)
+                if operation.audit
+                else None
+            )
             return await asyncio.shield(self._changes.begin(self._respond(operation, request, role, entry)))
 
         return handle
 
     async def _respond(
-        self, operation: Operation, request: web.Request, role: Role, entry: Entry | None = None
+        self, operation: Operation, request: web.Request, role: Role, entry: AuditEntry | None = None
     ) -> web.StreamResponse:
         """Read a request, run the operation, and write the audit log. Changes of one resource run one at a time."""
         body: BaseModel = NoBody()
@@ -194,7 +183,7 @@ class AdminApp:
             conditions = NO_CONDITIONS
             if operation.method != "GET":
                 conditions = read_conditions(tuple(request.headers.items()), operation.guard)
-            piecemeal = operation.streamed and not comes_whole(request)
+            piecemeal = operation.stream_body and not is_small(request)
             body = await self._body_of(operation, request, piecemeal)
             if entry is not None:
                 entry.body_text = body_text_of(body, request.match_info)
@@ -214,7 +203,7 @@ class AdminApp:
                 authorization=request.headers.get("Authorization"),
                 only_create=conditions.only_create,
             )
-            async with self._turn_of(operation, call):
+            async with self._limit_concurrency(operation, call):
                 if operation.guard is not None and conditions != NO_CONDITIONS:
                     await check_conditions(operation.guard, call, conditions)
                 result = await operation.handle(call)
@@ -222,29 +211,33 @@ class AdminApp:
                 answer = await self._streams.serve(result, request)
             else:
                 answer = answer_of(operation, result)
-        except FORESEEN as error:
+        except EXPECTED_ERRORS as error:
             answer = refusal_of(error, operation, body)
         except Exception as error:
             if entry is not None:
-                self._trail.end(entry, error)
+                self._audit_log.end(entry, error)
             raise
         if entry is not None:
-            self._trail.end(entry, answer)
+            self._audit_log.end(entry, answer)
         return answer
 
     async def _body_of(self, operation: Operation, request: web.Request, piecemeal: bool) -> BaseModel:
-        """Return the body; an empty text if it is read later. Raises FORESEEN."""
+        """Return the body; an empty text if it is read later. Raises EXPECTED_ERRORS."""
         check_query(operation, request)
         data = await read_json(operation, request, piecemeal, self._bodies)
-        if operation.streamed:
+        if operation.stream_body:
             return Text(text=data)
-        return NoBody() if operation.body is NoBody else await read_body(operation, request.content_type, needed(data))
+        return (
+            NoBody()
+            if operation.body is NoBody
+            else await read_body(operation, request.content_type, require_body(data))
+        )
 
-    def _turn_of(self, operation: Operation, call: Call[BaseModel]) -> AbstractAsyncContextManager[object]:
+    def _limit_concurrency(self, operation: Operation, call: Call[BaseModel]) -> AbstractAsyncContextManager[object]:
         """Return the lock of a resource that is changed, or the limit of large responses."""
         if operation.guard is not None:
-            return self._turns.of(call)
-        return self._large if operation.large else nullcontext()
+            return self._locks.of(call)
+        return self._large_responses if operation.large else nullcontext()
 
     async def _openapi(self, request: web.Request) -> web.Response:
         return web.Response(body=(await self._descriptions()).document, content_type=JSON)
@@ -255,9 +248,9 @@ class AdminApp:
 
     async def _descriptions(self) -> Descriptions:
         """Return the OpenAPI document, built at first use in a tenth of a second."""
-        if self._described is None:
-            self._described = await blocking.run(asyncio.get_running_loop(), described_by, self._operations)
-        return self._described
+        if self._description_cache is None:
+            self._description_cache = await blocking.run(asyncio.get_running_loop(), describe_api, self._operations)
+        return self._description_cache
 
     async def _live(self, request: web.Request) -> web.Response:
         return web.json_response({"live": True})
@@ -293,8 +286,8 @@ def answer_of(operation: Operation, result: Result) -> web.Response:
         return web.Response(status=result.status, text=result.text, content_type=media, headers=all_headers)
     assert not isinstance(result, Stream), "served elsewhere"
     if isinstance(result, Rows):
-        if result.following is not None:
-            headers["Link"] = f'<?{result.following}>; rel="next"'
+        if result.next_query is not None:
+            headers["Link"] = f'<?{result.next_query}>; rel="next"'
         result = result.rows
     if isinstance(result, list):
         text = "[" + ",".join(item.model_dump_json() for item in result) + "]"

@@ -12,10 +12,10 @@ import msgspec
 from aiohttp import web
 from pydantic import BaseModel, RootModel
 
-from kvorum.admin.http.access import Refused
+from kvorum.admin.http.access import HttpError
 from kvorum.admin.http.operations import NoBody, Text
 from kvorum.admin.http.problems import Refusal
-from kvorum.admin.v1.jobs.job_answers import LOGIN, SECRET
+from kvorum.admin.http.secret_patterns import LOGIN, SECRET
 from kvorum.runtime import config_defs
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config_types import HIDDEN
@@ -34,33 +34,33 @@ log = get_logger("admin")
 
 
 @dataclass(slots=True)
-class Entry:
+class AuditEntry:
     """A change in progress: its caller, the client's address and the content."""
 
-    who: str
+    caller: str
     request: web.Request
     begun_ms: int
     body_text: str = ""
 
 
 @dataclass(slots=True)
-class Trail:
+class AuditLog:
     """Audit trail of one server."""
 
     clock: Clock
     _refused_ms: int = field(default=-REFUSALS_MS)
     _unwritten: int = 0
 
-    def begin(self, who: str, request: web.Request) -> Entry:
+    def begin(self, who: str, request: web.Request) -> AuditEntry:
         """Return the entry of a change that begins."""
-        return Entry(who, request, self.clock.monotonic_ms())
+        return AuditEntry(who, request, self.clock.monotonic_ms())
 
-    def end(self, entry: Entry, outcome: web.StreamResponse | Exception) -> None:
+    def end(self, entry: AuditEntry, outcome: web.StreamResponse | Exception) -> None:
         """Write the result."""
         status, error = outcome_of(outcome)
         log.info(
             "admin request accepted",
-            who=entry.who,
+            who=entry.caller,
             client=entry.request.remote or "",
             method=entry.request.method,
             path=entry.request.path_qs,
@@ -70,7 +70,7 @@ class Trail:
             took_ms=self.clock.monotonic_ms() - entry.begun_ms,
         )
 
-    def refused(self, request: web.Request, error: Refused) -> None:
+    def log_refusal(self, request: web.Request, error: HttpError) -> None:
         """Log requests without a token, with a wrong one or a lesser role, and cross-site requests."""
         now_ms = self.clock.monotonic_ms()
         if now_ms - self._refused_ms < REFUSALS_MS:
@@ -92,9 +92,9 @@ def outcome_of(outcome: web.StreamResponse | Exception) -> tuple[int, str]:
     """Return the status of an answer, and the name of the error if it is one."""
     match outcome:
         case Refusal():
-            return outcome.status, outcome.said.error
-        case Refused() | web.HTTPException():
-            return outcome.status, outcome.error if isinstance(outcome, Refused) else outcome.reason
+            return outcome.status, outcome.problem.error
+        case HttpError() | web.HTTPException():
+            return outcome.status, outcome.error if isinstance(outcome, HttpError) else outcome.reason
         case web.StreamResponse():
             return outcome.status, ""
         case _:
@@ -109,7 +109,7 @@ def body_text_of(body: BaseModel, path: Mapping[str, str]) -> str:
     if isinstance(body, RootModel):  # a connector's config, the whole body of which it is
         said = {"config": said}
     if "value" in said and "name" not in said:
-        said = {**said, "value": shown(path.get("name", "."), said["value"])}
+        said = {**said, "value": hide_secret(path.get("name", "."), said["value"])}
     return msgspec.json.encode(without_secrets(said)).decode()
 
 
@@ -120,12 +120,12 @@ def without_secrets(said: Any, within: str = "") -> Any:
     if not isinstance(said, Mapping):
         return said
     if isinstance(said.get("name"), str) and said.keys() <= ENTRY and "value" in said:
-        return {**said, "value": shown(said["name"], said["value"])}
+        return {**said, "value": hide_secret(said["name"], said["value"])}
     by_config = within in CONFIG_FIELDS
     if within == ANNOTATIONS:
         return {name: annotation(name, value) for name, value in said.items()}
     return {
-        name: shown(name, value) if by_config or SECRET.search(name) else without_secrets(value, name)
+        name: hide_secret(name, value) if by_config or SECRET.search(name) else without_secrets(value, name)
         for name, value in said.items()
     }
 
@@ -142,7 +142,7 @@ def annotation(name: str, value: Any) -> Any:
     return HIDDEN if SECRET.search(value) or LOGIN.search(value) else value
 
 
-def shown(name: str, value: Any) -> Any:
+def hide_secret(name: str, value: Any) -> Any:
     """Return a value, or that it is hidden: the value of a secret or unknown config."""
     if not isinstance(value, str):
         return value if isinstance(value, int | float) or value is None else HIDDEN

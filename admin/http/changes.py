@@ -25,7 +25,7 @@ class Changes:
         """Run a change in its own task, which is not cancelled with the request."""
         task = asyncio.create_task(change)
         self._running.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_end)
         return task
 
     async def settle(self, app: web.Application) -> None:
@@ -33,7 +33,7 @@ class Changes:
         if self._running:
             await asyncio.wait(tuple(self._running), timeout=SETTLE_SECONDS)
 
-    def _ended(self, task: asyncio.Task[web.StreamResponse]) -> None:
+    def _on_end(self, task: asyncio.Task[web.StreamResponse]) -> None:
         self._running.discard(task)
         if not task.cancelled():
             task.exception()  # retrieved: the caller has the result, or has disconnected

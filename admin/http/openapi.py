@@ -1,6 +1,7 @@
 """The OpenAPI document of the admin API, made from the operations and their models; and a page to read it on."""
 
 import html
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,10 +9,6 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from kvorum.admin.http.operations import EVENT_STREAM, JSON, Broken, Ended, NoBody, Operation
-from kvorum.admin.http.problems import PROBLEM
-from kvorum.admin.v1.models import Problem
-from kvorum.admin.v3.links import is_v3
-from kvorum.admin.v3.models import ErrorResponse
 
 ENDINGS: Mapping[str, type[BaseModel]] = {"end": Ended, "error": Broken}
 """Events of every stream."""
@@ -26,16 +23,22 @@ CONDITIONS = {
 
 def document(operations: Sequence[Operation], version: str) -> dict[str, Any]:
     """Return the document as OpenAPI 3.1."""
-    models: set[type[BaseModel]] = {Problem, ErrorResponse, *ENDINGS.values()}
+    models: set[type[BaseModel]] = {*ENDINGS.values()} | {each.dialect.error_model for each in operations}
     for operation in operations:
         bodies = [model for each in operation.documents.values() for model in each.models]
-        types = (operation.body, operation.answer, *operation.also.values(), *bodies, *operation.events.values())
+        types = (
+            operation.body,
+            operation.answer,
+            *operation.other_answers.values(),
+            *bodies,
+            *operation.events.values(),
+        )
         models |= {model for model in types if model not in (None, NoBody)}
     ordered = [(model, "validation") for model in sorted(models, key=lambda model: model.__name__)]
     _, definitions = models_json_schema(ordered, ref_template=REFERENCE)  # type: ignore[arg-type]
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:
-        paths.setdefault(operation.path, {})[operation.method.lower()] = described(operation)
+        paths.setdefault(operation.path, {})[operation.method.lower()] = operation_entry(operation)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Kvorum admin API", "version": version},
@@ -48,7 +51,7 @@ def document(operations: Sequence[Operation], version: str) -> dict[str, Any]:
     }
 
 
-def described(operation: Operation) -> dict[str, Any]:
+def operation_entry(operation: Operation) -> dict[str, Any]:
     """Return one operation's entry."""
     parameters: list[dict[str, Any]] = [
         {"name": each.name, "in": "path", "description": each.doc, "required": True, "schema": each.schema}
@@ -61,28 +64,27 @@ def described(operation: Operation) -> dict[str, Any]:
     if operation.guard is not None:
         for name, text in CONDITIONS.items():
             parameters.append({"name": name, "in": "header", "description": text, "schema": {"type": "string"}})
-    problem = {PROBLEM: {"schema": {"$ref": REFERENCE.format(model="Problem")}}}
-    if is_v3(operation.path):
-        problem = {JSON: {"schema": {"$ref": REFERENCE.format(model="ErrorResponse")}}}
+    dialect = operation.dialect
+    problem = {dialect.error_media: {"schema": {"$ref": REFERENCE.format(model=dialect.error_model.__name__)}}}
     entry: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
         "description": (operation.handle.__doc__ or "").strip(),
         "parameters": parameters,
         "responses": {
-            str(operation.status): answered(operation),
-            **{str(status): described_reply(model) for status, model in operation.also.items()},
+            str(operation.status): response_entry(operation),
+            **{str(status): reply_entry(model) for status, model in operation.other_answers.items()},
             **{str(status): {"description": text, "content": problem} for status, text in refusals(operation)},
             "default": {"description": "Rejected by the cluster, or failed", "content": problem},
         },
         "x-role": operation.needs.name.lower(),
     }
     if operation.body is not NoBody:
-        entry["requestBody"] = {"required": True, "content": taken(operation)}
+        entry["requestBody"] = {"required": True, "content": body_schemas(operation)}
     return entry
 
 
-def taken(operation: Operation) -> dict[str, Any]:
+def body_schemas(operation: Operation) -> dict[str, Any]:
     """Return the schemas of a body, by media type."""
     bodies: dict[str, list[type[BaseModel]]] = {JSON: [operation.body]}
     bodies |= {media: list(document.models) for media, document in operation.documents.items()}
@@ -93,7 +95,7 @@ def taken(operation: Operation) -> dict[str, Any]:
     return found
 
 
-def answered(operation: Operation) -> dict[str, Any]:
+def response_entry(operation: Operation) -> dict[str, Any]:
     """Return the entry of an operation's successful response."""
     answer: dict[str, Any] = {"description": "Done"}
     if operation.state is not None:
@@ -125,7 +127,7 @@ def event_of(operation: Operation, model: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": {"event": event, "data": data}}
 
 
-def described_reply(model: type[BaseModel] | None) -> dict[str, Any]:
+def reply_entry(model: type[BaseModel] | None) -> dict[str, Any]:
     """Return the entry of another successful response."""
     entry: dict[str, Any] = {"description": "Done; the body has the result"}
     if model is not None:
@@ -195,7 +197,7 @@ def contents(operations: Sequence[Operation]) -> str:
     areas: dict[str, list[Operation]] = {}
     for operation in operations:
         _, version, *rest = operation.path.split("/")
-        area = "Confluent REST API" if version == "v3" else next(iter(rest), version)
+        area = operation.dialect.title or next(iter(rest), version)
         areas.setdefault(area, []).append(operation)
     parts = ["<nav aria-label=Contents>"]
     for area, found in areas.items():
@@ -217,7 +219,7 @@ def shape(model: type[BaseModel]) -> str:
     """Return a model's fields, a line each."""
     lines = []
     for name, field in model.model_fields.items():
-        kind = str(field.annotation).replace("typing.", "").replace("kvorum.admin.v1.models.", "")
+        kind = re.sub(r"\b(?:[a-z_][a-z0-9_]*\.)+(?=[A-Z])", "", str(field.annotation))
         kind = getattr(field.annotation, "__name__", kind) if "[" not in kind and "|" not in kind else kind
         note = f"   {field.description}" if field.description else ""
         lines.append(f"{name}{'' if field.is_required() else '?'}: {kind}{note}")

@@ -7,6 +7,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 from pydantic import BaseModel, Field
 
 from kvorum.admin.http.commands import Command
+from kvorum.admin.http.dialect import OWN, Dialect
 from kvorum.admin.http.parameters import Parameter
 from kvorum.client.roles import Role as Role
 from kvorum.client.wire.cluster_client import ClusterClient
@@ -110,7 +111,7 @@ class Rows:
     """A page of a list; `following` is the query of the next one, which the answer's Link names."""
 
     rows: list[BaseModel]
-    following: str | None = None
+    next_query: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,19 +143,19 @@ class Operation:
     status: int = 200
     parameters: Sequence[Parameter[Any]] = ()
     """Those of the path and of the query. Any other is rejected, like an unknown field of a body."""
-    repeated: Sequence[str] = ()
+    repeatable: Sequence[str] = ()
     """Parameters that may be there several times: the call has them as one, with commas."""
     fields: Mapping[ErrorCode, str] = field(default_factory=dict)
     """Body field that an error of the cluster refers to; a config's name is found separately (admin/http/fields.py)."""
-    also: Mapping[int, type[BaseModel] | None] = field(default_factory=dict)
+    other_answers: Mapping[int, type[BaseModel] | None] = field(default_factory=dict)
     """Other statuses of a successful response (Reply), with their models."""
     large: bool = False
     """The response may have tens of megabytes in memory: a few are created at a time, the others wait."""
-    streamed: bool = False
+    stream_body: bool = False
     """The body is many of `body`, one after the other: the handler gets their text, or reads them as they come."""
     role: Role | None = None
     """Required role; None: read for a GET, admin otherwise."""
-    noted: bool = True
+    audit: bool = True
     """Whether the trail has it, if it is no GET: not what writes records, or changes nothing."""
     admins: Callable[[Any], bool] | None = None
     """Which bodies require the role admin, whatever the operation's role: those that may lose records."""
@@ -170,6 +171,8 @@ class Operation:
     """Of a change: the GET whose ETag is compared with its If-Match and If-None-Match."""
     command: Command | None = None
     """The same on the command line."""
+    dialect: Dialect = OWN
+    """The API that the path belongs to."""
 
     @classmethod
     def get(

@@ -23,7 +23,7 @@ def behind(rows: Sequence[T], key: Callable[[T], K], after: K | None, limit: int
     return list(rows[begin : begin + limit]), len(rows) > begin + limit
 
 
-def following(call: Call[Any], after: str) -> str:
+def next_query(call: Call[Any], after: str) -> str:
     """Return the query of the next page: that of this one, after a row."""
     return urlencode({**call.query, "after": after})
 

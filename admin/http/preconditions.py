@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 
 from pydantic import BaseModel
 
-from kvorum.admin.http.access import condition_headers, precondition_failed, refuse_conditions
+from kvorum.admin.http.access import condition_headers, precondition_error, refuse_conditions
 from kvorum.admin.http.operations import Call, NoBody, Operation, Result, Rows
 from kvorum.admin.http.statuses import status_of
 from kvorum.protocol.errors import KafkaError
@@ -43,7 +43,7 @@ class Conditions:
 NO_CONDITIONS: Final = Conditions()
 
 
-class Turns:
+class ResourceLocks:
     """One lock per resource that has an ETag: changes of one resource run one at a time."""
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Turns:
 
 
 def read_conditions(headers: Sequence[tuple[str, str]], guard: Operation | None) -> Conditions:
-    """Return the conditions of a change. Raises Refused for a malformed one, or one that cannot be evaluated here."""
+    """Return the conditions of a change. Raises HttpError for a malformed one, or one that cannot be evaluated here."""
     names = condition_headers(name for name, _ in headers)
     if guard is None:
         refuse_conditions(names)
@@ -65,7 +65,7 @@ def read_conditions(headers: Sequence[tuple[str, str]], guard: Operation | None)
         return NO_CONDITIONS
     for name in names:
         if name not in EVALUATED:
-            raise precondition_failed(f"{name} is not supported; use If-Match or If-None-Match with an ETag")
+            raise precondition_error(f"{name} is not supported; use If-Match or If-None-Match with an ETag")
     match, none_match = (
         parse_tags(name, [value for each, value in headers if each.lower() == name]) if name in names else None
         for name in EVALUATED
@@ -74,30 +74,30 @@ def read_conditions(headers: Sequence[tuple[str, str]], guard: Operation | None)
 
 
 def parse_tags(name: str, values: Sequence[str]) -> list[str]:
-    """Return the entity tags of a header, all its lines together; `*` as the only one. Raises Refused."""
+    """Return the entity tags of a header, all its lines together; `*` as the only one. Raises HttpError."""
     text = ",".join(values).strip()
     if text == ANY:
         return [ANY]
     if TAG_LIST.fullmatch(text) is None:
         shown = text if len(text) <= SHOWN_CHARS_MAX else f"{text[:SHOWN_CHARS_MAX]}..."
-        raise precondition_failed(f"{name} is malformed: {shown!r} is neither * nor a list of quoted ETags")
+        raise precondition_error(f"{name} is malformed: {shown!r} is neither * nor a list of quoted ETags")
     return ENTITY_TAG.findall(text)
 
 
 async def check_conditions(guard: Operation, call: Call[BaseModel], conditions: Conditions) -> None:
-    """Evaluate a change's conditions against the current state. Raises Refused, and the errors of reading it."""
+    """Evaluate a change's conditions against the current state. Raises HttpError, and the errors of reading it."""
     current = await current_etag(guard, call)
     match, none_match = conditions.match, conditions.none_match
     if match is not None:
         if current is None:
-            raise precondition_failed("if-match is false: the resource does not exist")
+            raise precondition_error("if-match is false: the resource does not exist")
         if match != [ANY] and current not in match:  # strong comparison: a weak tag equals nothing
-            raise precondition_failed(f"if-match is false: the resource was changed; its ETag is {current}")
+            raise precondition_error(f"if-match is false: the resource was changed; its ETag is {current}")
     if none_match is not None and current is not None:
         if none_match == [ANY]:
-            raise precondition_failed(f"if-none-match is false: the resource exists, its ETag is {current}")
+            raise precondition_error(f"if-none-match is false: the resource exists, its ETag is {current}")
         if current in {tag.removeprefix("W/") for tag in none_match}:
-            raise precondition_failed(f"if-none-match is false: the resource's ETag is {current}")
+            raise precondition_error(f"if-none-match is false: the resource's ETag is {current}")
 
 
 async def current_etag(guard: Operation, call: Call[BaseModel]) -> str | None:

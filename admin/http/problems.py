@@ -3,12 +3,23 @@
 from http import HTTPStatus
 
 from aiohttp import web
-
-from kvorum.admin.v1.models import Problem
+from pydantic import BaseModel, Field
 
 PROBLEM = "application/problem+json"
 RETRY_AFTER = {429: "1", 503: "1"}
 """Seconds after which the same may go well, by status."""
+
+
+class Problem(BaseModel):
+    """A problem of a request (RFC 9457); `error` is the name of Kafka's error code if there is one."""
+
+    type: str = Field(default="about:blank", description="Always about:blank")
+    title: str = Field(examples=["Unprocessable Entity"])
+    status: int
+    detail: str = Field(description="The same as `message`")
+    error: str = Field(examples=["INVALID_PARTITIONS"])
+    message: str
+    field: str | None = Field(None, description="Dotted path in the body, or the name of a path or query parameter")
 
 
 class Refusal(web.Response):
@@ -19,7 +30,7 @@ class Refusal(web.Response):
         all_headers = {"Retry-After": RETRY_AFTER[said.status]} if said.status in RETRY_AFTER else {}
         all_headers |= headers or {}
         super().__init__(status=said.status, text=said.model_dump_json(), content_type=PROBLEM, headers=all_headers)
-        self.said = said
+        self.problem = said
 
 
 def problem(

@@ -3,20 +3,20 @@
 from pydantic import BaseModel, ValidationError
 
 from kvorum.admin.http.fields import field_of
-from kvorum.admin.http.incoming import GivenUp, NotJson, TooSlow, Unreadable
 from kvorum.admin.http.operations import NotInBody, Operation
 from kvorum.admin.http.parameters import BadInput
 from kvorum.admin.http.problems import Refusal, problem
+from kvorum.admin.http.request_input import NotJson, TooManyBodies, TooSlow, Unreadable
 from kvorum.admin.http.statuses import status_of
 from kvorum.client.wire.cluster_client import Unreachable
 from kvorum.protocol.errors import ErrorCode, KafkaError
 
-FORESEEN = (ValidationError, NotJson, TooSlow, GivenUp, Unreadable, BadInput, KafkaError, Unreachable)
+EXPECTED_ERRORS = (ValidationError, NotJson, TooSlow, TooManyBodies, Unreadable, BadInput, KafkaError, Unreachable)
 """Exceptions that operations raise; any other is a bug."""
 
 
 def refusal_of(error: Exception, operation: Operation, body: BaseModel) -> Refusal:
-    """Return the answer for one of FORESEEN."""
+    """Return the answer for one of EXPECTED_ERRORS."""
     match error:
         case ValidationError():
             first = error.errors(include_url=False, include_input=False)[0]
@@ -25,21 +25,21 @@ def refusal_of(error: Exception, operation: Operation, body: BaseModel) -> Refus
         case NotJson():
             return problem(415, "UNSUPPORTED_MEDIA_TYPE", str(error))
         case TooSlow():
-            return last(problem(408, "REQUEST_TIMEOUT", str(error)))
-        case GivenUp():
-            return last(problem(503, "TOO_MANY_BODIES", str(error)))
+            return close_after(problem(408, "REQUEST_TIMEOUT", str(error)))
+        case TooManyBodies():
+            return close_after(problem(503, "TOO_MANY_BODIES", str(error)))
         case Unreadable():
-            return last(problem(400, ErrorCode.INVALID_REQUEST.name, str(error), "body"))
+            return close_after(problem(400, ErrorCode.INVALID_REQUEST.name, str(error), "body"))
         case BadInput():
             return problem(400, ErrorCode.INVALID_REQUEST.name, error.message, error.field)
         case KafkaError():
-            return of_cluster(error, operation, body)
+            return refuse_kafka_error(error, operation, body)
         case _:
             assert isinstance(error, Unreachable), error
             return problem(503, "CLUSTER_UNREACHABLE", str(error))
 
 
-def of_cluster(error: KafkaError, operation: Operation, body: BaseModel) -> Refusal:
+def refuse_kafka_error(error: KafkaError, operation: Operation, body: BaseModel) -> Refusal:
     """Return the error of the cluster; for names in the body it is never 404, nor temporary."""
     field = error.field if isinstance(error, NotInBody) else field_of(error, operation, body)
     status = status_of(error.code)
@@ -48,7 +48,7 @@ def of_cluster(error: KafkaError, operation: Operation, body: BaseModel) -> Refu
     return problem(status, error.code.name, error.message or error.code.name, field)
 
 
-def last(refusal: Refusal) -> Refusal:
+def close_after(refusal: Refusal) -> Refusal:
     """Return it as the last answer over its connection."""
     refusal.force_close()
     return refusal

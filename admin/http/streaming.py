@@ -47,8 +47,8 @@ class Streams:
         try:
             await response.prepare(request)
             async for chunk in stream.chunks:
-                await taken(response.write(chunk))
-            await taken(response.write_eof())
+                await wait_for_write(response.write(chunk))
+            await wait_for_write(response.write_eof())
         except ConnectionError:
             log.debug("client closed a stream", path=request.path)
             if request.transport is not None:
@@ -80,7 +80,7 @@ async def break_off(stream: Stream, request: web.Request, response: web.StreamRe
         request.transport.abort()
 
 
-async def taken(writing: Awaitable[None]) -> None:
+async def wait_for_write(writing: Awaitable[None]) -> None:
     """Wait for a write. Raises ConnectionError if the client has disconnected or stalls."""
     try:
         async with asyncio.timeout(STALLED_SECONDS):

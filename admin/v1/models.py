@@ -22,18 +22,6 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class Problem(BaseModel):
-    """A problem of a request (RFC 9457); `error` is the name of Kafka's error code if there is one."""
-
-    type: str = Field(default="about:blank", description="Always about:blank")
-    title: str = Field(examples=["Unprocessable Entity"])
-    status: int
-    detail: str = Field(description="The same as `message`")
-    error: str = Field(examples=["INVALID_PARTITIONS"])
-    message: str
-    field: str | None = Field(None, description="Dotted path in the body, or the name of a path or query parameter")
-
-
 class Me(BaseModel):
     """The caller."""
 

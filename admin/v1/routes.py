@@ -1,4 +1,4 @@
-"""Everything the API does: the table of its operations. The paths are in the module of each subject."""
+"""The table of the operations of /v1. The paths are in the module of each subject."""
 
 from collections.abc import Sequence
 
@@ -45,12 +45,11 @@ from kvorum.admin.v1.topics import (
     topic_routes,
 )
 from kvorum.admin.v1.transactions import transaction_routes
-from kvorum.admin.v3 import routes as v3_routes
 from kvorum.client.metadata_log.metadata_reader import MetadataReader
 
 
 def operations(local: LocalLogs | None = None, connect: ConnectClient | None = None) -> Sequence[Operation]:
-    """Return all operations of the API.
+    """Return all operations of /v1.
 
     `local`: the logs of the broker on the same node; `connect`: client of Kafka Connect.
     """
@@ -89,7 +88,6 @@ def operations(local: LocalLogs | None = None, connect: ConnectClient | None = N
         *verify_routes.OPERATIONS,
         *leader_routes.OPERATIONS,
         *live_routes.OPERATIONS,
-        *v3_routes.OPERATIONS,
         *batch_routes.OPERATIONS,
         *quorum_stream.OPERATIONS,
         *voter_routes.OPERATIONS,

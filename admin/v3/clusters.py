@@ -20,13 +20,15 @@ def cluster_data(base_url: str, found: ClusterDescription) -> ClusterData:
         metadata=links.metadata(()),
         cluster_id=links.cluster_id,
         # A controller that is no broker has no page here.
-        controller=links.related("brokers", controller) if controller is not None and controller in known else None,
-        acls=links.related("acls"),
-        brokers=links.related("brokers"),
-        broker_configs=links.related("broker-configs"),
-        consumer_groups=links.related("consumer-groups"),
-        topics=links.related("topics"),
-        partition_reassignments=links.related("topics", "-", "partitions", "-", "reassignment"),
+        controller=links.relationship("brokers", controller)
+        if controller is not None and controller in known
+        else None,
+        acls=links.relationship("acls"),
+        brokers=links.relationship("brokers"),
+        broker_configs=links.relationship("broker-configs"),
+        consumer_groups=links.relationship("consumer-groups"),
+        topics=links.relationship("topics"),
+        partition_reassignments=links.relationship("topics", "-", "partitions", "-", "reassignment"),
     )
 
 
@@ -51,8 +53,8 @@ def broker_data(links: Links, broker: Broker) -> BrokerData:
         host=broker.host,
         port=broker.port,
         rack=broker.rack,
-        configs=links.related(*me, "configs"),
-        partition_replicas=links.related(*me, "partition-replicas"),
+        configs=links.relationship(*me, "configs"),
+        partition_replicas=links.relationship(*me, "partition-replicas"),
     )
 
 
@@ -70,7 +72,7 @@ async def get_kafka_broker(call: Call[NoBody]) -> BrokerData:
 
 
 def broker_of(call: Call[NoBody], found: ClusterDescription) -> Broker:
-    """Return the broker that the path names. Raises BadInput, Refused."""
+    """Return the broker that the path names. Raises BadInput, HttpError."""
     wanted = BROKER_ID.of(call)
     for broker in found.brokers:
         if broker.id == wanted:

@@ -31,7 +31,7 @@ def common(links: Links, row: Config, parts: Sequence[str | int], *names: Any) -
 
 
 async def config_of(call: Call[NoBody], kind: ResourceType, resource: str) -> Config:
-    """Return the config of a resource that the path names. Raises Refused, KafkaError."""
+    """Return the config of a resource that the path names. Raises HttpError, KafkaError."""
     for row in await Configs(call.cluster).describe(kind, resource):
         if row.name == CONFIG_NAME.of(call):
             return row
@@ -39,7 +39,7 @@ async def config_of(call: Call[NoBody], kind: ResourceType, resource: str) -> Co
 
 
 async def check_known(call: Call[Any], kind: ResourceType, resource: str, names: Sequence[str]) -> None:
-    """Refuse configs that the resource has not. Raises Refused, KafkaError."""
+    """Refuse configs that the resource has not. Raises HttpError, KafkaError."""
     known = {row.name for row in await Configs(call.cluster).describe(kind, resource)}
     for name in names:
         if name not in known:
@@ -60,7 +60,7 @@ def changes_of(entries: Sequence[AlterEntry]) -> list[ConfigChange]:
 async def alter(
     call: Call[Any], kind: ResourceType, resource: str, changes: Sequence[ConfigChange], *, only: bool = False
 ) -> None:
-    """Change configs that the resource has. Raises Refused, KafkaError."""
+    """Change configs that the resource has. Raises HttpError, KafkaError."""
     await check_known(call, kind, resource, [change.name for change in changes])
     await call.cluster.alter_configs(kind, resource, changes, validate_only=only)
 

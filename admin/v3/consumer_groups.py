@@ -27,14 +27,14 @@ def group_data(links: Links, group: Group) -> ConsumerGroupData:
         state=re.sub(r"(?<=[a-z])(?=[A-Z])", "_", group.state).upper(),
         type=group.type.upper(),
         is_mixed_consumer_group=group.type == CONSUMER and any(not each.upgraded for each in group.members),
-        coordinator=links.related("brokers", group.coordinator_id),
-        consumers=links.related(*me, "consumers"),
-        lag_summary=links.related(*me, "lag-summary"),
+        coordinator=links.relationship("brokers", group.coordinator_id),
+        consumers=links.relationship(*me, "consumers"),
+        lag_summary=links.relationship(*me, "lag-summary"),
     )
 
 
 async def group_of(call: Call[NoBody]) -> Group:
-    """Return the group that the path names. Raises KafkaError, Refused."""
+    """Return the group that the path names. Raises KafkaError, HttpError."""
     group_id = GROUP_ID.of(call)
     try:
         return await Groups(call.cluster).describe(group_id)

@@ -62,9 +62,9 @@ def code_of(error: str, status: int) -> Code:
     return Code(status, status) if ours else BAD_REQUEST
 
 
-def refused(refusal: Refusal) -> web.Response:
-    """Return a refusal of our own API in the shape of this one."""
-    said = refusal.said
+def respond_with_error(refusal: Refusal) -> web.Response:
+    """Return an error of our own API in the format of this one."""
+    said = refusal.problem
     code = code_of(said.error, said.status)
     if code.error_code == CODES[ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name].error_code:
         message = UNKNOWN_TOPIC_MESSAGE

@@ -39,7 +39,7 @@ async def lags_of(
 ) -> list[Lag]:
     """Return a group's lags, sorted; without deleted partitions and those without a known log end.
 
-    Raises Refused; KafkaError if the leader of a needed partition returns no end, or none at all.
+    Raises HttpError; KafkaError if the leader of a needed partition returns no end, or none at all.
     """
     committed = await Groups(call.cluster).offsets(group.group_id)
     if not committed:
@@ -123,8 +123,8 @@ def summary(links: Links, group_id: str, rows: Sequence[Lag]) -> ConsumerGroupLa
         max_lag_partition_id=worst.place.partition,
         max_lag=worst.lag,
         total_lag=sum(row.lag for row in rows),
-        max_lag_consumer=links.related(*me, "consumers", *([consumer] if consumer else [])),
-        max_lag_partition=links.related("topics", worst.place.topic, "partitions", worst.place.partition),
+        max_lag_consumer=links.relationship(*me, "consumers", *([consumer] if consumer else [])),
+        max_lag_partition=links.relationship("topics", worst.place.topic, "partitions", worst.place.partition),
     )
 
 

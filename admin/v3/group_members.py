@@ -28,12 +28,12 @@ def consumer_data(links: Links, group_id: str, member: Member) -> ConsumerData:
         consumer_id=member.member_id,
         instance_id=member.instance_id,
         client_id=member.client_id,
-        assignments=links.related(*me, "assignments"),
+        assignments=links.relationship(*me, "assignments"),
     )
 
 
 def member_of(call: Call[NoBody], group: Group) -> Member:
-    """Return the member that the path names. Raises Refused."""
+    """Return the member that the path names. Raises HttpError."""
     for member in group.members:
         if member.member_id == CONSUMER_ID.of(call):
             return member
@@ -73,8 +73,8 @@ def assignment_data(links: Links, group_id: str, member: Member, place: TopicPar
         consumer_id=member.member_id,
         topic_name=place.topic,
         partition_id=place.partition,
-        partition=links.related("topics", *parts),
-        lag=links.related("consumer-groups", group_id, "lags", *parts),
+        partition=links.relationship("topics", *parts),
+        lag=links.relationship("consumer-groups", group_id, "lags", *parts),
     )
 
 

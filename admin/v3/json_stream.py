@@ -18,7 +18,7 @@ WHITE: Final = re.compile(rb"[ \t\r\n]*")
 QUOTE, BACKSLASH, OPEN = b'"', b"\\", b"{"
 
 
-class Broken(Exception):
+class MalformedStream(Exception):
     """The remainder is not a JSON object, or too long; the body cannot be read further."""
 
 
@@ -38,30 +38,30 @@ class Splitter:
         self._data += data
 
     def next(self) -> bytes | None:
-        """Return the next whole object, None where it has not all come. Raises Broken."""
+        """Return the next whole object, None where it has not all come. Raises MalformedStream."""
         if not self._depth:
             white = WHITE.match(self._data)
             assert white is not None, "white space may be nothing"
             del self._data[: white.end()]
             self._position = 0
             if self._data and not self._data.startswith(OPEN):
-                raise Broken(f"a JSON object was expected, not {bytes(self._data[:20])!r}")
+                raise MalformedStream(f"a JSON object was expected, not {bytes(self._data[:20])!r}")
         while (end := self._step()) is None:
             if self._position >= len(self._data):
                 if len(self._data) > self._size_max:
-                    raise Broken(f"an object is longer than {self._size_max} bytes")
+                    raise MalformedStream(f"an object is longer than {self._size_max} bytes")
                 return None
         if end > self._size_max:
-            raise Broken(f"an object is longer than {self._size_max} bytes")
+            raise MalformedStream(f"an object is longer than {self._size_max} bytes")
         found = bytes(self._data[:end])
         del self._data[:end]
         self._position = 0
         return found
 
     def finish(self) -> None:
-        """End the input. Raises Broken where an object has only begun."""
+        """End the input. Raises MalformedStream where an object has only begun."""
         if self._depth:
-            raise Broken("the body ended in the middle of an object")
+            raise MalformedStream("the body ended in the middle of an object")
 
     def _step(self) -> int | None:
         """Go to the next byte that matters; return where the object ends if it is that one."""

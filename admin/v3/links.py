@@ -5,25 +5,17 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from kvorum.admin.http.access import Refused
+from kvorum.admin.http.access import HttpError
 from kvorum.admin.http.operations import Call
 from kvorum.admin.v3.models import CollectionMetadata, Relationship, ResourceMetadata
 from kvorum.admin.v3.path_parameters import CLUSTER_ID
 from kvorum.client.namespaces.metadata import Metadata
 from kvorum.client.values.cluster import ClusterDescription
 
-PREFIX = "/kafka"
-"""Before /v3 where Confluent's server and cloud have it."""
-ROOT = "/v3/"
 CLUSTER = "/v3/clusters/{cluster_id}"
 TOPIC = f"{CLUSTER}/topics/{{topic_name}}"
 PARTITION = f"{TOPIC}/partitions/{{partition_id}}"
 BROKER = f"{CLUSTER}/brokers/{{broker_id}}"
-
-
-def is_v3(path: str) -> bool:
-    """Return whether a path belongs to this API."""
-    return f"{path.removeprefix(PREFIX)}/".startswith(ROOT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +30,7 @@ class Links:
         whole = "/".join(quote(str(part), safe="") for part in ("v3", "clusters", self.cluster_id, *parts))
         return f"{self.base_url}/{whole}"
 
-    def related(self, *parts: str | int) -> Relationship:
+    def relationship(self, *parts: str | int) -> Relationship:
         """Return the link to something in the cluster."""
         return Relationship(related=self.url(*parts))
 
@@ -55,13 +47,13 @@ class Links:
         return CollectionMetadata(self=self.url(*parts))
 
 
-def not_found(message: str = "HTTP 404 Not Found") -> Refused:
+def not_found(message: str = "HTTP 404 Not Found") -> HttpError:
     """Return the error of a missing resource."""
-    return Refused(404, "NOT_FOUND", message)
+    return HttpError(404, "NOT_FOUND", message)
 
 
 async def cluster_of(call: Call[Any]) -> ClusterDescription:
-    """Return the cluster that the path names. Raises Refused where it is another one."""
+    """Return the cluster that the path names. Raises HttpError where it is another one."""
     found = await Metadata(call.cluster).cluster(fenced=False)
     wanted = CLUSTER_ID.of(call)
     if wanted != found.cluster_id:
@@ -70,5 +62,5 @@ async def cluster_of(call: Call[Any]) -> ClusterDescription:
 
 
 async def links_of(call: Call[Any]) -> Links:
-    """Return the links of the cluster that the path names. Raises Refused where it is another one."""
+    """Return the links of the cluster that the path names. Raises HttpError where it is another one."""
     return Links(call.base_url, (await cluster_of(call)).cluster_id)

@@ -12,7 +12,7 @@ from kvorum.admin.v3.topic_models import (
     ReplicaDataList,
 )
 from kvorum.client.namespaces.topics import Topics
-from kvorum.client.partitions.offsets import known_offsets
+from kvorum.client.partitions.offsets import fetch_offsets
 from kvorum.client.values.offset import OffsetSpec
 from kvorum.client.values.partition import Partition
 from kvorum.protocol.topic_partition import TopicPartition
@@ -29,9 +29,9 @@ def partition_data(links: Links, row: Partition) -> PartitionData:
         cluster_id=links.cluster_id,
         topic_name=row.topic,
         partition_id=row.partition,
-        leader=links.related(*me, "replicas", row.leader) if row.leader is not None else None,
-        replicas=links.related(*me, "replicas"),
-        reassignment=links.related(*me, "reassignment"),
+        leader=links.relationship(*me, "replicas", row.leader) if row.leader is not None else None,
+        replicas=links.relationship(*me, "replicas"),
+        reassignment=links.relationship(*me, "reassignment"),
     )
 
 
@@ -46,12 +46,12 @@ def replica_data(links: Links, row: Partition, broker: int) -> ReplicaData:
         broker_id=broker,
         is_leader=broker == row.leader,
         is_in_sync=broker in row.isr,
-        broker=links.related("brokers", broker),
+        broker=links.relationship("brokers", broker),
     )
 
 
 async def partition_of(call: Call[NoBody]) -> Partition:
-    """Return the partition that the path names. Raises KafkaError, BadInput, Refused."""
+    """Return the partition that the path names. Raises KafkaError, BadInput, HttpError."""
     index = PARTITION_ID.of(call)
     for row in (await Topics(call.cluster).get(TOPIC_NAME.of(call))).partitions:
         if row.partition == index:
@@ -83,8 +83,8 @@ async def list_kafka_partition_offsets(call: Call[NoBody]) -> PartitionWithOffse
         raise BadInput("offset_type", f"{wanted} is invalid")
     row = await partition_of(call)
     place = TopicPartition(row.topic, row.partition)
-    earliest = await known_offsets(call.cluster, [place], OffsetSpec.EARLIEST)
-    latest = await known_offsets(call.cluster, [place], OffsetSpec.LATEST)
+    earliest = await fetch_offsets(call.cluster, [place], OffsetSpec.EARLIEST)
+    latest = await fetch_offsets(call.cluster, [place], OffsetSpec.LATEST)
     names = ("topic", row.topic), ("partition", row.partition), ("offset_type", BOTH)
     return PartitionWithOffsetsData(
         metadata=links.metadata(("topics", row.topic, "partitions", row.partition, "offset"), *names),

@@ -7,6 +7,7 @@ from pydantic import BaseModel
 
 from kvorum.admin.http.operations import Operation
 from kvorum.admin.http.parameters import Parameter, number, text
+from kvorum.admin.v3.dialect import V3
 
 CLUSTER_ID: Final = text("cluster_id", "id of the cluster")
 TOPIC_NAME: Final = text("topic_name", "name of the topic")
@@ -25,11 +26,11 @@ def parameters_in(path: str) -> list[Parameter[Any]]:
 
 def operation(*, path: str, parameters: Sequence[Parameter[Any]] = (), **fields: Any) -> Operation:
     """Return an operation with the parameters of its path."""
-    return Operation(path=path, parameters=(*parameters_in(path), *parameters), **fields)
+    return Operation(path=path, parameters=(*parameters_in(path), *parameters), dialect=V3, **fields)
 
 
 def get_operation(
     path: str, summary: str, handle: Any, answer: type[BaseModel], *, parameters: Sequence[Parameter[Any]] = ()
 ) -> Operation:
     """Return an operation that reads, with the parameters of its path."""
-    return Operation.get(path, summary, handle, answer, parameters=(*parameters_in(path), *parameters))
+    return operation(method="GET", path=path, summary=summary, handle=handle, answer=answer, parameters=parameters)

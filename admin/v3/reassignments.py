@@ -19,7 +19,7 @@ def reassignment_data(links: Links, row: Reassignment) -> ReassignmentData:
         partition_id=row.partition,
         adding_replicas=[*row.adding],
         removing_replicas=[*row.removing],
-        replicas=links.related(*me, "replicas"),
+        replicas=links.relationship(*me, "replicas"),
     )
 
 

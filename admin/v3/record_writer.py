@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 
 from pydantic import ValidationError
 
-from kvorum.admin.v1.records.producing import UNREACHABLE
+from kvorum.admin.v1.records.record_encoding import UNREACHABLE
 from kvorum.admin.v3.errors import CODES, PARTITION, code_of
-from kvorum.admin.v3.record_encoding import Unwritable, instant, record_of, response_data
+from kvorum.admin.v3.record_encoding import RecordRejection, instant, record_of, response_data
 from kvorum.admin.v3.record_models import ProduceRequest, ProduceResponse
 from kvorum.client.namespaces.records import Records
 from kvorum.client.values.record import NewRecord, RecordMetadata
@@ -44,7 +44,7 @@ class Writer:
         """Add a record."""
         try:
             self.pending.append((request, record_of(request, self.clock.wall_ms())))
-        except Unwritable as error:
+        except RecordRejection as error:
             self.pending.append(ProduceResponse(error_code=error.error_code, message=error.message))
 
     async def flush(self) -> list[ProduceResponse]:

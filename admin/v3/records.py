@@ -9,13 +9,13 @@ from typing import Final
 
 from aiohttp.http_exceptions import PayloadEncodingError
 
-from kvorum.admin.http.access import Refused
+from kvorum.admin.http.access import HttpError
 from kvorum.admin.http.operations import JSON, Call, Content, Reply, Role, Stream, Text
 from kvorum.admin.v3.errors import BATCH, PAYLOAD
-from kvorum.admin.v3.json_stream import Broken, Splitter
+from kvorum.admin.v3.json_stream import MalformedStream, Splitter
 from kvorum.admin.v3.links import TOPIC, cluster_of
 from kvorum.admin.v3.path_parameters import TOPIC_NAME, operation
-from kvorum.admin.v3.record_encoding import Unwritable
+from kvorum.admin.v3.record_encoding import RecordRejection
 from kvorum.admin.v3.record_models import (
     ENTRIES_MAX,
     ProduceBatchRequest,
@@ -42,15 +42,17 @@ def line(answer: ProduceResponse) -> bytes:
 
 
 async def pieces(content: Content) -> AsyncIterator[bytes]:
-    """Return the parts of a body as they arrive. Raises Unwritable if it is too slow or malformed."""
+    """Return the parts of a body as they arrive. Raises RecordRejection if it is too slow or malformed."""
     while True:
         try:
             async with asyncio.timeout(IDLE_SECONDS):
                 data = await content.readany()
         except TimeoutError as error:
-            raise Unwritable(408, f"No data was received for {IDLE_SECONDS} s. The connection is closed.") from error
+            raise RecordRejection(
+                408, f"No data was received for {IDLE_SECONDS} s. The connection is closed."
+            ) from error
         except PayloadEncodingError as error:
-            raise Unwritable(400, f"Bad Request: Error processing message: {error.message}") from error
+            raise RecordRejection(400, f"Bad Request: Error processing message: {error.message}") from error
         if not data:
             return
         yield data
@@ -69,10 +71,10 @@ async def answers(writer: Writer, body: AsyncIterator[bytes]) -> AsyncIterator[b
             if writer.pending:
                 yield b"".join(map(line, await writer.flush()))
         splitter.finish()
-    except (Broken, Unwritable) as error:
+    except (MalformedStream, RecordRejection) as error:
         responses = await writer.flush()
         broken = f"Bad Request: Error processing message: {error}"
-        code, why = (error.error_code, error.message) if isinstance(error, Unwritable) else (400, broken)
+        code, why = (error.error_code, error.message) if isinstance(error, RecordRejection) else (400, broken)
         yield b"".join(map(line, [*responses, ProduceResponse(error_code=code, message=why)]))
 
 
@@ -91,7 +93,7 @@ async def produce_record(call: Call[Text]) -> Reply | Stream:
     if call.content is not None:
         return Stream(media=JSON, chunks=answers(writer, pieces(call.content)))
     if not call.body.text.strip():
-        raise Refused(422, PAYLOAD, "Payload error. Request body is empty. Data is required.")
+        raise HttpError(422, PAYLOAD, "Payload error. Request body is empty. Data is required.")
     if call.body.text.count(b"{") > AT_ONCE:  # perhaps more records than should wait for one another
         return Stream(media=JSON, chunks=answers(writer, whole(call.body.text)))
     found = [part async for part in answers(writer, whole(call.body.text))]
@@ -102,11 +104,11 @@ async def produce_batch(call: Call[ProduceBatchRequest]) -> Reply:
     """Write several records independently. The results have the ids of the entries."""
     cluster_id, entries = (await cluster_of(call)).cluster_id, call.body.entries
     if not entries:
-        raise Refused(422, BATCH, "Empty batch.")
+        raise HttpError(422, BATCH, "Empty batch.")
     if len(entries) > ENTRIES_MAX:
-        raise Refused(422, BATCH, "Too many entries in batch.")
+        raise HttpError(422, BATCH, "Too many entries in batch.")
     if len({entry.id for entry in entries}) < len(entries):
-        raise Refused(422, BATCH, "Batch entry IDs are not distinct.")
+        raise HttpError(422, BATCH, "Batch entry IDs are not distinct.")
     writer = Writer(call.cluster, cluster_id, TOPIC_NAME.of(call), call.clock)
     for entry in entries:
         writer.add_request(entry)
@@ -126,9 +128,9 @@ OPERATIONS = [
         path=f"{TOPIC}/records",
         summary="Write records",
         handle=produce_record,
-        noted=False,
+        audit=False,
         body=ProduceRequest,
-        streamed=True,
+        stream_body=True,
         answer=ProduceResponse,
         role=Role.OPERATE,
     ),
@@ -137,7 +139,7 @@ OPERATIONS = [
         path=f"{TOPIC}/records:batch",
         summary="Write a batch of records",
         handle=produce_batch,
-        noted=False,
+        audit=False,
         body=ProduceBatchRequest,
         answer=ProduceBatchResponse,
         status=207,

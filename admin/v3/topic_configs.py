@@ -1,6 +1,6 @@
 """Configs of topics."""
 
-from kvorum.admin.http.access import Refused
+from kvorum.admin.http.access import HttpError
 from kvorum.admin.http.operations import Call, NoBody, Reply
 from kvorum.admin.v3.config_kit import alter, changes_of, check_known, common, config_of, new_value, paths, removal
 from kvorum.admin.v3.config_models import TopicConfigData, TopicConfigDataList
@@ -45,7 +45,7 @@ async def list_kafka_all_topic_configs(call: Call[NoBody]) -> TopicConfigDataLis
     links, configs = await links_of(call), Configs(call.cluster)
     names = [topic.name for topic in await Topics(call.cluster).list(internal=True, reassignments=False)]
     if len(names) > TOPICS_MAX:
-        raise Refused(
+        raise HttpError(
             413, "TOO_MANY_TOPICS", f"there are {len(names)} topics; the limit is {TOPICS_MAX}; request each topic"
         )
     rows = []
@@ -125,7 +125,7 @@ OPERATIONS = [
         handle=update_kafka_topics_config_batch,
         body=AlterMultipleTopicsConfigsBatchRequestData,
         status=204,
-        also={207: AlterMultipleTopicsConfigsBatchResponse},
+        other_answers={207: AlterMultipleTopicsConfigsBatchResponse},
     ),
     get_operation(
         f"{TOPIC}/default-configs",

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from kvorum.admin.http.access import Refused
+from kvorum.admin.http.access import HttpError
 from kvorum.admin.http.operations import Call, NoBody, Reply
 from kvorum.admin.http.parameters import flag
 from kvorum.admin.v3.errors import PAYLOAD
@@ -38,14 +38,14 @@ def topic_data(
         is_internal=internal,
         replication_factor=UNKNOWN if replication_factor is None else replication_factor,
         partitions_count=UNKNOWN if partitions is None else partitions,
-        partitions=links.related("topics", name, "partitions"),
-        configs=links.related("topics", name, "configs"),
-        partition_reassignments=links.related("topics", name, "partitions", "-", "reassignment"),
+        partitions=links.relationship("topics", name, "partitions"),
+        configs=links.relationship("topics", name, "configs"),
+        partition_reassignments=links.relationship("topics", name, "partitions", "-", "reassignment"),
         authorized_operations=[*operations],
     )
 
 
-def found_data(links: Links, topic: Topic) -> TopicData:
+def existing_topic_data(links: Links, topic: Topic) -> TopicData:
     """Return an existing topic; the replication factor is that of its first partition."""
     factor = len(topic.partitions[0].replicas) if topic.partitions else 0
     may = topic.authorized_operations or ()
@@ -57,20 +57,22 @@ async def list_kafka_topics(call: Call[NoBody]) -> TopicDataList:
     links, authorized = await links_of(call), AUTHORIZED.of(call)
     topics = Topics(call.cluster)
     rows = await topics.list(internal=True, reassignments=False, authorized_operations=authorized)
-    return TopicDataList(metadata=links.collection("topics"), data=[found_data(links, row) for row in rows])
+    return TopicDataList(metadata=links.collection("topics"), data=[existing_topic_data(links, row) for row in rows])
 
 
 async def get_kafka_topic(call: Call[NoBody]) -> TopicData:
     """Return one topic."""
     links, authorized = await links_of(call), AUTHORIZED.of(call)
-    return found_data(links, await Topics(call.cluster).get(TOPIC_NAME.of(call), authorized_operations=authorized))
+    return existing_topic_data(
+        links, await Topics(call.cluster).get(TOPIC_NAME.of(call), authorized_operations=authorized)
+    )
 
 
 async def create_kafka_topic(call: Call[CreateTopicRequestData]) -> Reply:
     """Create a topic, or validate only: then 200 instead of 201."""
     links, body, only = await links_of(call), call.body, bool(call.body.validate_only)
     if NAME.fullmatch(body.topic_name) is None or body.topic_name in (".", ".."):
-        raise Refused(422, PAYLOAD, "Payload error. Invalid topic name.")
+        raise HttpError(422, PAYLOAD, "Payload error. Invalid topic name.")
     given = body.replicas_assignments
     made = await Topics(call.cluster).create(
         body.topic_name,
@@ -89,7 +91,7 @@ async def update_partition_count_kafka_topic(call: Call[UpdatePartitionCountRequ
     """Increase the number of partitions."""
     links, name, count = await links_of(call), TOPIC_NAME.of(call), call.body.partitions_count
     await Partitions(call.cluster).add(name, count)
-    return found_data(links, await Topics(call.cluster).get(name))
+    return existing_topic_data(links, await Topics(call.cluster).get(name))
 
 
 async def delete_kafka_topic(call: Call[NoBody]) -> None:
@@ -108,7 +110,7 @@ OPERATIONS = [
         body=CreateTopicRequestData,
         answer=TopicData,
         status=201,
-        also={200: TopicData},
+        other_answers={200: TopicData},
     ),
     get_operation(TOPIC, "Get a topic", get_kafka_topic, TopicData, parameters=(AUTHORIZED,)),
     operation(

@@ -21,7 +21,7 @@ from kvorum.chaos.checker.timeline import FOLLOW_LAG_MAX, Timeline
 LIBRDKAFKA: Final = ("confluent-kafka", "librdkafka", "rdkafka")
 
 
-def missing_offsets(derivation: Derivation) -> Iterator[Finding]:
+def find_missing_offsets(derivation: Derivation) -> Iterator[Finding]:
     """Yield sends with acks=all that succeeded and whose response has no offset."""
     sends = derivation.sends
     for row in derivation.without_offset:
@@ -60,7 +60,7 @@ def _low_spans(timeline: Timeline, name: str) -> list[tuple[float, float, int]]:
     """Return from when to when an ISR was below every min.insync.replicas then in force, and its largest size then."""
     states, topic = timeline.states.get(name, []), name.rpartition("-")[0]
     spans: list[tuple[float, float, int]] = []
-    if timeline.sampled:
+    if timeline.has_samples:
         return spans  # between two samples an ISR may have been another
     for at, state in enumerate(states):
         size, end = len(state.isr), states[at + 1].t if at + 1 < len(states) else NEVER

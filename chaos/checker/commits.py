@@ -45,7 +45,7 @@ class Fetch(NamedTuple):
     final: bool
 
 
-class Mark(NamedTuple):
+class RegisterValue(NamedTuple):
     """Value of a register after a line of the history."""
 
     line: int
@@ -56,7 +56,7 @@ class Mark(NamedTuple):
     resets: int
 
 
-NOTHING: Final = Mark(-1, None, None, 0)
+NOTHING: Final = RegisterValue(-1, None, None, 0)
 
 
 @dataclass(slots=True)
@@ -65,20 +65,20 @@ class Register:
 
     writes: list[Write] = field(default_factory=list)
     fetches: list[Fetch] = field(default_factory=list)
-    marks: list[Mark] = field(default_factory=list)
+    marks: list[RegisterValue] = field(default_factory=list)
 
     @property
-    def now(self) -> Mark:
+    def now(self) -> RegisterValue:
         """The present value."""
         return self.marks[-1] if self.marks else NOTHING
 
-    def before(self, line: int) -> Mark:
+    def before(self, line: int) -> RegisterValue:
         """Return what stood when a line was written."""
         at = bisect_left(self.marks, line, key=lambda mark: mark.line)
         return self.marks[at - 1] if at else NOTHING
 
 
-class Begun(NamedTuple):
+class PendingOperation(NamedTuple):
     """An operation that has begun, and at which line."""
 
     event: Invoke
@@ -92,22 +92,22 @@ class Commits:
         """Create an empty object without groups."""
         self.facts: list[Fact] = []
         self.registers: dict[tuple[str, str], Register] = {}
-        self._begun: dict[int, Begun] = {}
+        self._pending: dict[int, PendingOperation] = {}
         self._line = 0
 
     def invoke(self, event: Invoke) -> None:
         """Process the begin of a commit, a txn or a fetch. The partitions of a fetch or a txn are known only later."""
         self._line += 1
-        self._begun[event.op] = Begun(event, self._line)
+        self._pending[event.op] = PendingOperation(event, self._line)
         if event.reset:
             for key, _ in offsets_in(event):
                 register = self.registers.setdefault(key, Register())
-                register.marks.append(Mark(self._line, register.now.newest, None, register.now.resets + 1))
+                register.marks.append(RegisterValue(self._line, register.now.newest, None, register.now.resets + 1))
 
     def complete(self, event: Ok | Fail | Info) -> Invoke | None:
         """Process a completion; return its invocation, None without one."""
         self._line += 1
-        begun = self._begun.pop(event.op, None)
+        begun = self._pending.pop(event.op, None)
         if begun is None:
             return None
         # A completion without an outcome refers to all requested operations.
@@ -140,7 +140,7 @@ class Commits:
             newest = write
         if most is None or offset > most.offset:
             most = write
-        register.marks.append(Mark(self._line, newest, most, resets))
+        register.marks.append(RegisterValue(self._line, newest, most, resets))
         if highest is not None and offset < highest.offset and not begun.reset:
             group, name = key
             reason = (
@@ -152,12 +152,12 @@ class Commits:
 
     def judge(self) -> list[Fact]:
         """Return all that was found; operations without completion are of unknown outcome."""
-        for op, (event, _) in self._begun.items():
+        for op, (event, _) in self._pending.items():
             if event.f != "offsets":
                 for key, offset in offsets_in(event):
                     register = self.registers.setdefault(key, Register())
                     register.writes.append(Write(offset, op, event.t, NEVER, INFO, event.t))
-        self._begun.clear()
+        self._pending.clear()
         for (group, name), register in sorted(self.registers.items()):
             by_offset: dict[int, list[Write]] = {}
             for write in register.writes:

@@ -126,7 +126,7 @@ class Requests:
             request = self._open[event.op] = Request(event)
             (self._unclean if word in UNCLEAN_WORDS else self._deletions).append(request)
 
-    def answered(self, op: int, t: float) -> None:
+    def complete(self, op: int, t: float) -> None:
         """Process a definite result of an operation; without a result it may take effect at any time."""
         request = self._open.pop(op, None)
         if request is not None:

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from kvorum.chaos.checker.commits import Commits, offsets_in
-from kvorum.chaos.checker.copies import Copies
+from kvorum.chaos.checker.copies import CopyChecker
 from kvorum.chaos.checker.derive import Derivation
 from kvorum.chaos.checker.facts import Fact
 from kvorum.chaos.checker.ownership import Ownership
-from kvorum.chaos.checker.transactions import hanging
+from kvorum.chaos.checker.transactions import find_hanging_transactions
 from kvorum.chaos.history import Fail, Info, Invoke, Ok, Stable
 
 OPERATIONS = frozenset({"commit", "offsets", "txn"})
@@ -20,7 +20,7 @@ class Coordinators:
         """Create an empty history."""
         self.ownership = Ownership()
         self.commits = Commits()
-        self.copies = Copies()
+        self.copies = CopyChecker()
         self.stable: dict[str, Stable] = {}
         """The last word on each partition."""
 
@@ -40,11 +40,11 @@ class Coordinators:
             self.copies.take(event)
         if isinstance(event, Ok) and begun is not None and event.f != "offsets" and event.committed is not False:
             for group in dict.fromkeys(group for (group, _), _ in offsets_in(event)):
-                self.ownership.accepted(event, begun, group)
+                self.ownership.take_commit(event, begun, group)
 
     def facts(self, derivation: Derivation) -> Iterator[Fact]:
         """Yield all that was found."""
         yield from self.ownership.facts
         yield from self.commits.judge()
         yield from self.copies.judge(derivation, self.commits.registers)
-        yield from hanging(self.stable)
+        yield from find_hanging_transactions(self.stable)

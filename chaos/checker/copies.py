@@ -28,7 +28,7 @@ class Copy(NamedTuple):
     target: tuple[str, int]
 
 
-class Copies:
+class CopyChecker:
     """Process transactions with its methods; call `judge` at the end."""
 
     def __init__(self) -> None:
@@ -57,9 +57,9 @@ class Copies:
                 row = visible_row(derivation, *copy.target)
                 if row is not None:
                     made.setdefault(copy.source, []).append(row)
-            yield from twice(derivation, group, made)
-            yield from disordered(derivation, group, made)
-            yield from missing(derivation, group, set(copies.values()), made, registers)
+            yield from find_duplicate_copies(derivation, group, made)
+            yield from find_reordered_copies(derivation, group, made)
+            yield from find_missing_copies(derivation, group, set(copies.values()), made, registers)
         yield from self._sum(derivation)
 
     def _sum(self, derivation: Derivation) -> Iterator[Fact]:
@@ -80,7 +80,7 @@ class Copies:
             yield Fact("bank-sum", None, total, derivation.final_t, reason, rows=gone[:ROWS_MAX])
 
 
-def twice(derivation: Derivation, group: str, made: dict[tuple[str, int], list[int]]) -> Iterator[Fact]:
+def find_duplicate_copies(derivation: Derivation, group: str, made: dict[tuple[str, int], list[int]]) -> Iterator[Fact]:
     """Yield records of the input of which more than one record was made."""
     sends = derivation.sends
     for (partition, value), rows in sorted(made.items()):
@@ -95,7 +95,7 @@ def twice(derivation: Derivation, group: str, made: dict[tuple[str, int], list[i
             yield Fact("processed-twice", partition, value, t, reason, _story(derivation, rows), topics=TOPICS)
 
 
-def disordered(derivation: Derivation, group: str, made: dict[tuple[str, int], list[int]]) -> Iterator[Fact]:
+def find_reordered_copies(derivation: Derivation, group: str, made: dict[tuple[str, int], list[int]]) -> Iterator[Fact]:
     """Yield output records whose order differs from that of their input records."""
     sends = derivation.sends
     lanes: dict[tuple[str, int], list[tuple[int, int]]] = {}
@@ -118,7 +118,7 @@ def disordered(derivation: Derivation, group: str, made: dict[tuple[str, int], l
                 yield Fact("copy-order", name, sends.value[after], t, reason, story, topics=TOPICS)
 
 
-def missing(
+def find_missing_copies(
     derivation: Derivation,
     group: str,
     copies: set[Copy],
@@ -144,7 +144,7 @@ def missing(
             continue
         for value, row in derivation.partitions[partition].writers.items():
             offset = sends.read_offset[row]
-            if not sends.seen[row] & READ_FINAL or offset >= last.offset or (name, value) in made:
+            if not sends.read_flags[row] & READ_FINAL or offset >= last.offset or (name, value) in made:
                 continue
             reason = (
                 f"group {group} has committed offset {last.offset} of {name}, but has no visible result of value "
@@ -160,7 +160,7 @@ def visible_row(derivation: Derivation, partition: str, value: int) -> int | Non
     row = _row(derivation, partition, value)
     if row is None:
         return None
-    seen = derivation.sends.seen[row]
+    seen = derivation.sends.read_flags[row]
     if _read_whole(derivation, partition):
         return row if seen & READ_FINAL else None
     return row if seen & READ_COMMITTED else None

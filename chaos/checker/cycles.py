@@ -49,8 +49,8 @@ class Graph:
     def __init__(self) -> None:
         """Create it empty."""
         self.ops: list[int] = []
-        self.begun: list[int] = []
-        self.done: list[int] = []
+        self.begin_times: list[int] = []
+        self.end_times: list[int] = []
         self.targets: list[list[int]] = []
         self._index: dict[int, int] = {}
 
@@ -60,15 +60,15 @@ class Graph:
         if index is None:
             index = self._index[op] = len(self.ops)
             self.ops.append(op)
-            self.begun.append(begun)
-            self.done.append(done)
+            self.begin_times.append(begun)
+            self.end_times.append(done)
             self.targets.append([])
         return index
 
     def add_real_time(self) -> None:
         """Add the chain of instants and the edges to and from it."""
-        moments = [(done, 0, node) for node, done in enumerate(self.done) if done < SEQUENCE_MAX]
-        moments += [(begun, 1, node) for node, begun in enumerate(self.begun) if begun >= 0]
+        moments = [(done, 0, node) for node, done in enumerate(self.end_times) if done < SEQUENCE_MAX]
+        moments += [(begun, 1, node) for node, begun in enumerate(self.begin_times) if begun >= 0]
         moments.sort()
         instant, sealed = -1, True
         for _, begins, node in moments:
@@ -89,7 +89,7 @@ class Graph:
 def dependencies(derivation: Derivation, logs: list[Log], *, ww: bool) -> Iterator[tuple[Reader, Reader, int, str]]:
     """Yield the edges that real time does not imply: source, target, the row that makes it, its kind (wr or ww)."""
     sends, readers = derivation.sends, derivation.readers
-    visible = {t.op for t in derivation.transactions if any(sends.seen[r] & READ_COMMITTED for r in t.rows)}
+    visible = {t.op for t in derivation.transactions if any(sends.read_flags[r] & READ_COMMITTED for r in t.rows)}
     for row, at in derivation.read_edges:
         reader = readers[at]
         if sends.kind[row] == FAIL or sends.op[row] == reader.op:

@@ -54,7 +54,7 @@ class OwnRead(NamedTuple):
     t: float
 
 
-class Pending(NamedTuple):
+class PendingInvocation(NamedTuple):
     """An invocation that waits for its completion."""
 
     t: float
@@ -98,7 +98,7 @@ class Derivation:
         self.final_t = NEVER
         """When the last of the final polls ended, NEVER without any."""
         self.records_read = 0
-        self._pending: dict[int, Pending] = {}
+        self._pending: dict[int, PendingInvocation] = {}
 
     def partition(self, name: str) -> Partition:
         """Return the partition of this name, a new one at its first mention."""
@@ -121,24 +121,24 @@ class Derivation:
         rows: tuple[int, ...] = ()
         if event.f == "send" or event.f == "txn":
             rows = tuple(self._send(event, step, sequence) for step in event.value if _is_send(step))
-        self._pending[event.op] = Pending(event.t, sequence, rows)
+        self._pending[event.op] = PendingInvocation(event.t, sequence, rows)
 
     def pending_rows(self, op: int) -> tuple[int, ...]:
         """Return the rows of an operation that has begun and not completed."""
         return self._pending[op].rows
 
-    def complete(self, event: Ok | Fail | Info, sequence: int) -> Pending:
+    def complete(self, event: Ok | Fail | Info, sequence: int) -> PendingInvocation:
         """Process a completion; return its invocation (the completion itself without one)."""
         pending = self._pending.pop(event.op, None)
         if pending is None:
-            pending = Pending(event.t, -1, ())
+            pending = PendingInvocation(event.t, -1, ())
         match event.f:
             case "send" | "txn":
                 rows = self._complete_sends(event, pending, sequence)
                 if event.f == "txn":
                     self._complete_transaction(event, rows)
                     self._polls(event, pending, sequence, rows)
-                return Pending(pending.t, pending.sequence, rows)
+                return PendingInvocation(pending.t, pending.sequence, rows)
             case "poll":
                 self._polls(event, pending, sequence, ())
             case "assign" | "subscribe":
@@ -175,12 +175,12 @@ class Derivation:
             transactional=event.f == "txn",
             t=event.t,
             sequence=sequence,
-            floor=partition.known_max if sequence >= 0 else NOWHERE,
+            floor=partition.offset_max if sequence >= 0 else NOWHERE,
         )
         partition.writers[step[2]] = row
         return row
 
-    def _complete_sends(self, event: Ok | Fail | Info, pending: Pending, sequence: int) -> tuple[int, ...]:
+    def _complete_sends(self, event: Ok | Fail | Info, pending: PendingInvocation, sequence: int) -> tuple[int, ...]:
         """Set outcome and returned offsets of the operation's rows."""
         sends = self.sends
         outcome = OK if isinstance(event, Ok) else FAIL if isinstance(event, Fail) else INFO
@@ -251,7 +251,7 @@ class Derivation:
             session = self.sessions[process] = Session(self.promises(process).isolation == "read_committed")
         return session
 
-    def _polls(self, event: Ok | Fail | Info, pending: Pending, sequence: int, sent: tuple[int, ...]) -> None:
+    def _polls(self, event: Ok | Fail | Info, pending: PendingInvocation, sequence: int, sent: tuple[int, ...]) -> None:
         """Process all records that an operation polled."""
         session = self._session(event.process)
         ok = isinstance(event, Ok)
@@ -261,7 +261,7 @@ class Derivation:
             if event.final:
                 self.final_reads, self.final_t = True, event.t
         reader = Reader(event.op, event.process, pending.sequence, sequence, event.t, ok, event.f == "txn")
-        visit = Visit(reader, len(self.readers), pending.t, flags, frozenset(sent))
+        visit = PollContext(reader, len(self.readers), pending.t, flags, frozenset(sent))
         last: dict[int, int] = {}
         moved = frozenset(event.rebalance)
         edges_before = len(self.read_edges)
@@ -282,13 +282,13 @@ class Derivation:
         partition: Partition,
         records: list[list[int]],
         session: Session,
-        visit: "Visit",
+        visit: "PollContext",
         last: dict[int, int],
         moved: bool,
     ) -> bool:
         """Process one partition's records of one poll; return whether it contains a value of no known send."""
         sends = self.sends
-        writers, read_offset, seen, last_read = partition.writers, sends.read_offset, sends.seen, sends.last_read
+        writers, read_offset, seen, last_read = partition.writers, sends.read_offset, sends.read_flags, sends.last_read
         completed_sequence, transactional, dependent = (
             sends.completed_sequence,
             sends.transactional,
@@ -337,7 +337,9 @@ class Derivation:
                 partition.final_t = reader.t
         return unknown
 
-    def _see_elsewhere(self, partition: Partition, row: int, offset: int, record: list[int], visit: "Visit") -> None:
+    def _see_elsewhere(
+        self, partition: Partition, row: int, offset: int, record: list[int], visit: "PollContext"
+    ) -> None:
         """Note where a value was polled: for the first time, or at one more offset."""
         sends, reader = self.sends, visit.reader
         if sends.read_offset[row] != NOWHERE:
@@ -366,14 +368,14 @@ class Derivation:
                 partition.final_elsewhere.setdefault((row, read.offset), read.t)
         if sends.acked_offset[row] not in (NOWHERE, read.offset):
             partition.elsewhere.add((row, read.offset))
-        sends.seen[row] |= where_first(read.flags) if sends.read_offset[row] == read.offset else read.flags
+        sends.read_flags[row] |= where_first(read.flags) if sends.read_offset[row] == read.offset else read.flags
         if sends.transactional[row] and read.flags & READ_COMMITTED:
             first = self.committed_reads.get(row, (NEVER, -1))
             self.committed_reads[row] = min(first, (read.t, read.op))
         sends.last_read[row] = max(sends.last_read[row], read.began)
 
 
-class Visit(NamedTuple):
+class PollContext(NamedTuple):
     """Common values of all records of one polling operation."""
 
     reader: Reader

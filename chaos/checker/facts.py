@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 
-class Heard(NamedTuple):
+class MemberRequest(NamedTuple):
     """A request of a group member that its coordinator accepted: its time, and the session timeout."""
 
     group: str
@@ -27,5 +27,5 @@ class Fact(NamedTuple):
     """Sends whose legal loss explains it."""
     since: float = 0.0
     topics: tuple[str, ...] = ()
-    heard: Heard | None = None
+    member_request: MemberRequest | None = None
     """A coordinator that was deposed before, and did not know, explains it: the next counts from its election on."""

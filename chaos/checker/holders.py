@@ -19,14 +19,14 @@ JOIN: Final = 1
 NO_LIMIT: Final = -NEVER
 
 
-class Gone(NamedTuple):
+class IsrLoss(NamedTuple):
     """Time when the last holder of an ISR's records lost its data (NEVER: not lost), and that ISR."""
 
     t: float
     isr: tuple[int, ...]
 
 
-class Empty(NamedTuple):
+class CandidateLoss(NamedTuple):
     """A moment at which all that could lead cleanly had lost their data.
 
     `limit`: of records that were sent up to then, as many nodes as min.insync.replicas have lost a copy and have not
@@ -63,12 +63,12 @@ class Holders:
         for place, (_, kind, at, _) in enumerate(changes):
             if kind == JOIN:
                 self._behind[at] = place + 1
-        self._gone: dict[tuple[int, frozenset[int]], float] = {}
+        self._loss_times: dict[tuple[int, frozenset[int]], float] = {}
         self.steps = 0
         """Number of processed changes over all calls."""
-        self._soonest: list[list[Gone]] | None = None
+        self._soonest: list[list[IsrLoss]] | None = None
 
-    def gone(self, first: int, last: int, invoked: float) -> Gone:
+    def first_loss(self, first: int, last: int, invoked: float) -> IsrLoss:
         """Return the soonest end of what some ISR from state `first` to `last` had, of a record sent at `invoked`.
 
         A loss counts if it happened after the record was sent and after that ISR was formed.
@@ -98,7 +98,7 @@ class Holders:
         end = NEVER
         while place < len(self._changes):
             key = (place, holders)
-            known = self._gone.get(key)
+            known = self._loss_times.get(key)
             if known is not None:
                 end = known
                 break
@@ -111,10 +111,10 @@ class Holders:
                 end = t
                 break
         for key in path:
-            self._gone[key] = end
+            self._loss_times[key] = end
         return end
 
-    def _soonest_of(self, first: int, last: int) -> Gone:
+    def _soonest_of(self, first: int, last: int) -> IsrLoss:
         """Return the soonest of the ISRs of a span of states (a sparse table: spans of powers of two)."""
         if self._soonest is None:
             rows = [[self._of_state(at) for at in range(len(self._states))]]
@@ -128,19 +128,21 @@ class Holders:
         one, two = row[first], row[last - (1 << level) + 1]
         return one if one.t <= two.t else two
 
-    def _of_state(self, at: int) -> Gone:
+    def _of_state(self, at: int) -> IsrLoss:
         state = self._states[at]
         return self._end_of(state.isr, state.t, self._behind[at])
 
-    def _end_of(self, isr: tuple[int, ...], since: float, place: int) -> Gone:
+    def _end_of(self, isr: tuple[int, ...], since: float, place: int) -> IsrLoss:
         """Return the time at which the records of this ISR are lost; its time precedes that index of the changes."""
         left, when = self._after_losses(frozenset(isr), since)
         if not isr:
-            return Gone(NEVER, isr)
-        return Gone(self._walk(place, left) if left else when, isr)
+            return IsrLoss(NEVER, isr)
+        return IsrLoss(self._walk(place, left) if left else when, isr)
 
 
-def empty_moments(name: str, states: list[PartitionState], lossy: list[FaultSpan], timeline: Timeline) -> list[Empty]:
+def candidate_losses(
+    name: str, states: list[PartitionState], lossy: list[FaultSpan], timeline: Timeline
+) -> list[CandidateLoss]:
     """Return when all eligible leaders (the ISR and ELR of that time) had lost their data.
 
     The time is that of the loss, not of a change of the ISR: making a node the only member after its loss is
@@ -149,7 +151,7 @@ def empty_moments(name: str, states: list[PartitionState], lossy: list[FaultSpan
     """
     topic = name.rpartition("-")[0]
 
-    def moment_of(t: float, electable: frozenset[int], fault: FaultSpan) -> Empty:
+    def moment_of(t: float, electable: frozenset[int], fault: FaultSpan) -> CandidateLoss:
         # Members that left while the guarantee was weaker are not needed.
         elr = timeline.elr_in_use(shrunk, t)
         least = timeline.configs.least_min_isr(topic, shrunk, t) if elr else 1
@@ -161,9 +163,9 @@ def empty_moments(name: str, states: list[PartitionState], lossy: list[FaultSpan
         if t > fault.begin:
             reason += f"; this was not known when the others left the ISR at {t:.3f} s"
         limit = struck[least - 1] if least <= len(struck) else NO_LIMIT
-        return Empty(t, reason, limit, f"min.insync.replicas={least}" if elr else "no ELR")
+        return CandidateLoss(t, reason, limit, f"min.insync.replicas={least}" if elr else "no ELR")
 
-    moments: list[Empty] = []
+    moments: list[CandidateLoss] = []
     at_loss = 0
     holders: frozenset[int] = frozenset()
     isr: frozenset[int] = frozenset()

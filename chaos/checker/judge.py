@@ -9,15 +9,15 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
-from kvorum.chaos.checker import acks, cycles, logs, lost, realtime, replicas, sessions, transactions
+from kvorum.chaos.checker import acks, cycles, logs, lost_values, realtime, replicas, sessions, transactions
 from kvorum.chaos.checker.coordinators import Coordinators
 from kvorum.chaos.checker.derive import Derivation
 from kvorum.chaos.checker.facts import Fact
 from kvorum.chaos.checker.logs import Finding, Log
-from kvorum.chaos.checker.loss import Loss
+from kvorum.chaos.checker.loss import LossRules
 from kvorum.chaos.checker.sends import INFO, NEVER, NOWHERE, OK, READ_FINAL
 from kvorum.chaos.checker.sessions import PollFinding, SendFinding
-from kvorum.chaos.checker.story import Sentence, Storyteller
+from kvorum.chaos.checker.story import Sentence, StoryBuilder
 from kvorum.chaos.checker.timeline import Timeline
 from kvorum.chaos.checker.verdict import Violation
 from kvorum.chaos.history import Replica
@@ -80,8 +80,8 @@ class Judge:
         self._images = images
         self._coordinators = coordinators
         self._values_max = values_max
-        self._loss = Loss(derivation, timeline, final_logs, strict=strict)
-        self._teller = Storyteller(derivation, timeline, self._loss, final_logs)
+        self._loss = LossRules(derivation, timeline, final_logs, strict=strict)
+        self._teller = StoryBuilder(derivation, timeline, self._loss, final_logs)
         self._groups: dict[tuple[str, str | None, str | None], Group] = {}
         self._committed = logs.must_have_committed(derivation)
         self._logs: list[Log] = [logs.build(derivation, p, self._committed) for p in derivation.partitions]
@@ -108,14 +108,14 @@ class Judge:
     def judge(self, *, ww: bool) -> None:
         """Apply all rules."""
         self._elections()
-        for finding in acks.missing_offsets(self._derivation):
+        for finding in acks.find_missing_offsets(self._derivation):
             self._add(finding, None)
         for partition, log in zip(self._derivation.partitions, self._logs, strict=True):
-            for finding in lost.lost_values(self._derivation, partition, self._committed):
-                self._lost_value(finding)
+            for finding in lost_values.find_lost_values(self._derivation, partition, self._committed):
+                self._judge_loss(finding)
             for finding in logs.contradictions(self._derivation, partition, log):
                 self._contradiction(finding)
-            for finding in logs.aborted_reads(self._derivation, partition):
+            for finding in logs.find_aborted_reads(self._derivation, partition):
                 self._add(finding, None)
             for finding in logs.unknown_values(self._derivation, partition):
                 self._add(finding, None, [(finding.t, finding.reason)])
@@ -128,10 +128,10 @@ class Judge:
             self._send_order(order)
         for finding in realtime.append_order(self._derivation, self._logs):
             self.reordered += 1
-            until = self._until_shown(finding.rows)
+            until = self._time_of_proof(finding.rows)
             excuses = [self._loss.excuse(row, until) for row in reversed(finding.rows)]
             self._add(finding, next((excuse for excuse in excuses if excuse), None))
-        for finding in transactions.torn(self._derivation, self._derivation.final_reads):
+        for finding in transactions.find_torn_transactions(self._derivation, self._derivation.final_reads):
             excuses = [self._loss.excuse(row) for row in finding.rows]
             self._add(finding, excuses[0] if all(excuses) else None)
         for finding in transactions.open_reads(self._derivation):
@@ -177,7 +177,7 @@ class Judge:
         if t == NEVER:
             t = self._derivation.sends.invoked[finding.rows[0]]
 
-        story = partial(self._teller.tell, finding.rows, name, last or [])
+        story = partial(self._teller.build, finding.rows, name, last or [])
         self._put(finding.anomaly, name, finding.value, t, finding.reason, excuse, story)
 
     def _fact(self, fact: Fact) -> None:
@@ -185,27 +185,27 @@ class Judge:
         excuse = None
         for name in self._timeline.states:
             if excuse is None and name.rpartition("-")[0] in fact.topics:
-                excuse = self._loss.turn_between(name, fact.since, fact.t)
+                excuse = self._loss.log_change_between(name, fact.since, fact.t)
         if excuse is None and fact.rows:
             excuses = [self._loss.excuse(row) for row in fact.rows]
             excuse = excuses[0] if all(excuses) else None
-        if excuse is None and fact.heard is not None:
-            excuse = self._timeline.deposed_coordinator(fact.heard, fact.t)
-        story = partial(self._teller.tell, (), fact.partition, list(fact.story))
+        if excuse is None and fact.member_request is not None:
+            excuse = self._timeline.excuse_coordinator(fact.member_request, fact.t)
+        story = partial(self._teller.build, (), fact.partition, list(fact.story))
         self._put(fact.anomaly, fact.partition, fact.value, fact.t, fact.reason, excuse, story)
 
     def _until(self, rows: tuple[int, ...]) -> float:
         """Return when the last of these values was certain."""
         return max((self._derivation.sends.evident(row) for row in rows), default=NEVER)
 
-    def _until_shown(self, rows: tuple[int, ...]) -> float:
+    def _time_of_proof(self, rows: tuple[int, ...]) -> float:
         """Return when the last of these values was certain; one that stayed, not before its first read.
 
         A deposed leader's offset may have been returned long before an unclean election made it count. One that was
         polled at another offset than returned is at the returned offset from then on.
         """
         sends = self._derivation.sends
-        stayed = (sends.first_read[row] for row in rows if sends.seen[row] & READ_FINAL)
+        stayed = (sends.first_read[row] for row in rows if sends.read_flags[row] & READ_FINAL)
         acknowledged = (row for row in rows if sends.has_offset(row))
         moved = (
             sends.completed[row]
@@ -218,10 +218,10 @@ class Judge:
         """Add unclean elections that no config or request permitted, and two leaders of one epoch."""
         for name, elections in self._timeline.elections.items():
             for election in elections:
-                if election.marked and (election.allowed or election.last_known):
+                if election.is_certain and (election.is_allowed or election.is_last_known_leader):
                     continue
                 config = "but unclean.leader.election.enable is not true and no operator requested it"
-                mark = "uncleanly" if election.marked else "outside the ISR without being marked as unclean"
+                mark = "uncleanly" if election.is_certain else "outside the ISR without being marked as unclean"
                 reason = f"node {election.leader} was elected leader of {name} {mark}, {config}"
                 t = election.t
                 last: list[Sentence] = [(t, f"node {election.leader} becomes leader, epoch {election.leader_epoch}")]
@@ -232,17 +232,17 @@ class Judge:
                     t,
                     reason,
                     None,
-                    partial(self._teller.tell, (), name, last),
+                    partial(self._teller.build, (), name, last),
                 )
 
-        for rivals in self._timeline.rivals:
+        for rivals in self._timeline.leader_conflicts:
             one, two = rivals.leaders
             reason = f"nodes {one} and {two} both led {rivals.partition} in leader epoch {rivals.leader_epoch}"
             last = [(rivals.t, f"node {two} becomes leader, epoch {rivals.leader_epoch}")]
-            story = partial(self._teller.tell, (), rivals.partition, last)
+            story = partial(self._teller.build, (), rivals.partition, last)
             self._put("two-leaders", rivals.partition, None, rivals.t, reason, None, story)
 
-    def _lost_value(self, finding: Finding) -> None:
+    def _judge_loss(self, finding: Finding) -> None:
         row, partition = finding.rows[0], self._derivation.partitions[finding.partition]
         shown = partition.final_from_start and finding.offset != NOWHERE and finding.offset <= partition.final_max
         # Events after the reads that show the loss do not excuse it.
@@ -263,9 +263,9 @@ class Judge:
             promises = self._derivation.promises(sends.process[row])
             self._add(finding, self._loss.excuse(row) if promises.idempotent else NO_IDEMPOTENCE)
             return
-        self._add(finding, self._replaced(finding))
+        self._add(finding, self._excuse_replacement(finding))
 
-    def _replaced(self, finding: Finding) -> str | None:
+    def _excuse_replacement(self, finding: Finding) -> str | None:
         """Return why several values at one offset are legal: all but one were legally lost.
 
         That one is the value of the final reads. If they have none of them (the offset was deleted), it is any: the
@@ -279,8 +279,8 @@ class Judge:
         here = [row for row in rows if sends.read_offset[row] == finding.offset and sends.epoch[row] >= 0]
         if len({sends.epoch[row] for row in here}) < len(here):
             return None
-        stays = logs.stayed(self._derivation, finding)
-        until = max(self._until_shown(tuple(rows)), *stays.values(), 0.0)
+        stays = logs.final_values(self._derivation, finding)
+        until = max(self._time_of_proof(tuple(rows)), *stays.values(), 0.0)
         rows.sort(key=sends.evident)
         # A surviving value read before another one was certain at its offset has returned: with a leader that lacked
         # that one.
@@ -303,7 +303,7 @@ class Judge:
             row for offset in finding.offsets[:1] or [step.target] for row in log.at(offset, ROWS_MAX) if row >= 0
         )[:1]
         value = self._derivation.sends.value[rows[0]] if rows else None
-        excuse = self._loss.turn_between(name, step.since, step.t) or self._all_gone(finding, step.t)
+        excuse = self._loss.log_change_between(name, step.since, step.t) or self._excuse_skip(finding, step.t)
         last: list[Sentence] = [
             (step.since, f"process {step.process} polls {name} up to offset {step.source}"),
             (step.t, f"process {step.process} continues with offset {step.target} (op {step.op})"),
@@ -315,10 +315,10 @@ class Judge:
             step.t,
             finding.reason,
             excuse,
-            partial(self._teller.tell, rows, name, last),
+            partial(self._teller.build, rows, name, last),
         )
 
-    def _all_gone(self, finding: PollFinding, until: float) -> str | None:
+    def _excuse_skip(self, finding: PollFinding, until: float) -> str | None:
         """Return why all records that a reader skipped were legally lost by then; None if one was not."""
         log = self._logs[finding.partition]
         excuses: list[str] = []
@@ -382,7 +382,7 @@ class Judge:
         reason = f"cycle of {len(cycle.links)} operations, each before the next: {'; '.join(steps)}"
         t = max((sends.invoked[row] for row in rows), default=0.0)
         value = sends.value[rows[0]] if rows else None
-        self._put(cycle.anomaly, name, value, t, reason, excuse, partial(self._teller.tell, rows, name, []))
+        self._put(cycle.anomaly, name, value, t, reason, excuse, partial(self._teller.build, rows, name, []))
 
     def _replicas(self) -> None:
         end = max((state.t for states in self._timeline.states.values() for state in states[-1:]), default=0.0)
@@ -391,7 +391,7 @@ class Judge:
             self.replicas_compared += len(final)
             states = self._timeline.states.get(name)
             findings += replicas.compare(name, final, states[-1].isr if states else tuple(final))
-            findings += replicas.missing(self._derivation, name, final, self._lost)
+            findings += replicas.find_missing_offsets(self._derivation, name, final, self._lost)
         for found in findings:
             rows = found.rows[:1]
             excuses = [self._loss.excuse(row) for row in found.rows]
@@ -404,5 +404,5 @@ class Judge:
                 end,
                 found.reason,
                 excuse,
-                partial(self._teller.tell, rows, found.partition, [(end, found.reason)]),
+                partial(self._teller.build, rows, found.partition, [(end, found.reason)]),
             )

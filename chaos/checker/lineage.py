@@ -29,7 +29,7 @@ DEPOSED_LEADER_MAX: Final = 10.0
 """Seconds for which a deposed leader that is cut off may still serve: the default broker session."""
 
 
-class Reigns:
+class LeaderTerms:
     """The leaders of one partition, one after the other, and how long a deposed one may not have known of it."""
 
     def __init__(self, states: list[PartitionState], timeline: Timeline, name: str) -> None:
@@ -48,7 +48,7 @@ class Reigns:
             if leader >= 0:
                 self.replaced_at[since:at] = [at] * (at - since)
                 self.deposed_at[at] = leader
-                served.append(timeline.held_until(leader, state.t) + DEPOSED_LEADER_MAX)
+                served.append(timeline.fault_end(leader, state.t) + DEPOSED_LEADER_MAX)
                 since = at
             leader = state.leader
         self._changes = list(self.deposed_at)
@@ -82,11 +82,11 @@ class Lineage:
         self._timeline = timeline
         self._name = partition.name
         self._states = timeline.states.get(partition.name, [])
-        self.reigns = Reigns(self._states, timeline, partition.name)
+        self.leader_terms = LeaderTerms(self._states, timeline, partition.name)
         self._log = max(logs.values(), key=lambda log: (log.high_watermark, log.end)) if logs else None
         elections = timeline.elections.get(partition.name, ())
-        self._turns = sorted([*(each.t for each in elections if each.marked), *emptied])
-        self._survived: dict[int, int] = {}
+        self._log_changes = sorted([*(each.t for each in elections if each.is_certain), *emptied])
+        self._survivors: dict[int, int] = {}
         """The highest offset that survived, by leader epoch."""
         self._line: dict[int, int] = {}
         """The same, by how many unclean elections and losses by all that could lead were before it."""
@@ -94,11 +94,11 @@ class Lineage:
         """By leader epoch: the offsets that were acknowledged with acks=all, and since when one from there on was."""
         self._build(partition)
 
-    def vouched_for(self, row: int, offset: int, *, committed: bool) -> bool:
+    def is_proven(self, row: int, offset: int, *, committed: bool) -> bool:
         """Return whether surviving records prove that the log at the end had this record."""
         epoch = self._epoch(row)
         if epoch is not None:
-            if self._survived.get(epoch, NOWHERE) > offset:
+            if self._survivors.get(epoch, NOWHERE) > offset:
                 return True
             if self._log is not None and offset < self._log.end:
                 at = bisect_right(self._log.epochs, offset, key=lambda entry: entry[1])
@@ -134,7 +134,9 @@ class Lineage:
                 continue
             strong = sends.has_offset(row) and self.strong(row)
             survived = (
-                partition.final_from_start and bool(sends.seen[row] & READ_FINAL) and sends.read_offset[row] == offset
+                partition.final_from_start
+                and bool(sends.read_flags[row] & READ_FINAL)
+                and sends.read_offset[row] == offset
             )
             if not strong and not survived:
                 continue
@@ -143,8 +145,8 @@ class Lineage:
                 acked.setdefault(epoch, []).append((offset, sends.completed[row]))
             if not survived:
                 continue
-            if epoch is not None and offset > self._survived.get(epoch, NOWHERE):
-                self._survived[epoch] = offset
+            if epoch is not None and offset > self._survivors.get(epoch, NOWHERE):
+                self._survivors[epoch] = offset
             line = self._line_of(row) if strong else None
             if line is not None and offset > self._line.get(line, NOWHERE):
                 self._line[line] = offset
@@ -161,16 +163,16 @@ class Lineage:
         span = self._span(row)
         if span is None or not self._states:
             return None
-        first = self._states[self.reigns.first(self._sends.invoked[row])].leader_epoch
+        first = self._states[self.leader_terms.first(self._sends.invoked[row])].leader_epoch
         last = self._states[self._timeline.at(self._name, span[1])].leader_epoch
         return first if first == last else None
 
     def _line_of(self, row: int) -> int | None:
-        """Return the number of turns (see `_turns`) before a record; None if one may be between its bounds."""
+        """Return the number of log changes before a record; None if one may be between its bounds."""
         span = self._span(row)
         if span is None:
             return None
-        first, last = bisect_right(self._turns, span[0]), bisect_left(self._turns, span[1])
+        first, last = bisect_right(self._log_changes, span[0]), bisect_left(self._log_changes, span[1])
         return first if first == last else None
 
     def _span(self, row: int) -> tuple[float, float] | None:
@@ -179,5 +181,5 @@ class Lineage:
         evident = sends.evident(row)
         if evident == NEVER or (sends.kind[row] != OK and sends.first_read[row] == NEVER):
             return None
-        lag = SAMPLE_LAG_MAX if self._timeline.sampled else FOLLOW_LAG_MAX
+        lag = SAMPLE_LAG_MAX if self._timeline.has_samples else FOLLOW_LAG_MAX
         return sends.invoked[row] - DEPOSED_LEADER_MAX, evident + lag

@@ -49,7 +49,7 @@ class Log:
         first, end = bisect_left(self.offsets, offset), bisect_right(self.offsets, offset)
         return list(self.rows[first : end if limit is None else min(end, first + limit)])
 
-    def shared(self) -> Iterator[int]:
+    def conflicting_offsets(self) -> Iterator[int]:
         """Yield the offsets at which more than one thing is known, in order."""
         before, reported = NOWHERE - 1, NOWHERE - 1
         for offset in self.offsets:
@@ -80,10 +80,10 @@ def must_have_committed(derivation: Derivation) -> bytearray:
     sends = derivation.sends
     flags = bytearray(len(sends))
     for row, kind in enumerate(sends.kind):
-        if kind == OK or (kind == INFO and not sends.transactional[row] and sends.seen[row] & READ_OK):
+        if kind == OK or (kind == INFO and not sends.transactional[row] and sends.read_flags[row] & READ_OK):
             flags[row] = 1
     for transaction in derivation.transactions:
-        if transaction.outcome == INFO and any(sends.seen[row] & READ_COMMITTED for row in transaction.rows):
+        if transaction.outcome == INFO and any(sends.read_flags[row] & READ_COMMITTED for row in transaction.rows):
             for row in transaction.rows:
                 flags[row] = 1
     return flags
@@ -100,7 +100,7 @@ def build(derivation: Derivation, partition: Partition, committed: bytearray) ->
             entries.append((acked, row))
         if read != NOWHERE and (read != acked or not committed[row]):
             entries.append((read, row))
-            if sends.transactional[row] and not committed[row] and not sends.seen[row] & READ_COMMITTED:
+            if sends.transactional[row] and not committed[row] and not sends.read_flags[row] & READ_COMMITTED:
                 hidden.add(read)  # seen only at read_uncommitted: other readers need not see it
     for row, offset in partition.elsewhere:
         if offset not in (sends.read_offset[row], sends.acked_offset[row] if committed[row] else NOWHERE):
@@ -116,7 +116,7 @@ def contradictions(derivation: Derivation, partition: Partition, log: Log) -> It
     strangers: dict[int, set[int]] = {}
     for read in partition.unknown_reads:
         strangers.setdefault(read.offset, set()).add(read.value)
-    for offset in log.shared():
+    for offset in log.conflicting_offsets():
         rows = log.at(offset)
         known = tuple(row for row in rows if row >= 0)
         values = sorted({sends.value[row] for row in known} | strangers.get(offset, set()))
@@ -128,11 +128,11 @@ def contradictions(derivation: Derivation, partition: Partition, log: Log) -> It
             known,
             offset,
             values[0],
-            f"offset {offset} has {len(values)} values: {listed(values)}",
+            f"offset {offset} has {len(values)} values: {number_list(values)}",
         )
         acked = tuple(row for row in known if sends.kind[row] == OK and sends.acked_offset[row] == offset)
         if len(acked) > 1:
-            named = listed([sends.value[row] for row in acked])
+            named = number_list([sends.value[row] for row in acked])
             reason = f"{len(acked)} responses have offset {offset}: {named}"
             yield Finding("acked-twice", partition.index, acked, offset, sends.value[acked[0]], reason)
     yield from _duplicates(derivation, partition, log)
@@ -157,36 +157,36 @@ def _duplicates(derivation: Derivation, partition: Partition, log: Log) -> Itera
     for row, offsets in sorted(places.items()):
         if len(offsets) > 1:
             value = sends.value[row]
-            reason = f"value {value} is at {len(offsets)} offsets: {listed(offsets)}"
+            reason = f"value {value} is at {len(offsets)} offsets: {number_list(offsets)}"
             yield Finding("duplicate", partition.index, (row,), offsets[-1], value, reason)
 
 
-def stayed(derivation: Derivation, finding: Finding) -> dict[int, float]:
+def final_values(derivation: Derivation, finding: Finding) -> dict[int, float]:
     """Return the values that the final reads found at this offset, with the time of their first read there."""
     sends, there = derivation.sends, derivation.partitions[finding.partition].final_elsewhere
     found: dict[int, float] = {}
     for row in finding.rows:
-        if sends.seen[row] & FINAL_THERE and sends.read_offset[row] == finding.offset:
+        if sends.read_flags[row] & FINAL_THERE and sends.read_offset[row] == finding.offset:
             found[row] = sends.first_read[row]
         elif (row, finding.offset) in there:
             found[row] = there[row, finding.offset]
     return found
 
 
-def listed(numbers: list[int]) -> str:
+def number_list(numbers: list[int]) -> str:
     """Return numbers as text, the first NUMBERS_MAX of them."""
     more = f" and {len(numbers) - NUMBERS_MAX} more" if len(numbers) > NUMBERS_MAX else ""
     return ", ".join(map(str, numbers[:NUMBERS_MAX])) + more
 
 
-def aborted_reads(derivation: Derivation, partition: Partition) -> Iterator[Finding]:
+def find_aborted_reads(derivation: Derivation, partition: Partition) -> Iterator[Finding]:
     """Yield values of operations that certainly failed, yet an ok poll returned them (G1a)."""
     sends = derivation.sends
     for row in partition.writers.values():
         if sends.kind[row] != FAIL:
             continue
         needed = READ_COMMITTED if sends.transactional[row] else READ_OK
-        if sends.seen[row] & needed:
+        if sends.read_flags[row] & needed:
             value, what = sends.value[row], "transaction" if sends.transactional[row] else "send"
             reason = f"the {what} of value {value} failed, but op {sends.first_reader[row]} polled it"
             yield Finding("aborted-read", partition.index, (row,), sends.read_offset[row], value, reason)

@@ -10,8 +10,8 @@ from bisect import bisect_right
 from collections import Counter
 from typing import Final
 
-from kvorum.chaos.checker.derive import Derivation, Pending
-from kvorum.chaos.checker.pace import Kind, Paced
+from kvorum.chaos.checker.derive import Derivation, PendingInvocation
+from kvorum.chaos.checker.pace import Kind, PaceCounter
 from kvorum.chaos.checker.sends import OK
 from kvorum.chaos.checker.spans import FaultSpan
 from kvorum.chaos.checker.verdict import FaultFigures, PartitionFigures
@@ -66,7 +66,7 @@ class Meter:
         self.operations: dict[str, Counter[str]] = {}
         self.clients: dict[str, Counter[str]] = {}
         self.errors: Counter[str] = Counter()
-        self.pace = Paced()
+        self.pace = PaceCounter()
         self.whole = Wait()
         """All partitions as one."""
         self._waits: list[Wait] = []
@@ -88,7 +88,7 @@ class Meter:
             if wait.waiting is None:
                 wait.waiting, wait.waiter = event.t, event.process
 
-    def end(self, event: Ok | Fail | Info, pending: Pending) -> None:
+    def end(self, event: Ok | Fail | Info, pending: PendingInvocation) -> None:
         """Process a completion with its invocation."""
         kind: Kind = "ok" if isinstance(event, Ok) else "fail" if isinstance(event, Fail) else "info"
         self.pace.take(event.t, kind)

@@ -6,7 +6,7 @@ request, the coordinator may consider it dead, and a zombie, whose later commits
 that did not get a rebalance within its timeout: its commits are accepted until its removal.
 Both times are lower bounds (an accepted request may be missing in the history), so uncertain cases are legal.
 Also legal: a member gets late the partitions assigned before it became a zombie; the member's coordinator was one:
-deposed, and cut off from updates (Timeline.deposed_coordinator). stale-commit: a commit was accepted for a generation
+deposed, and cut off from updates (Timeline.excuse_coordinator). stale-commit: a commit was accepted for a generation
 of a classic group, though a member knew a later one before the commit began (Kafka rejects it: ILLEGAL_GENERATION).
 This is the harm that a zombie could do.
 """
@@ -14,7 +14,7 @@ This is the harm that a zombie could do.
 from dataclasses import dataclass, field
 from typing import Final
 
-from kvorum.chaos.checker.facts import Fact, Heard
+from kvorum.chaos.checker.facts import Fact, MemberRequest
 from kvorum.chaos.history import Invoke, Ok, Operation, Owned
 
 CLASSIC: Final = "classic"
@@ -31,14 +31,14 @@ class Member:
     """When it got each partition that it owns."""
     contact: float = 0.0
     """Time of the last request that the coordinator is known to have accepted."""
-    undisturbed: float = 0.0
+    stable_since: float = 0.0
     """When the last request was sent whose answer would have reported a rebalance."""
     follows: bool = False
     """Its heartbeats are in the history, not its commits alone."""
 
-    def lapsed(self, t: float) -> bool:
+    def may_have_expired(self, t: float) -> bool:
         """Return whether its session could have ended by then, or a rebalance that it did not get."""
-        is_dropped = self.owned.rebalance > 0 and t >= self.undisturbed + self.owned.rebalance
+        is_dropped = self.owned.rebalance > 0 and t >= self.stable_since + self.owned.rebalance
         return is_dropped or t >= self.contact + self.owned.session
 
 
@@ -59,16 +59,16 @@ class Ownership:
         member = members.get(event.process)
         if member is None:
             heard = event.t if event.contact is None else event.contact
-            member = members[event.process] = Member(event, contact=heard, undisturbed=heard)
-            self._replaced(event)
+            member = members[event.process] = Member(event, contact=heard, stable_since=heard)
+            self._fence_instance(event)
         before = member.since
         # A late assignment from before it became a zombie is legal.
-        late = member.follows and event.contact is None and member.lapsed(event.t)
+        late = member.follows and event.contact is None and member.may_have_expired(event.t)
         member.owned = event
         if event.contact is not None:
             member.follows = True
             member.contact = max(member.contact, event.contact)
-            member.undisturbed = max(member.undisturbed, event.contact)
+            member.stable_since = max(member.stable_since, event.contact)
         member.since = {name: before.get(name, event.t) for name in event.partitions}
         for name in before.keys() - member.since.keys():
             self._owners[event.group, name].discard(event.process)
@@ -78,7 +78,7 @@ class Ownership:
                 self._generations[event.group] = (event.generation, event.t, event.process)
         for name in member.since.keys() - before.keys():
             if not late:
-                self._gained(event, name)
+                self._check_gain(event, name)
             self._owners.setdefault((event.group, name), set()).add(event.process)
 
     def crash(self, process: int) -> None:
@@ -88,14 +88,14 @@ class Ownership:
             for name in member.since if member is not None else ():
                 self._owners[group, name].discard(process)
 
-    def accepted(self, event: Ok, begun: Invoke, group: str) -> None:
+    def take_commit(self, event: Ok, begun: Invoke, group: str) -> None:
         """The coordinator accepted offsets; OffsetCommit renews a classic member's session."""
         member = self._members.get(group, {}).get(event.process)
         if member is not None and event.f == "commit" and member.owned.protocol == CLASSIC:
             member.contact = max(member.contact, begun.t)
         self._stale(event, begun, group)
 
-    def _replaced(self, event: Owned) -> None:
+    def _fence_instance(self, event: Owned) -> None:
         """Another process has come with the same instance id: the old one is fenced."""
         if event.instance:
             members = self._members[event.group]
@@ -105,12 +105,12 @@ class Ownership:
                     for name in old.since:
                         self._owners[event.group, name].discard(process)
 
-    def _gained(self, event: Owned, name: str) -> None:
+    def _check_gain(self, event: Owned, name: str) -> None:
         """Check a gain against all former owners."""
         members = self._members[event.group]
         for process in sorted(self._owners.get((event.group, name), ())):
             other = members[process]
-            if process == event.process or other.lapsed(event.t):
+            if process == event.process or other.may_have_expired(event.t):
                 continue
             reason = (
                 f"process {event.process} owned {name} in group {event.group} from {event.t:.3f} s on "
@@ -120,7 +120,7 @@ class Ownership:
             )
             if other.owned.rebalance:
                 reason += (
-                    f"; at {other.undisturbed:.3f} s it would have received a rebalance, which would have waited "
+                    f"; at {other.stable_since:.3f} s it would have received a rebalance, which would have waited "
                     f"for {other.owned.rebalance:g} s"
                 )
             story = (
@@ -137,7 +137,7 @@ class Ownership:
                     story,
                     since=other.since[name],
                     topics=(OFFSETS_TOPIC,),
-                    heard=Heard(event.group, other.contact, other.owned.session),
+                    member_request=MemberRequest(event.group, other.contact, other.owned.session),
                 )
             )
 

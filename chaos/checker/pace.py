@@ -12,7 +12,7 @@ WIDTH_MIN: Final = 0.05
 Kind: TypeAlias = Literal["ok", "fail", "info"]
 
 
-class Paced:
+class PaceCounter:
     """Counts the ends of operations. Times are seconds since the start of the run; any order is accepted."""
 
     def __init__(self) -> None:

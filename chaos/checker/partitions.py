@@ -84,7 +84,7 @@ class Partition:
         self.lag_max = 0.0
 
     @property
-    def known_max(self) -> int:
+    def offset_max(self) -> int:
         """The highest offset that is certainly taken by now, NOWHERE for none."""
         return self.known_offsets[-1] if self.known_offsets else NOWHERE
 

@@ -100,7 +100,7 @@ def _epochs(log: Replica, first: int, limit: int) -> list[tuple[int, int]]:
     return kept
 
 
-def missing(
+def find_missing_offsets(
     derivation: Derivation, partition: str, logs: dict[int, Replica], lost: bytearray
 ) -> Iterator[ReplicaFinding]:
     """Yield replicas that lack offsets acknowledged with acks=all; completely lost values are reported elsewhere."""
@@ -120,7 +120,7 @@ def missing(
             acked.append((sends.acked_offset[row], row))
     acked.sort()
     for log in logs.values():
-        rows = _uncovered(acked, log)
+        rows = _rows_without_batch(acked, log)
         if rows:
             offset = sends.acked_offset[rows[0]]
             reason = (
@@ -130,7 +130,7 @@ def missing(
             yield ReplicaFinding("missing-on-replica", partition, offset, reason, tuple(rows))
 
 
-def _uncovered(acked: list[tuple[int, int]], log: Replica) -> list[int]:
+def _rows_without_batch(acked: list[tuple[int, int]], log: Replica) -> list[int]:
     """Return the rows whose offsets no batch of this log covers; offsets before the log's start were deleted."""
     batches = sorted(log.batches)
     at = 0

@@ -64,7 +64,7 @@ class Checker:
                 self._meter.end(event, self._derivation.complete(event, self._events))
                 self._coordinators.complete(event)
                 if event.f == "admin" and not isinstance(event, Info):
-                    self._timeline.requests.answered(event.op, event.t)
+                    self._timeline.requests.complete(event.op, event.t)
             case Process():
                 self._derivation.process(event)
             case Metadata():
@@ -91,7 +91,7 @@ class Checker:
     def verdict(self, *, ww: bool = False, strict: bool = False, values_max: int = VALUES_SHOWN_MAX) -> Verdict:
         """Return the verdict on the events so far; the options are those of `check`."""
         self._derivation.finish()
-        self._timeline.ended = self._last
+        self._timeline.end = self._last
         judge = Judge(
             self._derivation,
             self._timeline,
@@ -142,19 +142,19 @@ class Checker:
             replicas_compared=judge.replicas_compared,
             images_compared=self._images.compared,
             final_reads=derivation.final_reads,
-            not_judged=list(self._not_judged(judge)),
+            not_judged=list(self._missing_rules(judge)),
         )
 
-    def _not_judged(self, judge: Judge) -> Iterator[str]:
+    def _missing_rules(self, judge: Judge) -> Iterator[str]:
         """Return the parts that the history lacks."""
         timeline = self._timeline
-        if timeline.sampled:
-            elr = "" if timeline.sampled_elr else " and without eligible leader replicas"
+        if timeline.has_samples:
+            elr = "" if timeline.has_elr_samples else " and without eligible leader replicas"
             yield (
                 f"Leaders and ISRs were sampled{elr}: the ISR at acknowledgement time is that of the "
                 "nearest samples, and unclean elections are not reported."
             )
-        elif not timeline.followed:
+        elif not timeline.has_metadata:
             yield "The metadata log was not read: ISRs and unclean elections are unknown."
         if not judge.replicas_compared:
             yield "No disk was read: the replicas were not compared with each other."

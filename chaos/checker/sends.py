@@ -47,8 +47,8 @@ class Sends:
         "op",
         "partition",
         "process",
+        "read_flags",
         "read_offset",
-        "seen",
         "transactional",
         "value",
     )
@@ -75,7 +75,7 @@ class Sends:
         """Position at which it was first polled; other positions are in the partition's `elsewhere`."""
         self.epoch = array("q")
         """The leader epoch of its first poll, -1 if the client did not report it."""
-        self.seen = bytearray()
+        self.read_flags = bytearray()
         self.first_read = array("d")
         """When it was first polled by any operation."""
         self.first_reader = array("q")
@@ -114,7 +114,7 @@ class Sends:
         self.floor.append(floor)
         self.read_offset.append(NOWHERE)
         self.epoch.append(-1)
-        self.seen.append(0)
+        self.read_flags.append(0)
         self.first_read.append(NEVER)
         self.first_reader.append(-1)
         self.last_read.append(-1.0)

@@ -20,6 +20,6 @@ class FaultSpan(NamedTuple):
     partitions: frozenset[str] = frozenset()
     """Of a lossy fault: the partitions that lost data, with a log directory; empty: all partitions of the brokers."""
 
-    def lost_of(self, partition: str) -> bool:
+    def has_loss_of(self, partition: str) -> bool:
         """Return whether a partition lost data by the fault."""
         return self.lossy and (not self.partitions or partition in self.partitions)

@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import Final
 
 from kvorum.chaos.checker.derive import Derivation
-from kvorum.chaos.checker.loss import Loss
+from kvorum.chaos.checker.loss import LossRules
 from kvorum.chaos.checker.sends import FAIL, NEVER, NOWHERE, OK
 from kvorum.chaos.checker.spans import FaultSpan
 from kvorum.chaos.checker.timeline import PartitionState, Timeline
@@ -23,11 +23,11 @@ BEFORE: Final = 2.0
 Sentence = tuple[float, str]
 
 
-class Storyteller:
+class StoryBuilder:
     """Knows where to look things up; every method returns sentences with their time."""
 
     def __init__(
-        self, derivation: Derivation, timeline: Timeline, loss: Loss, replicas: dict[str, dict[int, Replica]]
+        self, derivation: Derivation, timeline: Timeline, loss: LossRules, replicas: dict[str, dict[int, Replica]]
     ) -> None:
         """Store the derived data and the timeline."""
         self._derivation = derivation
@@ -37,7 +37,7 @@ class Storyteller:
         self._faults: tuple[list[Sentence], list[float]] | None = None
         self._changes: dict[str, tuple[list[Sentence], list[float]]] = {}
 
-    def tell(
+    def build(
         self, rows: tuple[int, ...], partition: str | None, last: list[Sentence], until: float = NEVER
     ) -> list[str]:
         """Return the story of these sends: the events of their partition until then, and the result."""
@@ -50,7 +50,7 @@ class Storyteller:
         sentences.sort(key=lambda sentence: sentence[0])
         lines = [f"{t:.3f} s: {text}" for t, text in sentences]
         if partition is not None:
-            lines += self.ending(partition)
+            lines += self.end_of(partition)
         return lines
 
     def record(self, row: int) -> list[Sentence]:
@@ -118,13 +118,13 @@ class Storyteller:
                 text = _change(before, after, after.offset in unclean)
                 if text:
                     sentences.append((after.t, f"{partition}: {text}"))
-            removed = self._timeline.removed.get(partition)
+            removed = self._timeline.deletion_times.get(partition)
             if removed is not None:
                 sentences.append((removed, f"the topic of {partition} is deleted"))
             known = self._changes[partition] = _in_order(sentences)
         return known
 
-    def ending(self, partition: str) -> list[str]:
+    def end_of(self, partition: str) -> list[str]:
         """Return the final logs and the final reads of a partition."""
         lines: list[str] = []
         for node, log in sorted(self._replicas.get(partition, {}).items()):

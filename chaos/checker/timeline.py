@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from kvorum.broker.coordinator.runtime.placing import partition_for
 from kvorum.chaos.checker.configs import BROKER_RESOURCE, TOPIC_RESOURCE, Configs, Requests
-from kvorum.chaos.checker.facts import Heard
+from kvorum.chaos.checker.facts import MemberRequest
 from kvorum.chaos.checker.sends import NEVER
 from kvorum.chaos.checker.spans import FaultSpan
 from kvorum.chaos.history import Fault, Metadata, Start
@@ -59,18 +59,18 @@ class Election(NamedTuple):
     t: float
     offset: int
     leader: int
-    deposed: int
+    former_leader: int
     """Its predecessor, -1 if unknown."""
     leader_epoch: int
-    marked: bool
+    is_certain: bool
     """The record has RECOVERING, or it is a sample. An unmarked one excuses nothing."""
-    last_known: bool
+    is_last_known_leader: bool
     """It elected the last known leader after ISR and ELR were empty (KIP-966)."""
-    allowed: bool
+    is_allowed: bool
     """The topic's config permitted it, or an operator requested it."""
 
 
-class Rivals(NamedTuple):
+class LeaderConflict(NamedTuple):
     """Two leaders of one leader epoch in the metadata log."""
 
     t: float
@@ -92,17 +92,17 @@ class Timeline:
         self.start = Start(t=0.0)
         self.states: dict[str, list[PartitionState]] = {}
         self.elections: dict[str, list[Election]] = {}
-        self.removed: dict[str, float] = {}
+        self.deletion_times: dict[str, float] = {}
         """When a partition's topic was deleted."""
         self.faults: list[FaultSpan] = []
         """In the order of their begin."""
-        self.sampled = False
+        self.has_samples = False
         """The states of partitions are samples."""
-        self.sampled_elr = False
+        self.has_elr_samples = False
         """Some sample had eligible leader replicas, perhaps an empty list."""
-        self.rivals: list[Rivals] = []
+        self.leader_conflicts: list[LeaderConflict] = []
         """Leader epochs with two leaders."""
-        self.ended = 0.0
+        self.end = 0.0
         """When the history ended."""
         self.configs = Configs()
         self._by_node: dict[int, tuple[list[FaultSpan], list[float]]] = {}
@@ -114,14 +114,14 @@ class Timeline:
         self._offset = -1
         self._record: dict[str, object] = {}
         self._broker_epochs: dict[int, int] = {}
-        self._noticed: dict[int, list[tuple[float, int]]] = {}
+        self._registrations: dict[int, list[tuple[float, int]]] = {}
         """By broker: when it registered, or was fenced, and at which offset of the metadata log."""
         self._features: set[str] = set()
         self._elr_levels: list[tuple[float, int]] = []
         self._batch: list[Metadata] | None = None
 
     @property
-    def followed(self) -> bool:
+    def has_metadata(self) -> bool:
         """The history has the metadata log of some partition."""
         return bool(self.states)
 
@@ -189,19 +189,19 @@ class Timeline:
         else:
             self._replay(event)
 
-    def held_until(self, node: int, t: float) -> float:
+    def fault_end(self, node: int, t: float) -> float:
         """Return until when a fault that had hit a node by `t` lasted, `t` where none did."""
         faults, ends = self._faults_of(node)
         at = bisect_right(faults, t + INJECTION_MAX, key=lambda fault: fault.begin) - 1
         return max(t, ends[at]) if at >= 0 else t
 
-    def cut_off(self, deposed: int, elected: float, t: float) -> bool:
+    def may_be_unaware(self, deposed: int, elected: float, t: float) -> bool:
         """Return whether a deposed leader may, at `t`, not have known this election: a fault delayed it."""
         faults, ends = self._faults_of(deposed)
         at = bisect_left(ends, elected)
         return at < len(faults) and faults[at].begin <= t
 
-    def deposed_coordinator(self, heard: Heard, t: float) -> str | None:
+    def excuse_coordinator(self, heard: MemberRequest, t: float) -> str | None:
         """Return why a session could end by `t` although its coordinator, in its own view, had a request of the member.
 
         A heartbeat need not write anything, so a coordinator that is cut off notices its replacement late; the new one
@@ -220,7 +220,7 @@ class Timeline:
                 elected
                 and deposed != NO_LEADER
                 and t >= state.t + heard.session
-                and self.cut_off(deposed, state.t, heard.t)
+                and self.may_be_unaware(deposed, state.t, heard.t)
             ):
                 return (
                     f"node {deposed} may not have known that node {state.leader} was elected coordinator of group "
@@ -257,7 +257,7 @@ class Timeline:
         if requested_s is not None:
             return f"an operator requested the deletion of records at {requested_s:.3f} s"
         jumped = any(fault.fault == "clock_jump" for fault in self.faults)
-        config = self.configs.retention(partition.rpartition("-")[0], NEVER if jumped else self.ended - written)
+        config = self.configs.retention(partition.rpartition("-")[0], NEVER if jumped else self.end - written)
         return None if config is None else f"{config} permits retention to delete it"
 
     def elr_in_use(self, since: float, until: float) -> bool:
@@ -270,7 +270,7 @@ class Timeline:
 
     def is_unnoticed(self, node: int, since: float, until: PartitionState) -> bool:
         """Return whether the controllers had a broker registered and never saw its end or a new registration."""
-        noticed = self._noticed.get(node, [])
+        noticed = self._registrations.get(node, [])
         at = bisect_right(noticed, (since, until.offset))
         return at > 0 and (at == len(noticed) or noticed[at][1] > until.offset)
 
@@ -286,7 +286,7 @@ class Timeline:
             case "RegisterBroker" | "BrokerRegistrationChange":
                 node, epoch = _number(record, "broker_id", -1), _number(record, "broker_epoch", -1)
                 if epoch > self._broker_epochs.get(node, -1) or record.get("fenced") is True:
-                    self._noticed.setdefault(node, []).append((event.t, event.offset))
+                    self._registrations.setdefault(node, []).append((event.t, event.offset))
                 self._broker_epochs[node] = epoch
             case "RemoveTopic":
                 self._remove(self._topics.pop(str(record["topic_id"]), None), event.t)
@@ -302,7 +302,7 @@ class Timeline:
     def _remove(self, topic: str | None, t: float) -> None:
         for name in self.states:
             if topic is not None and name.rpartition("-")[0] == topic:
-                self.removed[name] = t
+                self.deletion_times[name] = t
 
     def _change(self, event: Metadata, topic: str) -> None:
         """Append the state after a Partition or PartitionChange, and note an unclean election."""
@@ -311,8 +311,8 @@ class Timeline:
         states = self.states.setdefault(name, [])
         whole = record["type"] == "Partition"
         if record.get("sampled"):
-            self.sampled = True
-            self.sampled_elr = self.sampled_elr or "elr" in record
+            self.has_samples = True
+            self.has_elr_samples = self.has_elr_samples or "elr" in record
         before = states[-1] if states and not whole else None
         leader = _number(record, "leader", before.leader if before else NO_LEADER)
         epoch = _number(record, "leader_epoch", before.leader_epoch + ("leader" in record) if before else 0)
@@ -342,7 +342,7 @@ class Timeline:
             return
         marked = sampled or state.recovering
         self.elections.setdefault(name, []).append(
-            Election(event.t, event.offset, leader, _deposed(states), epoch, marked, last_known, allowed)
+            Election(event.t, event.offset, leader, _former_leader(states), epoch, marked, last_known, allowed)
         )
 
     def _one_leader(self, topic_id: str, name: str, state: PartitionState) -> None:
@@ -352,7 +352,7 @@ class Timeline:
         key = (topic_id, int(name.rpartition("-")[2]), state.leader_epoch)
         other = self._leaders.setdefault(key, state.leader)
         if other != state.leader:
-            self.rivals.append(Rivals(state.t, name, state.leader_epoch, (other, state.leader)))
+            self.leader_conflicts.append(LeaderConflict(state.t, name, state.leader_epoch, (other, state.leader)))
 
 
 def _is_unclean(record: Mapping[str, object], before: PartitionState | None, after: PartitionState) -> bool:
@@ -369,7 +369,7 @@ def _is_unclean(record: Mapping[str, object], before: PartitionState | None, aft
     return after.leader not in before.isr + before.elr  # if both are empty no replica can lead cleanly
 
 
-def _deposed(states: list[PartitionState]) -> int:
+def _former_leader(states: list[PartitionState]) -> int:
     """Return the last leader before the newest state."""
     return next((state.leader for state in reversed(states[:-1]) if state.leader >= 0), -1)
 

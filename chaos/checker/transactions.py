@@ -16,7 +16,7 @@ from kvorum.chaos.checker.sends import FAIL, NOWHERE, READ_COMMITTED, READ_FINAL
 from kvorum.chaos.history import Stable
 
 
-def torn(derivation: Derivation, final_reads: bool) -> Iterator[Finding]:
+def find_torn_transactions(derivation: Derivation, final_reads: bool) -> Iterator[Finding]:
     """Yield transactions that are visible in part.
 
     The rows of the finding are the missing values.
@@ -28,13 +28,13 @@ def torn(derivation: Derivation, final_reads: bool) -> Iterator[Finding]:
     for transaction in derivation.transactions:
         if transaction.outcome == FAIL:
             continue
-        visible = [row for row in transaction.rows if sends.seen[row] & READ_COMMITTED]
+        visible = [row for row in transaction.rows if sends.read_flags[row] & READ_COMMITTED]
         if not visible or len(visible) == len(transaction.rows):
             continue
         missing = tuple(
             row
             for row in transaction.rows
-            if not sends.seen[row] & READ_COMMITTED and _must_show(derivation, row, final_reads)
+            if not sends.read_flags[row] & READ_COMMITTED and _must_show(derivation, row, final_reads)
         )
         if missing:
             shown = ", ".join(str(sends.value[row]) for row in visible)
@@ -50,7 +50,7 @@ def _must_show(derivation: Derivation, row: int, final_reads: bool) -> bool:
     partition = derivation.partitions[sends.partition[row]]
     offset = sends.acked_offset[row]
     if partition.final_from_start or (final_reads and partition.final_max != NOWHERE):
-        return not sends.seen[row] & READ_FINAL
+        return not sends.read_flags[row] & READ_FINAL
     return offset != NOWHERE and offset < partition.read_max
 
 
@@ -68,7 +68,7 @@ def open_reads(derivation: Derivation) -> Iterator[Finding]:
             yield Finding("open-read", sends.partition[row], (row,), at, value, reason)
 
 
-def hanging(stable: dict[str, Stable]) -> Iterator[Fact]:
+def find_hanging_transactions(stable: dict[str, Stable]) -> Iterator[Fact]:
     """Yield partitions whose last stable offset is below the high watermark at the end."""
     for name, event in sorted(stable.items()):
         if event.last_stable_offset < event.high_watermark:

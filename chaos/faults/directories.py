@@ -57,7 +57,7 @@ class DirectoryFaults:
         def undo() -> None:
             os.remove(path)
             os.rename(path + GONE, path)
-            if name in self.processes.running():
+            if name in self.processes.running_nodes():
                 self.processes.restart(name)
 
         return self.register.begin(

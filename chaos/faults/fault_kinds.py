@@ -121,7 +121,7 @@ class FaultKind:
             wanted = str(first) if first == last else f"{first} to {last}"
             raise FaultError(f"{self.name} needs {wanted} targets, not {len(targets)}")
 
-    def unsupported_by(self, cluster: TargetCluster) -> str | None:
+    def why_unsupported(self, cluster: TargetCluster) -> str | None:
         """Return why the cluster, as created, does not support such a fault; None if it does."""
         links = cluster.links.kinds
         has_directories = any("," in node.properties.get("log.dirs", "") for node in cluster.cluster.plan.nodes)
@@ -130,7 +130,7 @@ class FaultKind:
             "directories": has_directories,
             "clocks": cluster.clocks.nodes,
             "links": links,
-            "inside": cluster.inside.doors,
+            "inside": cluster.inside.listeners,
         }
         if not means.get(self.needs, True):
             return LACKING[self.needs]

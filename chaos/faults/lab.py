@@ -26,7 +26,7 @@ from kvorum.chaos.faults.clocks import ClockFaults, NodeClock
 from kvorum.chaos.faults.directories import DirectoryFaults
 from kvorum.chaos.faults.disks import DiskFaults
 from kvorum.chaos.faults.events import FaultRegister, OnFault, ignore_event
-from kvorum.chaos.faults.inside import Inside
+from kvorum.chaos.faults.inside_faults import InsideFaults
 from kvorum.chaos.faults.link_faults import LinkFaults, NamespaceFaults, ProxyFaults
 from kvorum.chaos.faults.links import Links
 from kvorum.chaos.faults.namespaces import Namespaces
@@ -148,7 +148,7 @@ class Lab(TargetCluster):
             directories=DirectoryFaults(cluster, register, processes, disks),
             clocks=ClockFaults(register, clocks),
             links=links,
-            inside=Inside.of(plan.cluster, register),
+            inside=InsideFaults.of(plan.cluster, register),
             observer=_observer(shape, plan, namespaces),
             resources=stack,
             shape=shape,
@@ -172,7 +172,7 @@ class Lab(TargetCluster):
 
     def bootstrap_of(self, group: str) -> str:
         """Return the bootstrap servers of a group of clients. Raises KeyError."""
-        return ",".join(self.plan.reached[group].values())
+        return ",".join(self.plan.addresses[group].values())
 
     @property
     def direct_bootstrap(self) -> str:
@@ -208,7 +208,7 @@ def _command(
     command: Sequence[str],
 ) -> list[str]:
     """Return the command line of a node with its namespaces and environment. Each step execs the next."""
-    before = [] if namespaces is None else namespaces.entering(name)
-    before += small[name].holder.entering() if name in small else []
+    before = [] if namespaces is None else namespaces.command_prefix(name)
+    before += small[name].holder.command_prefix() if name in small else []
     variables = [f"{key}={value}" for key, value in node_environment[name].items()]
     return [*before, "env", *variables, *(child_module if word == CHILD_MODULE else word for word in command)]

@@ -66,14 +66,14 @@ class NamespaceHolder:
         """The holder's pid: /proc/PID/root is how its mounts are seen from outside."""
         return self.process.pid
 
-    def entering(self) -> list[str]:
+    def command_prefix(self) -> list[str]:
         """Return the command prefix with which a command runs inside."""
         return ["nsenter", f"--target={self.pid}", FLAGS[self.kind], "--"]
 
     def run(self, *command: str, stdin: str = "") -> str:
         """Run a command inside and return its output. Raises NotPermitted."""
         done = subprocess.run(
-            [*self.entering(), *command], input=stdin, capture_output=True, text=True, timeout=RUN_SECONDS
+            [*self.command_prefix(), *command], input=stdin, capture_output=True, text=True, timeout=RUN_SECONDS
         )
         if done.returncode != 0:
             raise NotPermitted(f"`{' '.join(command)}` ended with {done.returncode}: {done.stderr.strip()}")

@@ -101,9 +101,9 @@ class Namespaces:
         self.hub.run("ip", "link", "set", port, "master", "br0", "up")
         holder.run("sh", "-c", JOIN, "sh", address)
 
-    def entering(self, name: str) -> list[str]:
+    def command_prefix(self, name: str) -> list[str]:
         """Return the command prefix with which a command runs in a member's namespace."""
-        return self.members[name].entering()
+        return self.members[name].command_prefix()
 
     def drop(self, source: str, target: str) -> list[Rule]:
         """Lose every packet from source to target; the other direction is unchanged. Raises NotPermitted."""

@@ -103,7 +103,7 @@ class Observer:
                 continue
             known = {broker.node_id for broker in answer.brokers}
             found += [f"broker {each} is fenced at broker {broker_id}" for each in sorted(self.brokers.keys() - known)]
-            found += [f"{wrong} at broker {broker_id}" for wrong in under_replicated(views(answer))]
+            found += [f"{wrong} at broker {broker_id}" for wrong in replica_problems(views(answer))]
         return found + self._quorum_ailments()
 
     def _quorum_ailments(self) -> list[str]:
@@ -151,7 +151,7 @@ def views(answer: MetadataResponse) -> dict[str, PartitionView]:
     }
 
 
-def under_replicated(partitions: Mapping[str, PartitionView]) -> list[str]:
+def replica_problems(partitions: Mapping[str, PartitionView]) -> list[str]:
     """Return problems of partitions: no leader, or a replica out of sync."""
     found = []
     for name, each in sorted(partitions.items()):

@@ -19,7 +19,7 @@ START_SECONDS: Final = 60.0
 READY: Final = "ready"
 
 
-class NotStarted(Exception):
+class StartError(Exception):
     """Nodes that did not start, with their outcomes."""
 
 
@@ -37,7 +37,7 @@ class ProcessFaults:
         """All nodes."""
         return [node.name for node in self.cluster.plan.nodes]
 
-    def running(self) -> list[str]:
+    def running_nodes(self) -> list[str]:
         """Return the nodes whose supervisor lives."""
         return [name for name in self.names if "node" in self.cluster.processes(name)]
 
@@ -49,17 +49,17 @@ class ProcessFaults:
         wanted = list(names) or self.names
         pipes = self.spawner.submit(self.cluster.start_without_waiting, *wanted).result()
         outcome = self.cluster.wait(pipes, wait_seconds)
-        running = set(self.running())
+        running = set(self.running_nodes())
         for fault in self.register.in_force():
             if fault.stops_nodes and set(wanted) & set(fault.targets) and set(fault.targets) <= running:
                 self.register.dismiss(fault)
         return outcome
 
     def ensure_running(self, *names: str) -> None:
-        """Start nodes (all, if none is named) that are down. Raises NotStarted where one does not become ready."""
+        """Start nodes (all, if none is named) that are down. Raises StartError where one does not become ready."""
         failed = {name: what for name, what in self.start(*names).items() if what != READY}
         if failed:
-            raise NotStarted(", ".join(f"{name} {what}" for name, what in failed.items()))
+            raise StartError(", ".join(f"{name} {what}" for name, what in failed.items()))
 
     def kill(self, *names: str, story: str = "") -> ActiveFault:
         """kill -9 nodes in the same instant, until they are started; or processes, which their supervisors restart."""
@@ -88,7 +88,7 @@ class ProcessFaults:
         return self.stop_nodes("terminate", names, story, lambda: _late(self.cluster.stop(*names)))
 
     def restart(self, *names: str) -> None:
-        """Stop nodes in order and start them again. Raises NotStarted."""
+        """Stop nodes in order and start them again. Raises StartError."""
 
         def do() -> None:
             self.cluster.stop(*names)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from kvorum.chaos.faults.topology import BROKER, CLIENTS, CONTROLLER, Parties, Proxy, Topology, Way, node_of
+from kvorum.chaos.faults.topology import BROKER, CLIENTS, CONTROLLER, Direction, Parties, Proxy, Topology, node_of
 from kvorum.cluster.local.paths import ClusterPaths
 from kvorum.cluster.local.plan import ClusterPlan, plan_of
 from kvorum.runtime.cluster_file import assemble
@@ -77,7 +77,7 @@ class LabPlan:
     topology: Topology
     direct: Mapping[str, str]
     """{party: HOST:PORT} of each process's own listener: INTERNAL, CONTROLLER."""
-    reached: Mapping[str, Mapping[str, str]]
+    addresses: Mapping[str, Mapping[str, str]]
     """{client group: {node: HOST:PORT}}: the bootstrap servers of its clients."""
 
 
@@ -110,7 +110,7 @@ def lab_plan(
     proxies = {way: Proxy(way, port(), upstream) for way, upstream in upstreams.items()} if proxied else {}
     reached = {
         group: {
-            str(node_of(broker)): _through(proxies, Way(group, broker), listening[group, broker])
+            str(node_of(broker)): _through(proxies, Direction(group, broker), listening[group, broker])
             for broker in parties.processes(BROKER)
         }
         for group in parties.groups
@@ -127,7 +127,7 @@ def lab_plan(
     return LabPlan(plan, Topology(parties, proxies), direct, reached)
 
 
-def _through(proxies: Mapping[Way, Proxy], way: Way, address: str) -> str:
+def _through(proxies: Mapping[Direction, Proxy], way: Direction, address: str) -> str:
     return f"{LOOPBACK}:{proxies[way].listen_port}" if way in proxies else address
 
 
@@ -137,7 +137,7 @@ def _entries(
     direct: Mapping[str, str],
     listening: Mapping[tuple[str, str], str],
     reached: Mapping[str, Mapping[str, str]],
-    proxies: Mapping[Way, Proxy],
+    proxies: Mapping[Direction, Proxy],
     host: str,
     port: Callable[[], int],
 ) -> dict[str, Entry]:
@@ -180,7 +180,7 @@ def _entries(
     return {key: Entry(value, static("lab")) for key, value in lab.items() if value} | dict(wished)
 
 
-def peer_addresses(shape: LabShape, name: str, proxies: Mapping[Way, Proxy]) -> str:
+def peer_addresses(shape: LabShape, name: str, proxies: Mapping[Direction, Proxy]) -> str:
     """Return `kvorum.peer.addresses` of a node: the proxy of each connection from one of its processes."""
     ids = {node: node_id for node, (node_id, _) in shape.nodes().items()}
     found = []

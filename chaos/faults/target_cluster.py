@@ -19,7 +19,7 @@ from kvorum.chaos.faults.clocks import ClockFaults
 from kvorum.chaos.faults.directories import DirectoryFaults
 from kvorum.chaos.faults.disks import DiskFaults
 from kvorum.chaos.faults.events import FaultRegister, OnFault
-from kvorum.chaos.faults.inside import Inside
+from kvorum.chaos.faults.inside_faults import InsideFaults
 from kvorum.chaos.faults.link_faults import LinkFaults
 from kvorum.chaos.faults.observer import AT_ONCE_MS, NO_LEADER, Observer, PartitionView, in_a_thread
 from kvorum.chaos.faults.processes import ProcessFaults
@@ -47,7 +47,7 @@ class LabError(Exception):
     """The cluster did not act in time, or the lab does not support the operation."""
 
 
-class NotNow(LabError):
+class StateError(LabError):
     """The cluster has no such state now or in time: no leader, no active controller, no response."""
 
 
@@ -62,7 +62,7 @@ class TargetCluster:
     directories: DirectoryFaults
     clocks: ClockFaults
     links: LinkFaults
-    inside: Inside
+    inside: InsideFaults
     observer: Observer
     outlives: bool = False
     """The cluster continues when this process ends."""
@@ -129,14 +129,14 @@ class TargetCluster:
         return self.observer.partitions()
 
     def partition(self, name: str) -> PartitionView:
-        """Return a partition as the best informed broker has it. Raises NotNow."""
+        """Return a partition as the best informed broker has it. Raises StateError."""
         found = self.partitions().get(name)
         if found is None:
-            raise NotNow(f"no responding broker has a partition {name!r}")
+            raise StateError(f"no responding broker has a partition {name!r}")
         return found
 
     def leader_of(self, topic: str, partition: int, timeout_seconds: float = LEADER_SECONDS) -> str:
-        """Return the node that leads a partition. Raises NotNow if there is none within the timeout."""
+        """Return the node that leads a partition. Raises StateError if there is none within the timeout."""
         name = f"{topic}-{partition}"
         problem = ""
 
@@ -149,11 +149,11 @@ class TargetCluster:
         return wait_for(leader, lambda: problem, timeout_seconds)
 
     def isr_of(self, topic: str, partition: int) -> list[str]:
-        """Return the nodes in sync. Raises NotNow for an unknown partition."""
+        """Return the nodes in sync. Raises StateError for an unknown partition."""
         return [self.name_of(node_id) for node_id in self.partition(f"{topic}-{partition}").isr]
 
     def min_isr(self, topic: str) -> int:
-        """Return a topic's min.insync.replicas in force. Raises NotNow."""
+        """Return a topic's min.insync.replicas in force. Raises StateError."""
 
         async def read() -> int:
             cluster = ClusterClient(parse_bootstrap(self.direct_bootstrap), timeout_ms=ASK_MS)
@@ -166,11 +166,11 @@ class TargetCluster:
         try:
             found: int = self.observer.run(read)
         except (KafkaError, Unreachable) as error:
-            raise NotNow(f"{MIN_ISR} of {topic} is not available: {error}") from error
+            raise StateError(f"{MIN_ISR} of {topic} is not available: {error}") from error
         return found
 
     def active_controller(self, timeout_seconds: float = LEADER_SECONDS) -> str:
-        """Return the node of the active controller. Raises NotNow if there is none in time."""
+        """Return the node of the active controller. Raises StateError if there is none in time."""
         found = wait_for(
             lambda: None if (node_id := self.observer.active_controller()) is None else (node_id,),
             lambda: "there is no active controller",
@@ -186,7 +186,7 @@ class TargetCluster:
     def wait_until_healthy(self, timeout_seconds: float = HEALTHY_SECONDS) -> None:
         """Wait until all brokers are unfenced with equal metadata, all replicas in sync and all controllers voters.
 
-        Raises NotNow with the problems.
+        Raises StateError with the problems.
         """
         ailments: list[str] = []
 
@@ -207,23 +207,23 @@ class TargetCluster:
         return self.processes.start() if start else {}
 
     def recover(self, timeout_seconds: float = HEALTHY_SECONDS) -> None:
-        """End every fault, start every node, wait until all is well. Raises NotNow, processes.NotStarted."""
+        """End every fault, start every node, wait until all is well. Raises StateError, processes.StartError."""
         self.heal(start=False)
         self.processes.ensure_running()
         self.wait_until_healthy(timeout_seconds)
 
 
 def wait_for(check: Callable[[], T | None], problem: Callable[[], str], timeout_seconds: float) -> T:
-    """Return the first result that is true. Raises NotNow with the problem after the timeout."""
+    """Return the first result that is true. Raises StateError with the problem after the timeout."""
     deadline = time.monotonic() + timeout_seconds
     while True:
         found = check()
         if found:
             return found
         if not timeout_seconds:
-            raise NotNow(f"{problem()} now")
+            raise StateError(f"{problem()} now")
         if time.monotonic() >= deadline:
-            raise NotNow(f"not within {timeout_seconds:g} s: {problem()}")
+            raise StateError(f"not within {timeout_seconds:g} s: {problem()}")
         time.sleep(POLL_SECONDS)
 
 
@@ -246,7 +246,7 @@ def attach(folder: str, on_fault: OnFault, seconds: Callable[[], float]) -> Targ
         directories=DirectoryFaults(cluster, register, processes, disks),
         clocks=ClockFaults(register, {}),
         links=LinkFaults(register, Parties({node.name: node.roles for node in cluster.plan.nodes})),
-        inside=Inside.of(cluster.plan, register),
+        inside=InsideFaults.of(cluster.plan, register),
         observer=Observer(brokers, controllers, in_a_thread),
         outlives=True,
         resources=resources,

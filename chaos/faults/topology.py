@@ -20,7 +20,7 @@ class UnknownParty(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class Direction:
     """Source and target of connections."""
 
     source: str
@@ -36,7 +36,7 @@ class Way:
 class Proxy:
     """A way with its proxy."""
 
-    way: Way
+    way: Direction
     listen_port: int
     upstream: str
     """HOST:PORT of the target."""
@@ -86,17 +86,17 @@ class Parties:
         nodes = {node_of(each) for each in own} - {None}
         return own, [each for each in self.every() if each not in own and node_of(each) not in nodes]
 
-    def ways(self) -> list[Way]:
+    def ways(self) -> list[Direction]:
         """Return every way that has connections.
 
         Clients to brokers, brokers to each other, brokers to controllers (their own node's too), controllers to each
         other. Controllers connect to brokers only to check whether their direct address refuses connections.
         """
         brokers, controllers = self.processes(BROKER), self.processes(CONTROLLER)
-        found = [Way(group, broker) for group in self.groups for broker in brokers]
-        found += [Way(one, other) for one in brokers for other in brokers if one != other]
-        found += [Way(broker, controller) for broker in brokers for controller in controllers]
-        found += [Way(one, other) for one in controllers for other in controllers if one != other]
+        found = [Direction(group, broker) for group in self.groups for broker in brokers]
+        found += [Direction(one, other) for one in brokers for other in brokers if one != other]
+        found += [Direction(broker, controller) for broker in brokers for controller in controllers]
+        found += [Direction(one, other) for one in controllers for other in controllers if one != other]
         return found
 
 
@@ -111,7 +111,7 @@ class Topology:
     """Proxies of a cluster, by source and target."""
 
     parties: Parties
-    proxies: Mapping[Way, Proxy] = field(default_factory=dict)
+    proxies: Mapping[Direction, Proxy] = field(default_factory=dict)
 
     def towards(self, sources: Sequence[str], targets: Sequence[str]) -> list[Proxy]:
         """Return the proxies of connections from any source to any target, each once."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from kvorum.chaos import history
 from kvorum.chaos.faults.events import ActiveFault
 from kvorum.chaos.faults.fault_kinds import FAULTS, inject
-from kvorum.chaos.faults.inside import Inside, inside_configs
+from kvorum.chaos.faults.inside_faults import InsideFaults, inside_configs
 from kvorum.chaos.faults.lab import Lab
 from kvorum.chaos.faults.observer import AT_ONCE_MS
 from kvorum.chaos.faults.processes import READY, START_SECONDS
@@ -181,7 +181,7 @@ class KvorumCluster:
     # Faults, from the table of fault_kinds. A stopped node stays down until `restart` or `heal`.
 
     @property
-    def inside(self) -> Inside:
+    def inside(self) -> InsideFaults:
         """Faults from inside: requests refused, late or lost by API; listeners that refuse; failpoints."""
         return self.lab.inside
 
@@ -244,7 +244,7 @@ class KvorumCluster:
 
     def restart(self, node: str) -> None:
         """Start a node that is down, or shut it down in order and start it. Raises LabError."""
-        if node in self.lab.processes.running():
+        if node in self.lab.processes.running_nodes():
             self.lab.processes.restart(node)
             return
         outcome = self.lab.processes.start(node, wait_seconds=START_SECONDS)
@@ -264,15 +264,15 @@ class KvorumCluster:
     @property
     def is_touched(self) -> bool:
         """Whether any fault is in force, or a node is down."""
-        return bool(self.lab.register.in_force()) or len(self.lab.processes.running()) < len(self.nodes)
+        return bool(self.lab.register.in_force()) or len(self.lab.processes.running_nodes()) < len(self.nodes)
 
     def heal(self) -> None:
-        """End every fault, and start every node that is down; see `wait_until_healthy`. Raises NotStarted."""
+        """End every fault, and start every node that is down; see `wait_until_healthy`. Raises StartError."""
         self.lab.heal(start=False)
         self.lab.processes.ensure_running()
 
     def recover(self, timeout_seconds: float = HEALTHY_SECONDS) -> None:
-        """End every fault, start every node, wait until all is well. Raises NotStarted, LabError."""
+        """End every fault, start every node, wait until all is well. Raises StartError, LabError."""
         self.lab.recover(timeout_seconds)
 
     def story(self) -> str:

@@ -49,7 +49,7 @@ class Span(NamedTuple):
     end: float
 
 
-class Longest:
+class LongestSpans:
     """The SPANS_MAX longest spans of those it was shown."""
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class Longest:
         return sorted(self._heap, key=lambda span: span.begin)
 
 
-class Waiting:
+class PartitionWait:
     """A partition: how many sends are open, and since when it has acknowledged none of them."""
 
     __slots__ = ("is_acked", "last_send", "pending", "since", "spans", "waiter")
@@ -84,7 +84,7 @@ class Waiting:
         self.since: float | None = None
         self.waiter = -1
         """The process whose send began the wait."""
-        self.spans = Longest()
+        self.spans = LongestSpans()
 
     def begin(self, t: float, process: int) -> None:
         """A send begins."""
@@ -93,7 +93,7 @@ class Waiting:
         if self.since is None:
             self.since, self.waiter = t, process
 
-    def started(self, t: float, process: int, *, is_here: bool) -> None:
+    def start_process(self, t: float, process: int, *, is_here: bool) -> None:
         """A process is acknowledged something for the first time: its way there is not held against a new partition."""
         if self.since is not None and not self.is_acked and (is_here or self.waiter == process):
             self.since = t
@@ -121,9 +121,9 @@ class Aggregate:
         """Seconds of one bucket."""
         self.acks = array("L", bytes(array("L").itemsize * self.buckets))
         self.latencies: list[Counter[int]] = [Counter() for _ in range(self.buckets)]
-        self.gaps = Longest()
+        self.gaps = LongestSpans()
         """Times in which no partition acknowledged anything."""
-        self.waiting: dict[str, Waiting] = {}
+        self.waiting: dict[str, PartitionWait] = {}
         self._started: set[int] = set()
         self.timeline = Timeline()
         self.outcomes: dict[int, str] = {}
@@ -229,7 +229,7 @@ class Aggregate:
             if waiting is None:
                 if len(self.waiting) >= PARTITIONS_MAX:
                     continue
-                waiting = self.waiting[partition] = Waiting()
+                waiting = self.waiting[partition] = PartitionWait()
             waiting.begin(event.t, event.process)
         if partitions:
             self._last_send = event.t
@@ -240,7 +240,7 @@ class Aggregate:
         if acked and partitions and event.process not in self._started:
             self._started.add(event.process)
             for name, each in self.waiting.items():
-                each.started(event.t, event.process, is_here=name in partitions)
+                each.start_process(event.t, event.process, is_here=name in partitions)
         for partition in partitions:
             waiting = self.waiting.get(partition)
             if waiting is not None:

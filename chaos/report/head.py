@@ -8,14 +8,13 @@ from kvorum.chaos.history import Start
 from kvorum.chaos.report import palette
 from kvorum.chaos.report.aggregate import Aggregate
 from kvorum.chaos.report.gaps import worst_gap
-from kvorum.chaos.report.markup import Child, Markup, tag
-from kvorum.chaos.report.words import (
+from kvorum.chaos.report.labels import (
     DUPLICATES,
     REORDERINGS,
     Outcome,
-    all_explained,
-    clipped,
-    found_illegal,
+    clip_text,
+    has_violation,
+    is_explained,
     number,
     outcome_sentence,
     plural,
@@ -23,6 +22,7 @@ from kvorum.chaos.report.words import (
     tell,
     unbroken,
 )
+from kvorum.chaos.report.markup import Child, Markup, tag
 
 FAULT_LAG_MAX: Final = 0.5
 """Seconds after a gap's begin in which a fault may begin and still be its cause: a send was already waiting."""
@@ -54,7 +54,7 @@ def head(
     banner = tag(
         "div",
         tag("h2", HEADINGS[outcome], id="outcome"),
-        tag("p", clipped(sentence, 600), id="sentence"),
+        tag("p", clip_text(sentence, 600), id="sentence"),
         class_=f"banner {CLASSES[outcome]}",
     )
     return tag(
@@ -103,7 +103,7 @@ def _gap(picture: Aggregate, figures: Figures) -> Markup:
     if worst.partition is not None:
         at = unbroken(f"{worst.begin:.3f} s")
         force = _in_force(figures, worst.begin, worst.begin + worst.seconds)
-        text = f"{clipped(f'{worst.partition} acknowledged none of its pending sends from {at} on{force}', 300)}."
+        text = f"{clip_text(f'{worst.partition} acknowledged none of its pending sends from {at} on{force}', 300)}."
     begin, gap = picture.longest_gap(figures.longest_gap_at, figures.longest_gap)
     whole = f"{unbroken(seconds(gap))}, from {unbroken(f'{begin:.3f} s')}"
     return _card(
@@ -138,7 +138,7 @@ def _first(verdict: Verdict) -> Markup:
             "No violation",
             tag("p", "The first legal anomaly: ", finding),
             tag("p", link),
-            _not_judged(verdict.figures),
+            _unjudged_tile(verdict.figures),
             id="first",
             class_="card wide",
         )
@@ -150,19 +150,19 @@ def _first(verdict: Verdict) -> Markup:
         "No violation",
         tag("p", _answers(figures)),
         tag("p", f"{plural(figures.records_read, 'record')} read back, {compared} compared."),
-        _not_judged(figures),
+        _unjudged_tile(figures),
         id="first",
         class_="card wide",
     )
 
 
-def _not_judged(figures: Figures) -> Markup | None:
+def _unjudged_tile(figures: Figures) -> Markup | None:
     """Return the number of findings without a verdict, and the first of them."""
     if not figures.not_judged:
         return None
     first, more = figures.not_judged[0], len(figures.not_judged) - 1
     link = tag("a", f" And {number(more)} more.", href="#not-judged") if more else None
-    return tag("p", f"Not judged: {clipped(first, 200)}", link, class_="quiet")
+    return tag("p", f"Not judged: {clip_text(first, 200)}", link, class_="quiet")
 
 
 def _answers(figures: Figures) -> str:
@@ -173,7 +173,7 @@ def _answers(figures: Figures) -> str:
         return f"All of {plural(sends.get('ok', 0), 'completed send')} were acknowledged."
     text = f"{plural(failed, 'send')} failed, {number(unknown)} have an unknown result"
     common = next(iter(figures.errors.items()), None)
-    return text + (f"; most frequent error: {clipped(common[0], 80)} ({number(common[1])})." if common else ".")
+    return text + (f"; most frequent error: {clip_text(common[0], 80)} ({number(common[1])})." if common else ".")
 
 
 def _tiles(verdict: Verdict) -> Markup:
@@ -188,12 +188,12 @@ def _tiles(verdict: Verdict) -> Markup:
         (
             "duplicated",
             figures.duplicated,
-            *_judged(verdict, DUPLICATES, "in the log twice", "twice, legally"),
+            *_hint_of(verdict, DUPLICATES, "in the log twice", "twice, legally"),
         ),
         (
             "reordered",
             figures.reordered,
-            *_judged(verdict, REORDERINGS, "not in the order of sends", "not in order, legally"),
+            *_hint_of(verdict, REORDERINGS, "not in the order of sends", "not in order, legally"),
         ),
     )
     tiles = [
@@ -209,9 +209,9 @@ def _tiles(verdict: Verdict) -> Markup:
     return tag("section", tiles, class_="tiles")
 
 
-def _judged(verdict: Verdict, anomalies: frozenset[str], what: str, explained: str) -> tuple[str, bool]:
+def _hint_of(verdict: Verdict, anomalies: frozenset[str], what: str, explained: str) -> tuple[str, bool]:
     """Return the hint of a tile, and whether any of its findings is illegal."""
-    return explained if all_explained(verdict, anomalies) else what, found_illegal(verdict, anomalies)
+    return explained if is_explained(verdict, anomalies) else what, has_violation(verdict, anomalies)
 
 
 def _kinds(figures: Figures) -> Markup:

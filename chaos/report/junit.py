@@ -7,8 +7,8 @@ from typing import Final
 from xml.etree import ElementTree
 
 from kvorum.chaos.checker import Violation
+from kvorum.chaos.report.labels import Outcome, clip_text, tell
 from kvorum.chaos.report.results import ScenarioResult
-from kvorum.chaos.report.words import Outcome, clipped, tell
 
 SUITE: Final = "kvorum.chaos"
 STORIES_MAX: Final = 3
@@ -67,7 +67,7 @@ def _add_case(suite: ElementTree.Element, result: ScenarioResult) -> None:
 
 
 def _add(case: ElementTree.Element, element: str, message: str, kind: str, text: str) -> None:
-    fields = {"message": _clean(clipped(message, MESSAGE_MAX)), "type": _clean(kind)}
+    fields = {"message": _clean(clip_text(message, MESSAGE_MAX)), "type": _clean(kind)}
     ElementTree.SubElement(case, element, fields).text = _clean(text)
 
 

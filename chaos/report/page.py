@@ -9,11 +9,11 @@ from kvorum.chaos.history import AnyEvent
 from kvorum.chaos.report import sections
 from kvorum.chaos.report.aggregate import Aggregate, aggregate
 from kvorum.chaos.report.head import HEADINGS, head
+from kvorum.chaos.report.labels import UNFINISHED, outcome_of
 from kvorum.chaos.report.markup import Markup, data, tag
 from kvorum.chaos.report.script import SCRIPT
 from kvorum.chaos.report.style import STYLE
 from kvorum.chaos.report.timeline import timeline
-from kvorum.chaos.report.words import UNFINISHED, outcome_of
 
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'"
 """Content-Security-Policy, a second line of defence if an escape is missing."""
@@ -67,7 +67,7 @@ def render(
         sections.findings(
             "Legal anomalies with their reasons", verdict.explained, "explained", "No anomaly was found."
         ),
-        sections.not_judged(verdict.figures),
+        sections.missing_rules(verdict.figures),
         sections.anomalies(verdict),
         sections.operations(verdict.figures),
         sections.cluster(picture, verdict.figures),

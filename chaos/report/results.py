@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from kvorum.chaos.checker import Verdict
-from kvorum.chaos.report.words import Outcome, outcome_of
+from kvorum.chaos.report.labels import Outcome, outcome_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class ScenarioResult:
         return outcome_of(self.verdict, self.failures, self.could_not_run)
 
     @property
-    def held(self) -> bool:
+    def is_success(self) -> bool:
         """Nothing is wrong: it held, or was skipped for a reason."""
         return self.outcome in (Outcome.HELD, Outcome.SKIPPED)
 

@@ -11,8 +11,8 @@ from kvorum.chaos.checker.meter import GAP_MIN
 from kvorum.chaos.history import HISTORY_VERSION, Start
 from kvorum.chaos.report import palette
 from kvorum.chaos.report.aggregate import Aggregate
+from kvorum.chaos.report.labels import PLAIN, clip_text, command, number, plural, seconds
 from kvorum.chaos.report.markup import Child, Markup, join, tag
-from kvorum.chaos.report.words import PLAIN, clipped, command, number, plural, seconds
 
 ROWS_MAX: Final = 300
 """Rows of a table. Of the faults, those with the longest gaps."""
@@ -44,10 +44,10 @@ def gaps(picture: Aggregate, figures: Figures) -> Markup:
         cells: list[Child] = [
             f"{fault.begin:.3f} s",
             [swatch, fault.fault],
-            [clipped(story, TEXT_MAX), lossy],
+            [clip_text(story, TEXT_MAX), lossy],
             lasted,
             "none" if fault.first_ack is None else seconds(fault.first_ack),
-            (seconds(fault.unavailable) if fault.unavailable else f"below {seconds(GAP_MIN)}") + clipped(where, 60),
+            (seconds(fault.unavailable) if fault.unavailable else f"below {seconds(GAP_MIN)}") + clip_text(where, 60),
         ]
         rows.append(tag("tr", [tag("td", cell) for cell in cells], data_kind=fault.fault))
     columns = ("at", "fault", "details", "duration", "gap until first ack", "longest partition gap")
@@ -70,14 +70,17 @@ def findings(title: str, found: Sequence[Violation], id: str, empty: str) -> Mar
     """Return findings with their details, the first one open."""
     if not found:
         return section(title, tag("p", empty, class_="quiet"), id=id)
-    items = [_finding(each, first=place == 0 and id == "violations") for place, each in enumerate(found[:FINDINGS_MAX])]
+    items = [
+        _finding_details(each, first=place == 0 and id == "violations")
+        for place, each in enumerate(found[:FINDINGS_MAX])
+    ]
     left = Counter(each.anomaly for each in found[FINDINGS_MAX:])
     more = tag("p", "Not shown: " + ", ".join(f"{count} {name}" for name, count in left.items())) if left else None
     box = tag("input", type="search", placeholder="filter by words", data_search=id, aria_label=f"Filter {title}")
     return section(f"{title} ({len(found)})", box if len(found) > 3 else None, items, more, id=id)
 
 
-def _finding(found: Violation, *, first: bool) -> Markup:
+def _finding_details(found: Violation, *, first: bool) -> Markup:
     values = ", ".join(map(str, found.values[:VALUES_MAX]))
     if found.count > min(len(found.values), VALUES_MAX) and found.values:
         values += f" and {found.count - min(len(found.values), VALUES_MAX)} more"
@@ -87,25 +90,25 @@ def _finding(found: Violation, *, first: bool) -> Markup:
         tag("b", found.partition or ""),
         tag("span", f"\N{MULTIPLICATION SIGN}{number(found.count)}") if found.count > 1 else None,
         tag("span", f"{found.t:.3f} s"),
-        tag("span", clipped(found.reason, TEXT_MAX), class_="reason"),
+        tag("span", clip_text(found.reason, TEXT_MAX), class_="reason"),
     )
     return tag(
         "details",
         summary,
         tag("p", PLAIN.get(found.anomaly, "").capitalize() + ("." if found.anomaly in PLAIN else "")),
         tag("p", "Values: ", values) if values else None,
-        tag("ol", [tag("li", clipped(sentence, TEXT_MAX)) for sentence in found.story]) if found.story else None,
+        tag("ol", [tag("li", clip_text(sentence, TEXT_MAX)) for sentence in found.story]) if found.story else None,
         class_="finding",
         open=first,
         data_count=found.count,
     )
 
 
-def not_judged(figures: Figures) -> Markup | None:
+def missing_rules(figures: Figures) -> Markup | None:
     """Return the parts that the history lacks, if any."""
     if not figures.not_judged:
         return None
-    items = [tag("li", clipped(each, TEXT_MAX)) for each in figures.not_judged]
+    items = [tag("li", clip_text(each, TEXT_MAX)) for each in figures.not_judged]
     return section("Not judged", tag("ul", items), id="not-judged")
 
 
@@ -136,7 +139,7 @@ def operations(figures: Figures) -> Markup:
     by_f = _outcomes("operation", figures.operations, "operations")
     by_client = _outcomes("client", figures.clients, "clients")
     errors = [
-        tag("tr", tag("td", tag("code", clipped(name, 120))), tag("td", number(count), class_="number"))
+        tag("tr", tag("td", tag("code", clip_text(name, 120))), tag("td", number(count), class_="number"))
         for name, count in list(figures.errors.items())[:ROWS_MAX]
     ]
     return section(
@@ -150,7 +153,7 @@ def _outcomes(what: str, counts: dict[str, dict[str, int]], id: str) -> Markup:
     rows = [
         tag(
             "tr",
-            tag("td", clipped(name, 120)),
+            tag("td", clip_text(name, 120)),
             [tag("td", number(each.get(kind, 0)), class_="number") for kind in ("ok", "fail", "info")],
         )
         for name, each in list(counts.items())[:ROWS_MAX]
@@ -181,7 +184,7 @@ def cluster(picture: Aggregate, figures: Figures) -> Markup:
             [
                 tag("td", text)
                 for text in (
-                    clipped(kind.client or "unknown", 120),
+                    clip_text(kind.client or "unknown", 120),
                     kind.acks,
                     "yes" if kind.idempotent else "no",
                     kind.transactional_id or "no",
@@ -228,15 +231,17 @@ def _partitions(figures: Figures) -> Markup:
 def _configs(configs: dict[str, str]) -> Markup:
     if not configs:
         return tag("span", "defaults", class_="quiet")
-    return join([[tag("code", f"{key}={clipped(value, 200)}"), " "] for key, value in list(configs.items())[:ROWS_MAX]])
+    return join(
+        [[tag("code", f"{key}={clip_text(value, 200)}"), " "] for key, value in list(configs.items())[:ROWS_MAX]]
+    )
 
 
 def again(start: Start, picture: Aggregate, remarks: Iterable[str]) -> Markup:
     """Return the command to repeat the run, notes on the run, and versions."""
-    notes = [tag("li", f"{note.t:.3f} s: {clipped(note.text, TEXT_MAX)}") for note in picture.notes]
+    notes = [tag("li", f"{note.t:.3f} s: {clip_text(note.text, TEXT_MAX)}") for note in picture.notes]
     if picture.notes_left:
         notes.append(tag("li", f"and {plural(picture.notes_left, 'more note')} in the history"))
-    items = [tag("li", clipped(each, TEXT_MAX)) for each in remarks]
+    items = [tag("li", clip_text(each, TEXT_MAX)) for each in remarks]
     software = ", ".join(f"{name} {found}" for name, found in start.software.items())
     return section(
         "Repeat the run",
@@ -245,7 +250,9 @@ def again(start: Start, picture: Aggregate, remarks: Iterable[str]) -> Markup:
         tag("details", tag("summary", f"Notes ({len(picture.notes) + picture.notes_left})"), tag("ul", notes))
         if notes
         else None,
-        tag("p", f"Recorded with {clipped(software, TEXT_MAX)}.", class_="quiet", id="software") if software else None,
+        tag("p", f"Recorded with {clip_text(software, TEXT_MAX)}.", class_="quiet", id="software")
+        if software
+        else None,
         tag(
             "p",
             f"Report written by kvorum {version('kvorum')} on Python {platform.python_version()}; "

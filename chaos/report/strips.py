@@ -13,8 +13,8 @@ from kvorum.chaos.checker.timeline import PartitionState
 from kvorum.chaos.report import palette
 from kvorum.chaos.report.aggregate import Aggregate
 from kvorum.chaos.report.charts import Axis, rect, row, segment, svg
+from kvorum.chaos.report.labels import clip_text, plural, seconds
 from kvorum.chaos.report.markup import Markup, join, tag
-from kvorum.chaos.report.words import clipped, plural, seconds
 
 PARTITIONS_DRAWN_MAX: Final = 24
 """Partitions with separate strips: those with the longest gaps."""
@@ -74,7 +74,9 @@ def elections(picture: Aggregate, axis: Axis) -> Markup:
         for tick in clean.values()
     ]
     for name, each in unclean[:SLOTS]:
-        why = "allowed" if each.allowed else "by the last known leader" if each.last_known else "NOT ALLOWED"
+        why = (
+            "allowed" if each.is_allowed else "by the last known leader" if each.is_last_known_leader else "NOT ALLOWED"
+        )
         tip = f"UNCLEAN election of node {each.leader} for {name} at {each.t:.3f} s, epoch {each.leader_epoch}: {why}"
         marks.append(rect(axis, each.t, each.t, 0, 20, class_="unclean", tip=tip, least=0.5))
     summary = [plural(count, "new leader"), tag("span", f", {len(unclean)} unclean", class_="bad") if unclean else None]
@@ -94,7 +96,7 @@ def controller(picture: Aggregate, axis: Axis) -> Markup:
     for _, name in changes:
         id = ids.get(name.partition("/")[0])
         colours.setdefault(name, palette.EPOCHS[len(colours) % 2] if id is None else palette.node(id))
-    pieces = _thinned(
+    pieces = _last_per_slot(
         [
             Piece(t, after[0], name, f"active controller: {name}, from {t:.3f} s")
             for (t, name), after in zip(changes, [*changes[1:], (end, "")], strict=True)
@@ -108,7 +110,7 @@ def controller(picture: Aggregate, axis: Axis) -> Markup:
             piece.end,
             2,
             LEADER,
-            clipped(str(piece.what), 30),
+            clip_text(str(piece.what), 30),
             fill=colours[str(piece.what)],
             tip=piece.tip,
         )
@@ -144,7 +146,7 @@ def partitions(picture: Aggregate, verdict: Verdict, axis: Axis) -> list[Markup]
 
 def _partition(name: str, picture: Aggregate, figures: PartitionFigures, broken: bool, axis: Axis) -> Markup:
     states = picture.timeline.states.get(name, [])
-    end = min(picture.timeline.removed.get(name, axis.begin + axis.duration), axis.begin + axis.duration)
+    end = min(picture.timeline.deletion_times.get(name, axis.begin + axis.duration), axis.begin + axis.duration)
     topic = name.rpartition("-")[0]
     shape = picture.start.topics.get(topic)
     full = shape.replication_factor if shape else max((len(state.isr) for state in states), default=0)
@@ -169,7 +171,7 @@ def _partition(name: str, picture: Aggregate, figures: PartitionFigures, broken:
         tip = f"{name} acknowledged none of its pending sends for {seconds(span.length)}, from {span.begin:.3f} s on"
         bars.append(rect(axis, span.begin, span.end, y, WAIT, class_="waiting", tip=tip))
     lost = tag("span", f", {figures.lost} lost", class_="bad" if broken else None) if figures.lost else ""
-    label = [clipped(name, 40), tag("small", "unavailable ", seconds(figures.unavailable), lost)]
+    label = [clip_text(name, 40), tag("small", "unavailable ", seconds(figures.unavailable), lost)]
     return row(label, svg(y + WAIT + 2, bars), class_="partition", hint=name)
 
 
@@ -187,10 +189,10 @@ def _pieces(
         elr = f", ELR {list(state.elr)}" if state.elr else ""
         tip = f"from {state.t:.3f} s: {leader}, epoch {state.leader_epoch}, ISR {list(state.isr)}{elr}"
         joined.append(Piece(state.t, until, what(state), tip))
-    return _thinned(joined, axis)
+    return _last_per_slot(joined, axis)
 
 
-def _thinned(pieces: Sequence[Piece], axis: Axis) -> list[Piece]:
+def _last_per_slot(pieces: Sequence[Piece], axis: Axis) -> list[Piece]:
     """Return at most one piece per slot: the last one that begins in it."""
     if len(pieces) <= SLOTS:
         return list(pieces)

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from kvorum.chaos.report.gaps import worst_gap
+from kvorum.chaos.report.labels import DUPLICATES, REORDERINGS, Outcome, is_explained, number, seconds
 from kvorum.chaos.report.results import MutantResult, ScenarioResult
-from kvorum.chaos.report.words import DUPLICATES, REORDERINGS, Outcome, all_explained, number, seconds
 
 SCENARIO_COLUMNS: Final = (
     "scenario",
@@ -91,8 +91,8 @@ def _scenario_cells(result: ScenarioResult) -> tuple[str, ...]:
         number(sum(sum(counts.values()) for counts in figures.operations.values())),
         number(figures.acked),
         lost,
-        number(figures.duplicated) + (" (explained)" if all_explained(verdict, DUPLICATES) else ""),
-        number(figures.reordered) + (" (explained)" if all_explained(verdict, REORDERINGS) else ""),
+        number(figures.duplicated) + (" (explained)" if is_explained(verdict, DUPLICATES) else ""),
+        number(figures.reordered) + (" (explained)" if is_explained(verdict, REORDERINGS) else ""),
         seconds(unavailability(result)),
         outcome,
     )

@@ -10,9 +10,9 @@ from kvorum.chaos.checker.spans import FaultSpan
 from kvorum.chaos.report import palette
 from kvorum.chaos.report.aggregate import Aggregate
 from kvorum.chaos.report.charts import Axis, curve, levels, percent, rect, row, segment, steps, svg
+from kvorum.chaos.report.labels import clip_text, number, plural, seconds, tell
 from kvorum.chaos.report.markup import Markup, join, tag
 from kvorum.chaos.report.strips import controller, elections, partitions
-from kvorum.chaos.report.words import clipped, number, plural, seconds, tell
 
 FAULTS_MAX: Final = 1_500
 """Limit of separately drawn faults. Beyond it, only the longest per node or link and slot is drawn (SLOTS)."""
@@ -85,7 +85,7 @@ def _fault_rows(picture: Aggregate, axis: Axis) -> list[Markup]:
     if rest:
         drawn[plural(len(lanes) - len(kept), "other")] = sorted(rest, key=lambda each: each[0])
     if len(spans) > FAULTS_MAX:
-        drawn = {lane: _thinned(members, axis) for lane, members in drawn.items()}
+        drawn = {lane: _longest_per_slot(members, axis) for lane, members in drawn.items()}
     rows = [_lane(lane, members, picture, axis) for lane, members in drawn.items()]
     if not rows:
         rows = [row("Faults", tag("p", "No fault was injected.", class_="none"))]
@@ -94,7 +94,7 @@ def _fault_rows(picture: Aggregate, axis: Axis) -> list[Markup]:
     return rows
 
 
-def _thinned(members: Sequence[tuple[int, FaultSpan]], axis: Axis) -> list[tuple[int, FaultSpan]]:
+def _longest_per_slot(members: Sequence[tuple[int, FaultSpan]], axis: Axis) -> list[tuple[int, FaultSpan]]:
     """Return the longest fault of each slot, ordered by start."""
     longest: dict[int, tuple[int, FaultSpan]] = {}
     for place, span in members:
@@ -123,14 +123,14 @@ def _lane(label: str, members: Sequence[tuple[int, FaultSpan]], picture: Aggrega
         ends[free] = max(ends[free], span.end)
         bars.append(_bar(span, picture.outcomes.get(place, span.story), free, axis))
     height = len(ends) * (BAR + 2) + 2
-    return row(clipped(label, 40), svg(height, bars), class_="fault", hint=label)
+    return row(clip_text(label, 40), svg(height, bars), class_="fault", hint=label)
 
 
 def _bar(span: FaultSpan, story: str, level: int, axis: Axis) -> Markup:
     end = min(span.end, axis.begin + axis.duration)
     ended = f"{seconds(end - span.begin)}" if math.isfinite(span.end) else "never ended"
     lossy = " (loses data)" if span.lossy else ""
-    text = f"{span.fault}{lossy}, {span.begin:.3f} s, {ended}: {clipped(story or ', '.join(span.targets), 200)}"
+    text = f"{span.fault}{lossy}, {span.begin:.3f} s, {ended}: {clip_text(story or ', '.join(span.targets), 200)}"
     y = 2 + level * (BAR + 2)
     bar = segment(axis, span.begin, end, y, BAR, span.fault, fill=palette.fault(span.fault), tip=text, kind=span.fault)
     if not span.lossy:
@@ -201,7 +201,7 @@ def _gaps(picture: Aggregate, axis: Axis) -> Markup:
     """Return the times without any acknowledgement as bands."""
     bands: list[Markup] = []
     for span in picture.gaps.in_order():
-        if span.length >= _seen_least(picture):
+        if span.length >= _visible_width_min(picture):
             tip = f"no acknowledgement for {seconds(span.length)}, from {span.begin:.3f} s to {span.end:.3f} s"
             bands.append(rect(axis, span.begin, span.end, 0, CHART - 4, class_="gap", tip=tip))
     return join(bands)
@@ -210,7 +210,7 @@ def _gaps(picture: Aggregate, axis: Axis) -> Markup:
 def _worst(picture: Aggregate, verdict: Verdict, axis: Axis) -> Markup | None:
     """Return the label of the longest time without any acknowledgement."""
     begin, length = picture.longest_gap(verdict.figures.longest_gap_at, verdict.figures.longest_gap)
-    if length < _seen_least(picture):
+    if length < _visible_width_min(picture):
         return None
     at = axis.at(begin + length / 2)
     anchor = "start" if at < 12 else "end" if at > 88 else "middle"
@@ -218,5 +218,5 @@ def _worst(picture: Aggregate, verdict: Verdict, axis: Axis) -> Markup | None:
     return tag("text", text, x=percent(at), y=CHART - 10, text_anchor=anchor, class_="worst")
 
 
-def _seen_least(picture: Aggregate) -> float:
+def _visible_width_min(picture: Aggregate) -> float:
     return max(2 * picture.width, picture.duration / 500)

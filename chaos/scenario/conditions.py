@@ -4,7 +4,7 @@ from typing import Final
 
 from kvorum.chaos.faults.lab import Lab
 from kvorum.chaos.faults.target_cluster import LabError
-from kvorum.chaos.scenario import operating
+from kvorum.chaos.scenario import operator_requests
 from kvorum.chaos.scenario.external import ExternalCluster
 from kvorum.chaos.scenario.models import Condition
 from kvorum.chaos.scenario.operator_steps import node_of
@@ -13,12 +13,12 @@ from kvorum.chaos.scenario.targets import Targets, no_leader
 PARTITIONS_NAMED_MAX: Final = 5
 
 
-def unmet_condition(cluster: Lab | ExternalCluster, targets: Targets, wanted: Condition, left: float) -> str:
+def describe_unmet_condition(cluster: Lab | ExternalCluster, targets: Targets, wanted: Condition, left: float) -> str:
     """Return the first condition that is not met, except `acked`; empty if all are met.
 
     `left`: seconds in which the cluster may become healthy. Raises LabError.
     """
-    for check in (_unmet_of_partitions, _unmet_of_controllers, _unmet_by_operator):
+    for check in (_describe_partitions, _describe_controllers, _describe_operator_state):
         problem = check(cluster, targets, wanted)
         if problem:
             return problem
@@ -27,7 +27,7 @@ def unmet_condition(cluster: Lab | ExternalCluster, targets: Targets, wanted: Co
     return ""
 
 
-def _unmet_of_partitions(cluster: Lab | ExternalCluster, targets: Targets, wanted: Condition) -> str:
+def _describe_partitions(cluster: Lab | ExternalCluster, targets: Targets, wanted: Condition) -> str:
     is_about_partitions = wanted.isr or wanted.isr_at_most or wanted.leader or wanted.lies_in
     views = cluster.partitions() if is_about_partitions else {}
 
@@ -52,7 +52,7 @@ def _unmet_of_partitions(cluster: Lab | ExternalCluster, targets: Targets, wante
     return ""
 
 
-def _unmet_of_controllers(cluster: Lab | ExternalCluster, targets: Targets, wanted: Condition) -> str:
+def _describe_controllers(cluster: Lab | ExternalCluster, targets: Targets, wanted: Condition) -> str:
     if wanted.controller and not _matches(targets, cluster.active_controller(), wanted.controller):
         return f"an active controller that is {wanted.controller}"
     if wanted.resigned:
@@ -68,9 +68,9 @@ def _unmet_of_controllers(cluster: Lab | ExternalCluster, targets: Targets, want
     return ""
 
 
-def _unmet_by_operator(cluster: Lab | ExternalCluster, targets: Targets, wanted: Condition) -> str:
+def _describe_operator_state(cluster: Lab | ExternalCluster, targets: Targets, wanted: Condition) -> str:
     if wanted.reassigned:
-        under_way = operating.active_reassignments(cluster.bootstrap) & {*wanted.reassigned}
+        under_way = operator_requests.active_reassignments(cluster.bootstrap) & {*wanted.reassigned}
         if under_way:
             return f"{', '.join(sorted(under_way))} not being reassigned"
     for name in targets.resolve(wanted.empty) if wanted.empty else ():

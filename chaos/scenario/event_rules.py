@@ -21,9 +21,9 @@ def needs_events(expect: Expectation) -> bool:
     return bool(expect.isr_changes_max) or expect.late_answers is not None
 
 
-def unmet_in_events(expect: Expectation, events: Iterable[AnyEvent]) -> list[str]:
+def failed_event_rules(expect: Expectation, events: Iterable[AnyEvent]) -> list[str]:
     """Return which of these expectations were not met."""
-    changes, late = IsrChanges(), Lateness(expect.late_answers)
+    changes, late = IsrChanges(), LateAnswerCounter(expect.late_answers)
     for event in events:
         if isinstance(event, Metadata):
             changes.feed(event)
@@ -64,7 +64,7 @@ class IsrChanges:
             self.counts[name] = self.counts.get(name, 0) + 1
 
 
-class Lateness:
+class LateAnswerCounter:
     """Counts late answers."""
 
     def __init__(self, wanted: LateAnswers | None) -> None:

@@ -19,7 +19,7 @@ from kvorum.chaos.faults.observer import (
     Observer,
     PartitionView,
     in_a_thread,
-    under_replicated,
+    replica_problems,
 )
 from kvorum.chaos.faults.target_cluster import LEADER_SECONDS, LabError, wait_for
 from kvorum.chaos.faults.topology import BROKER
@@ -33,7 +33,7 @@ HEALTHY_SECONDS: Final = 120.0
 OUTPUT_SHOWN: Final = 300
 
 
-class HookFailed(LabError):
+class HookError(LabError):
     """A hook ended with an error, or is missing: its name and its output."""
 
 
@@ -74,7 +74,7 @@ class ProcessHooks:
 
     def _hook(self, verb: str) -> str:
         if verb not in self.hooks:
-            raise HookFailed(f"no hook to {verb} a node: give --{verb}-hook COMMAND")
+            raise HookError(f"no hook to {verb} a node: give --{verb}-hook COMMAND")
         return self.hooks[verb]
 
     def _run(self, verb: str, name: str) -> None:
@@ -90,9 +90,9 @@ class ProcessHooks:
                 timeout=HOOK_SECONDS,
             )
         except subprocess.TimeoutExpired as error:
-            raise HookFailed(f"{command} did not end within {HOOK_SECONDS:g} s") from error
+            raise HookError(f"{command} did not end within {HOOK_SECONDS:g} s") from error
         if done.returncode:
-            raise HookFailed(f"{command} ended with {done.returncode}: {(done.stderr or done.stdout)[-OUTPUT_SHOWN:]}")
+            raise HookError(f"{command} ended with {done.returncode}: {(done.stderr or done.stdout)[-OUTPUT_SHOWN:]}")
 
 
 @dataclass(slots=True)
@@ -224,4 +224,4 @@ class ExternalCluster:
     def _ailments(self) -> list[str]:
         views = {name: view for name, view in self.partitions().items() if name.rpartition("-")[0] in self.topics}
         missing = sorted(self.topics - {name.rpartition("-")[0] for name in views})
-        return under_replicated(views) + [f"topic {topic} does not exist" for topic in missing]
+        return replica_problems(views) + [f"topic {topic} does not exist" for topic in missing]

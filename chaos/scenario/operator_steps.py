@@ -20,10 +20,10 @@ from kvorum.chaos.faults.shape import CONTROLLER_LISTENER
 from kvorum.chaos.faults.target_cluster import LabError
 from kvorum.chaos.faults.topology import CONTROLLER
 from kvorum.chaos.history import Info, Ok, OperationValue
-from kvorum.chaos.scenario import operating
+from kvorum.chaos.scenario import operator_requests
 from kvorum.chaos.scenario.external import ExternalCluster
 from kvorum.chaos.scenario.models import Step
-from kvorum.chaos.scenario.operating import RequestFailed
+from kvorum.chaos.scenario.operator_requests import RequestError
 from kvorum.chaos.scenario.targets import Targets, no_leader
 from kvorum.chaos.workload.admin import REQUEST_SECONDS, admin_client
 from kvorum.chaos.workload.recorder import Recorder
@@ -32,7 +32,7 @@ from kvorum.runtime.listeners import split_address
 ANSWER_SECONDS: Final = 30.0
 
 
-class CannotDo(Exception):
+class StepError(Exception):
     """A step that this cluster does not support, or whose condition was not met in time."""
 
 
@@ -45,7 +45,7 @@ class OperatorSteps:
     recorder: Recorder
 
     def do(self, step: Step, found: Sequence[str]) -> None:
-        """Send an operator's request, until it is done. Raises CannotDo, LabError, UnknownTarget."""
+        """Send an operator's request, until it is done. Raises StepError, LabError, UnknownTarget."""
         bootstrap, partition = self.cluster.bootstrap, step.partition
         nodes = [node_of(each) for each in found]
         match step.do:
@@ -56,7 +56,9 @@ class OperatorSteps:
                     self._alter(ResourceType.BROKER, str(self.lab(step).id_of(node)), step)
             case "alter-quota":
                 words = [f"{key}={each}" for key, each in (step.quota | step.configs).items()]
-                self.record([step.do, *words], lambda: operating.alter_quota(bootstrap, step.quota, step.configs))
+                self.record(
+                    [step.do, *words], lambda: operator_requests.alter_quota(bootstrap, step.quota, step.configs)
+                )
             case "elect-unclean" | "elect-preferred":
                 self._elect(step)
             case "move-log-dir":
@@ -65,20 +67,20 @@ class OperatorSteps:
             case "reassign":
                 names = [node_of(each) for each in self.targets.resolve(step.replicas)]
                 ids = [self.cluster.id_of(name) for name in names]
-                self.record([step.do, partition, *names], lambda: operating.reassign(bootstrap, partition, ids))
+                self.record([step.do, partition, *names], lambda: operator_requests.reassign(bootstrap, partition, ids))
             case "cancel-reassignment":
-                self.record([step.do, partition], lambda: operating.reassign(bootstrap, partition, None))
+                self.record([step.do, partition], lambda: operator_requests.reassign(bootstrap, partition, None))
             case "features":
                 levels = [f"{name}={level}" for name, level in step.levels.items()]
-                self.record([step.do, *levels], lambda: operating.set_levels(bootstrap, step.levels))
+                self.record([step.do, *levels], lambda: operator_requests.set_levels(bootstrap, step.levels))
             case _:
                 for node in nodes:
                     self._change_voter(self.lab(step), step.do, node)
 
     def lab(self, step: Step) -> Lab:
-        """Return the cluster as a lab. Raises CannotDo."""
+        """Return the cluster as a lab. Raises StepError."""
         if not isinstance(self.cluster, Lab):
-            raise CannotDo(f"do: {step.do} needs a lab cluster")
+            raise StepError(f"do: {step.do} needs a lab cluster")
         return self.cluster
 
     def _alter(self, kind: ResourceType, name: str, step: Step) -> None:
@@ -99,7 +101,7 @@ class OperatorSteps:
         """Request the move of a broker's replica to another log directory; it runs during the scenario."""
         path, bootstrap, node_id = lab.directories.path(node, step.directory), lab.bootstrap, lab.id_of(node)
         value: OperationValue = [step.do, step.partition, f"{node}:{step.directory}"]
-        self.record(value, lambda: operating.move_replica(bootstrap, step.partition, node_id, path))
+        self.record(value, lambda: operator_requests.move_replica(bootstrap, step.partition, node_id, path))
 
     def _elect(self, step: Step) -> None:
         """Request elections: of one partition, or (`all`) of all without a leader. A leader that is there is fine."""
@@ -109,7 +111,7 @@ class OperatorSteps:
             names = [name for name, view in self.cluster.partitions().items() if no_leader(view)]
         if names:
             value: OperationValue = [step.do.replace("elect-", "elect-leaders-"), *names]
-            self.record(value, lambda: operating.elect_leaders(bootstrap, names, unclean=unclean))
+            self.record(value, lambda: operator_requests.elect_leaders(bootstrap, names, unclean=unclean))
 
     def _change_voter(self, lab: Lab, verb: str, name: str) -> None:
         """Add a controller to the voters, with the directory it has now; or remove it, with the one that votes."""
@@ -118,22 +120,24 @@ class OperatorSteps:
             directory, address = lab.disks.identity(name), split_address(lab.plan.direct[f"{name}/{CONTROLLER}"])
             assert address is not None, "the lab chose it"
             endpoints = [(CONTROLLER_LISTENER, *address)]
-            self.record([verb, name], lambda: operating.add_controller(bootstrap, node_id, directory, endpoints))
+            self.record(
+                [verb, name], lambda: operator_requests.add_controller(bootstrap, node_id, directory, endpoints)
+            )
             return
         known = lab.observer.voters().get(node_id)
         if known is None:
             raise LabError(f"do: {verb}: {name} is not a voter")
-        self.record([verb, name], lambda: operating.remove_controller(bootstrap, node_id, known))
+        self.record([verb, name], lambda: operator_requests.remove_controller(bootstrap, node_id, known))
 
     def record(self, value: OperationValue, request: Callable[[], object]) -> None:
-        """Execute a metadata operation of the scenario; the history records it like any other. Raises CannotDo."""
+        """Execute a metadata operation of the scenario; the history records it like any other. Raises StepError."""
         process = self.recorder.process("scenario")
         op = self.recorder.invoke(process, "admin", value)
         try:
             request()
-        except (KafkaException, RequestFailed) as error:
+        except (KafkaException, RequestError) as error:
             self.recorder.complete(op, Info, error=str(error))
-            raise CannotDo(f"{value}: {error}") from error
+            raise StepError(f"{value}: {error}") from error
         self.recorder.complete(op, Ok)
 
 

@@ -9,7 +9,7 @@ from kvorum.chaos.checker import Verdict
 from kvorum.chaos.report.results import ScenarioResult
 from kvorum.chaos.scenario.models import Scenario
 from kvorum.chaos.scenario.schedule import Window, step_text
-from kvorum.chaos.workload.recorder import Acked
+from kvorum.chaos.workload.recorder import AckedSend
 
 HISTORY = "history.jsonl"
 """The file's name in a run's folder."""
@@ -57,8 +57,8 @@ class Outcome:
         return self.verdict is not None and self.verdict.valid and not self.failures and not self.could_not_run
 
 
-def unmet(
-    scenario: Scenario, verdict: Verdict, acked: Sequence[Acked], windows: Sequence[Window], faults_wanted: bool
+def failed_expectations(
+    scenario: Scenario, verdict: Verdict, acked: Sequence[AckedSend], windows: Sequence[Window], faults_wanted: bool
 ) -> list[str]:
     """Return the expectations that were not met, as sentences."""
     expect, figures = scenario.expect, verdict.figures
@@ -68,7 +68,7 @@ def unmet(
     if faults_wanted and not figures.faults:
         found.append("no fault was injected")
     if expect.acked_during_faults:
-        during = _acked_during(acked, [(fault.begin, fault.end) for fault in figures.faults])
+        during = _count_acked(acked, [(fault.begin, fault.end) for fault in figures.faults])
         if during < expect.acked_during_faults:
             found.append(f"{during} sends were acknowledged during faults, expected {expect.acked_during_faults}")
     worst = max((each.unavailable for each in figures.partitions.values()), default=0.0)
@@ -89,7 +89,7 @@ def unmet(
     return found + _losses(scenario, verdict) + [line for window in windows for line in _window(window, acked)]
 
 
-def _acked_during(acked: Iterable[Acked], spans: Sequence[tuple[float, float | None]]) -> int:
+def _count_acked(acked: Iterable[AckedSend], spans: Sequence[tuple[float, float | None]]) -> int:
     return sum(
         1
         for send in acked
@@ -106,7 +106,7 @@ def _losses(scenario: Scenario, verdict: Verdict) -> list[str]:
     found: list[str] = []
     required: dict[str, list[str]] = {}
     for topic, count in lost.items():
-        pattern, wanted = matching(topic, scenario.expect.topics) or ("", scenario.expect.loss)
+        pattern, wanted = match_rule(topic, scenario.expect.topics) or ("", scenario.expect.loss)
         if wanted == "none" and count:
             found.append(f"{topic}: {count} acknowledged records are lost, expected none")
         elif wanted == "required":
@@ -117,14 +117,14 @@ def _losses(scenario: Scenario, verdict: Verdict) -> list[str]:
     return found
 
 
-def _window(window: Window, acked: Sequence[Acked]) -> list[str]:
+def _window(window: Window, acked: Sequence[AckedSend]) -> list[str]:
     """Compare the acknowledgements within a window with the expectation."""
     inside = [send for send in acked if window.begin <= send.invoked and send.completed <= window.end]
     wanted = window.step.acked
     rules = {"": wanted} if isinstance(wanted, str) else wanted
     found: list[str] = []
     for pattern, rule in rules.items():
-        count = sum(1 for send in inside if not pattern or matching(topic_of(send), {pattern: rule}) is not None)
+        count = sum(1 for send in inside if not pattern or match_rule(topic_of(send), {pattern: rule}) is not None)
         where = f"{pattern}: " if pattern else ""
         span = f"between {window.begin:.1f} and {window.end:.1f} s ({window.step.name or step_text(window.step)})"
         if rule == "some" and not count:
@@ -139,12 +139,12 @@ def _window(window: Window, acked: Sequence[Acked]) -> list[str]:
     return found
 
 
-def topic_of(send: Acked) -> str:
+def topic_of(send: AckedSend) -> str:
     """Return the topic of a send."""
     return send.partition.rpartition("-")[0]
 
 
-def matching(topic: str, rules: Mapping[str, T]) -> tuple[str, T] | None:
+def match_rule(topic: str, rules: Mapping[str, T]) -> tuple[str, T] | None:
     """Return the first rule whose name is the topic, or a prefix of it with a star."""
     for pattern, rule in rules.items():
         if pattern == topic or (pattern.endswith("*") and topic.startswith(pattern[:-1])):

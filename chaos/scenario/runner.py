@@ -22,18 +22,18 @@ from kvorum.chaos import history
 from kvorum.chaos.checker import check
 from kvorum.chaos.faults.events import FaultError, OnFault
 from kvorum.chaos.faults.namespace_holder import NotPermitted
-from kvorum.chaos.faults.processes import NotStarted
+from kvorum.chaos.faults.processes import StartError
 from kvorum.chaos.faults.target_cluster import LabError
 from kvorum.chaos.faults.toxiproxy_binary import NoToxiproxy
 from kvorum.chaos.history import read_history
 from kvorum.chaos.report import files as report
-from kvorum.chaos.scenario.event_rules import needs_events, unmet_in_events
+from kvorum.chaos.scenario.event_rules import failed_event_rules, needs_events
 from kvorum.chaos.scenario.models import Scenario
-from kvorum.chaos.scenario.operating import RequestFailed
-from kvorum.chaos.scenario.operator_steps import CannotDo
-from kvorum.chaos.scenario.outcome import HISTORY, Outcome, unmet
+from kvorum.chaos.scenario.operator_requests import RequestError
+from kvorum.chaos.scenario.operator_steps import StepError
+from kvorum.chaos.scenario.outcome import HISTORY, Outcome, failed_expectations
 from kvorum.chaos.scenario.schedule import Schedule, draw_steps
-from kvorum.chaos.scenario.systems import Elsewhere, ExternalSystem, Follower, LabSystem, System
+from kvorum.chaos.scenario.systems import ExternalAddresses, ExternalSystem, Follower, LabSystem, System
 from kvorum.chaos.scenario.targets import Targets, UnknownTarget
 from kvorum.chaos.scenario.verbs import Verbs
 from kvorum.chaos.workload.admin import REQUEST_SECONDS, Administrator, admin_client
@@ -43,19 +43,19 @@ from kvorum.chaos.workload.inspect import Unreadable
 from kvorum.chaos.workload.libraries import software
 from kvorum.chaos.workload.load import Load
 from kvorum.chaos.workload.plan import groups_of, transactions_end_within
-from kvorum.chaos.workload.recorder import Recorder, named, split_partition
+from kvorum.chaos.workload.recorder import Recorder, partition_names, split_partition
 from kvorum.cluster.local.local import ClusterError
 from kvorum.runtime.config import ConfigError
 
 TOPIC_SECONDS: Final = 30.0
 HIGH_WATERMARK_SECONDS: Final = 10.0
 STEP_ERRORS: Final = (
-    *(CannotDo, RequestFailed, UnknownTarget, FaultError, LabError, NotStarted),
+    *(StepError, RequestError, UnknownTarget, FaultError, LabError, StartError),
     *(ClusterError, KafkaException, ValueError, OSError),
 )
 """Exceptions of a step that cannot be executed."""
 CANNOT_START: Final = (
-    *(NoToxiproxy, NotPermitted, FaultError, LabError, NotStarted),
+    *(NoToxiproxy, NotPermitted, FaultError, LabError, StartError),
     *(ClusterError, ConfigError, KafkaException, ValueError, OSError),
 )
 
@@ -95,7 +95,7 @@ class Run:
     duration: float | None = None
     command: str = ""
     """Command that runs it again, for the report."""
-    elsewhere: Elsewhere | None = None
+    elsewhere: ExternalAddresses | None = None
     """An external cluster, instead of one of the lab's."""
     watch: Watch = field(default_factory=Watch)
     stop: threading.Event = field(default_factory=threading.Event)
@@ -203,7 +203,7 @@ class Run:
         schedule = Schedule(verbs, self._seconds, self.stop.is_set, self.watch.on_line)
         steps, duration = scenario.every_step(), self.duration or scenario.duration
         if scenario.random is not None:
-            steps = tuple(draw_steps(scenario.random, named(topics), duration, rng))
+            steps = tuple(draw_steps(scenario.random, partition_names(topics), duration, rng))
         period = duration if scenario.random is not None else scenario.duration
         load.start()
         try:
@@ -245,7 +245,7 @@ class Run:
         """Read everything back; stop all nodes in order, and read their disks."""
         self.watch.enter("final reads")
         topics = {name: topic.partitions for name, topic in self.scenario.every_topic().items()}
-        partitions = named(topics)
+        partitions = partition_names(topics)
         try:
             timeout = transactions_end_within(self.scenario.workload)
             if timeout is not None:
@@ -279,9 +279,9 @@ class Run:
         has_faults = any(step.fault is not None or step.do == "rolling-restart" for step in self.scenario.steps)
         faults_wanted = self.scenario.random is not None or has_faults
         outcome.failures += recorder.problems
-        outcome.failures += unmet(self.scenario, verdict, recorder.acked, schedule.windows, faults_wanted)
+        outcome.failures += failed_expectations(self.scenario, verdict, recorder.acked, schedule.windows, faults_wanted)
         if needs_events(self.scenario.expect):
-            outcome.failures += unmet_in_events(self.scenario.expect, read_history(self.folder / HISTORY))
+            outcome.failures += failed_event_rules(self.scenario.expect, read_history(self.folder / HISTORY))
 
 
 def create_topics(bootstrap: str, scenario: Scenario) -> None:

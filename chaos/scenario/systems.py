@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, Protocol, TypeAlias
 
 from kvorum.chaos.faults.events import FaultRegister, OnFault
-from kvorum.chaos.faults.inside import inside_configs
+from kvorum.chaos.faults.inside_faults import inside_configs
 from kvorum.chaos.faults.lab import CHILD_MODULE, LAB_MEMBER, Lab
 from kvorum.chaos.faults.shape import LabShape
 from kvorum.chaos.faults.target_cluster import LabError
@@ -34,7 +34,7 @@ DELETE_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Elsewhere:
+class ExternalAddresses:
     """Addresses and hooks of an external cluster."""
 
     bootstrap: str
@@ -146,7 +146,7 @@ class ExternalSystem:
     """A cluster outside the lab."""
 
     def __init__(
-        self, scenario: Scenario, elsewhere: Elsewhere, on_fault: OnFault, seconds: Callable[[], float]
+        self, scenario: Scenario, elsewhere: ExternalAddresses, on_fault: OnFault, seconds: Callable[[], float]
     ) -> None:
         """Connect. Raises KafkaException; LabError if a topic of the run exists already."""
         topics = frozenset(scenario.every_topic())

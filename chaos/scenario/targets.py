@@ -36,11 +36,11 @@ class Targets:
         self._timeout_seconds = timeout_seconds
         self.controllers = controllers
         self._links = links
-        self._named: dict[str, list[str]] = {}
+        self._targets: dict[str, list[str]] = {}
 
     def remember(self, name: str, found: list[str]) -> None:
         """Assign a `name` to these targets."""
-        self._named[name] = [each.partition("/")[0] for each in found]
+        self._targets[name] = [each.partition("/")[0] for each in found]
 
     def resolve(self, target: str | tuple[str, ...]) -> list[str]:
         """Return the nodes (or processes, or groups) of a target, each once. Raises UnknownTarget."""
@@ -83,11 +83,11 @@ class Targets:
             case ["not", *rest]:
                 left_out = self._nodes(rest)
                 return [each for each in self._cluster.nodes if each not in left_out]
-            case [name] if name in self._named:
-                return self._named[name]
+            case [name] if name in self._targets:
+                return self._targets[name]
             case [name] if name in (*self._cluster.nodes, *GROUPS, *self._links):
                 return [name]
-        known = ", ".join([*self._cluster.nodes, *self._named, *self._links])
+        known = ", ".join([*self._cluster.nodes, *self._targets, *self._links])
         raise UnknownTarget(
             f"{' '.join(words)!r} is not a target; use one of {known}, all, random, active-controller, "
             "standby-controller, leader, follower, followers, in-sync with a partition, coordinator with a group, "

@@ -14,10 +14,10 @@ from kvorum.chaos.faults.fault_kinds import FaultKind, Injection
 from kvorum.chaos.faults.lab import Lab
 from kvorum.chaos.faults.link_faults import LINK_KINDS
 from kvorum.chaos.faults.topology import BROKER
-from kvorum.chaos.scenario.conditions import unmet_condition
+from kvorum.chaos.scenario.conditions import describe_unmet_condition
 from kvorum.chaos.scenario.external import ExternalCluster
 from kvorum.chaos.scenario.models import REFUSE_INSIDE, Condition, Step
-from kvorum.chaos.scenario.operator_steps import CannotDo, OperatorSteps, node_of
+from kvorum.chaos.scenario.operator_steps import OperatorSteps, StepError, node_of
 from kvorum.chaos.scenario.targets import GROUPS, Targets
 from kvorum.chaos.workload.recorder import Recorder
 
@@ -39,7 +39,7 @@ class Verbs:
     """Last faults of the named steps."""
 
     def do(self, step: Step) -> list[ActiveFault]:
-        """Start a step; return the faults that its `for` ends. Raises CannotDo, UnknownTarget and the lab's errors."""
+        """Start a step; return the faults that its `for` ends. Raises StepError, UnknownTarget and the lab's errors."""
         if step.do == "heal":
             self._heal(step.target)
             return []
@@ -58,7 +58,7 @@ class Verbs:
     def _heal(self, name: str | tuple[str, ...]) -> None:
         """End the faults of the named step; without a name every fault of links."""
         if name and (not isinstance(name, str) or name not in self._begun):
-            raise CannotDo(f"do: heal: no earlier step has the name {name!r}; names: {', '.join(self._begun)}")
+            raise StepError(f"do: heal: no earlier step has the name {name!r}; names: {', '.join(self._begun)}")
         for fault in self._begun[str(name)] if name else self.cluster.register.in_force(*LINK_KINDS):
             fault.end()
 
@@ -86,7 +86,7 @@ class Verbs:
     def _inject(self, step: Step, kind: FaultKind, found: Sequence[str]) -> list[ActiveFault]:
         """Inject a fault into each target, or one that is about all of them, or about none."""
         if not isinstance(self.cluster, Lab) and kind.name not in HOOKED:
-            raise CannotDo(f"do: {step.do} needs a lab cluster")
+            raise StepError(f"do: {step.do} needs a lab cluster")
         if step.do == REFUSE_INSIDE:
             found = [f"{node_of(each)}/{BROKER}" for each in found]
         if kind.name in HOOKED:
@@ -104,7 +104,7 @@ class Verbs:
         """Inject a fault into the links between each target and each other end."""
         pairs = [(a, b) for a in found for b in self.targets.resolve(step.to) if a != b or a in GROUPS]
         if not pairs and "random" not in f"{step.target} {step.to}":
-            raise CannotDo(f"do: {step.do}: no link exists between {step.target} and {step.to}")
+            raise StepError(f"do: {step.do}: no link exists between {step.target} and {step.to}")
         return [fault for pair in pairs for fault in self._begin(step, kind, *pair)]
 
     def _begin(self, step: Step, kind: FaultKind, *targets: str, active: str | None = None) -> list[ActiveFault]:
@@ -148,9 +148,11 @@ class Verbs:
         while not self.stopped():
             missing = acked - len(self.recorder.acked)
             problem = f"{missing} more acknowledgements" if missing > 0 else ""
-            problem = problem or unmet_condition(self.cluster, self.targets, wanted, deadline - time.monotonic())
+            problem = problem or describe_unmet_condition(
+                self.cluster, self.targets, wanted, deadline - time.monotonic()
+            )
             if not problem:
                 return
             if time.monotonic() > deadline:
-                raise CannotDo(f"not within {seconds:g} s: {problem}")
+                raise StepError(f"not within {seconds:g} s: {problem}")
             time.sleep(POLL_SECONDS)

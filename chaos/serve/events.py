@@ -20,7 +20,7 @@ class TooManyListeners(Exception):
     """LISTENERS_MAX listen already."""
 
 
-class StreamEnded(Exception):
+class StreamEnd(Exception):
     """A listener is too far behind, or the server stops."""
 
 
@@ -45,10 +45,10 @@ class Listener:
     _waiting: "asyncio.Queue[ServedEvent | None]" = field(default_factory=lambda: asyncio.Queue(BEHIND_MAX + 1))
 
     async def next(self) -> ServedEvent:
-        """Wait for the next event. Raises StreamEnded."""
+        """Wait for the next event. Raises StreamEnd."""
         event = await self._waiting.get()
         if event is None:
-            raise StreamEnded
+            raise StreamEnd
         return event
 
     def put(self, event: ServedEvent | None) -> None:
@@ -98,7 +98,7 @@ class Events:
                 listener.loop.call_soon_threadsafe(listener.put, None)
 
     @contextmanager
-    def listening(self, after: int) -> Iterator[Listener]:
+    def listen(self, after: int) -> Iterator[Listener]:
         """Listen to the events behind this id, kept ones first. Within one event loop. Raises TooManyListeners."""
         listener = Listener(asyncio.get_running_loop())
         with self._lock:

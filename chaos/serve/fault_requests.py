@@ -15,7 +15,7 @@ from typing import Final
 from kvorum.chaos.faults.events import ActiveFault, FaultError, Unsupported
 from kvorum.chaos.faults.fault_kinds import SEPARATOR, FaultKind, Injection
 from kvorum.chaos.faults.fault_options import ControllerOptions, FaultOptions
-from kvorum.chaos.faults.target_cluster import NotNow, TargetCluster
+from kvorum.chaos.faults.target_cluster import StateError, TargetCluster
 from kvorum.chaos.faults.topology import CLIENTS
 from kvorum.chaos.scenario.targets import Targets, UnknownTarget, split_partition
 from kvorum.cluster.local.local import ClusterError
@@ -27,8 +27,8 @@ KEYED: Final = (["coordinator"], ["transaction-coordinator"])
 
 
 def resolve_targets(cluster: TargetCluster, kind: FaultKind, targets: Sequence[str], rng: Random) -> list[str]:
-    """Resolve the targets to names; the names of one target are joined. Raises FaultError, Unsupported, NotNow."""
-    why = kind.unsupported_by(cluster)
+    """Resolve the targets to names; the names of one target are joined. Raises FaultError, Unsupported, StateError."""
+    why = kind.why_unsupported(cluster)
     if why is not None:
         raise Unsupported(why)
     kind.check_count(targets)
@@ -50,7 +50,7 @@ def resolve_targets(cluster: TargetCluster, kind: FaultKind, targets: Sequence[s
 
 
 def resolve(cluster: TargetCluster, target: str, rng: Random) -> list[str]:
-    """Return the names that a target selects; plain names unchanged. Raises NotNow, UnknownTarget."""
+    """Return the names that a target selects; plain names unchanged. Raises StateError, UnknownTarget."""
     if SEPARATOR in target and target.split()[:1] not in KEYED:
         found = [name for part in target.split(SEPARATOR) for name in resolve(cluster, part, rng)]
         return list(dict.fromkeys(found))
@@ -61,9 +61,9 @@ def resolve(cluster: TargetCluster, target: str, rng: Random) -> list[str]:
     try:
         found = Targets(cluster, rng, lambda: cluster.controllers, (CLIENTS,), timeout_seconds=0).resolve(target)
     except IndexError as error:  # no candidate
-        raise NotNow(f"{target!r} matches no node now") from error
+        raise StateError(f"{target!r} matches no node now") from error
     if not found:
-        raise NotNow(f"{target!r} matches no node now")
+        raise StateError(f"{target!r} matches no node now")
     return found
 
 
@@ -89,7 +89,7 @@ def ends_at_once(kind: FaultKind, targets: Sequence[str], options: FaultOptions)
 def begin(kind: FaultKind, injection: Injection, options: FaultOptions) -> ActiveFault | None:
     """Start a fault of resolved targets; return None if it has already ended and got no number.
 
-    Raises FaultError (the request is wrong), Unsupported, NotNow, NotStarted.
+    Raises FaultError (the request is wrong), Unsupported, StateError, StartError.
     """
     try:
         return kind.inject(injection, options)

@@ -19,18 +19,18 @@ from typing import Any, Final, TypeVar
 import msgspec
 from pydantic import BaseModel, ValidationError
 
-from kvorum.admin.http.access import Refused
+from kvorum.admin.http.access import HttpError
 from kvorum.admin.http.operations import EVENT_STREAM, Call, NoBody, Operation, Reply, Stream
 from kvorum.admin.http.parameters import INT64_MAX, BadInput, flag, number, number_of, text
 from kvorum.chaos.faults import fault_kinds
 from kvorum.chaos.faults.events import ActiveFault, FaultError, Unsupported
 from kvorum.chaos.faults.fault_kinds import FAULTS, Injection
 from kvorum.chaos.faults.fault_options import FaultOptions
-from kvorum.chaos.faults.processes import NotStarted
-from kvorum.chaos.faults.target_cluster import LabError, NotNow, TargetCluster
-from kvorum.chaos.serve.ends import Ends
-from kvorum.chaos.serve.events import Events, Listener, StreamEnded
+from kvorum.chaos.faults.processes import StartError
+from kvorum.chaos.faults.target_cluster import LabError, StateError, TargetCluster
+from kvorum.chaos.serve.events import Events, Listener, StreamEnd
 from kvorum.chaos.serve.fault_requests import begin, ends_at_once, resolve_targets
+from kvorum.chaos.serve.fault_timers import FaultTimers
 from kvorum.chaos.serve.models import (
     Begun,
     Fault,
@@ -82,15 +82,15 @@ def translate_errors() -> Iterator[None]:
     try:
         yield
     except Unsupported as error:
-        raise Refused(409, "NOT_POSSIBLE_HERE", str(error)) from error
+        raise HttpError(409, "NOT_POSSIBLE_HERE", str(error)) from error
     except FaultError as error:
-        raise Refused(422, "CANNOT_DO", str(error)) from error
-    except (NotNow, Busy) as error:
-        raise Refused(409, "NOT_POSSIBLE_NOW", str(error)) from error
+        raise HttpError(422, "CANNOT_DO", str(error)) from error
+    except (StateError, Busy) as error:
+        raise HttpError(409, "NOT_POSSIBLE_NOW", str(error)) from error
     except NoReport as error:
-        raise Refused(404, "NOT_FOUND", str(error)) from error
-    except (NotStarted, LabError) as error:
-        raise Refused(503, "UNAVAILABLE", str(error)) from error
+        raise HttpError(404, "NOT_FOUND", str(error)) from error
+    except (StartError, LabError) as error:
+        raise HttpError(503, "UNAVAILABLE", str(error)) from error
 
 
 class FaultRoutes:
@@ -101,7 +101,7 @@ class FaultRoutes:
         self._cluster = cluster
         self._events = events
         self._workers = workers
-        self.ends = Ends(cluster.register, workers.do, SystemClock(), self._report_failure)
+        self.ends = FaultTimers(cluster.register, workers.do, SystemClock(), self._report_failure)
 
     def _report_failure(self, fault: ActiveFault, why: str) -> None:
         described = {"id": fault.id, "fault": fault.kind, "targets": list(fault.targets), "story": fault.story}
@@ -125,7 +125,7 @@ class FaultRoutes:
 
     async def list_fault_kinds(self, call: Call[NoBody]) -> list[BaseModel]:
         """List all kinds of faults with their options, and whether this cluster supports them."""
-        return [FaultKind.of_table(kind, kind.unsupported_by(self._cluster)) for kind in FAULTS.values()]
+        return [FaultKind.of_table(kind, kind.why_unsupported(self._cluster)) for kind in FAULTS.values()]
 
     async def list_faults(self, call: Call[NoBody]) -> list[BaseModel]:
         """List the faults in force, the oldest first."""
@@ -162,7 +162,7 @@ class FaultRoutes:
                 with translate_errors():
                     await self._workers.do(fault.end)
                 return self._response_of(fault, None)
-        raise Refused(404, "NOT_FOUND", f"fault {fault_id} is not in force")
+        raise HttpError(404, "NOT_FOUND", f"fault {fault_id} is not in force")
 
     async def heal_cluster(self, call: Call[HealRequest]) -> Healed:
         """End all faults, and (by default) start all stopped nodes."""
@@ -179,15 +179,15 @@ class FaultRoutes:
         text = call.last_event_id or AFTER.of(call)
         after = number_of("after", text, 0, INT64_MAX)
         if self._events.is_full:
-            raise Refused(503, "UNAVAILABLE", "too many event streams are open")
+            raise HttpError(503, "UNAVAILABLE", "too many event streams are open")
 
         async def chunks() -> AsyncIterator[bytes]:
-            with self._events.listening(after) as listener:
+            with self._events.listen(after) as listener:
                 yield b": listening\n\n"
                 try:
                     while True:
                         yield await next_of(listener)
-                except StreamEnded:
+                except StreamEnd:
                     why = "server" if self._events.is_closed else "behind"
                     yield b"event: end\ndata: " + msgspec.json.encode({"stopped_by": why}) + b"\n\n"
 
@@ -233,7 +233,7 @@ class FaultRoutes:
                 body=FaultRequest,
                 answer=Begun,
                 status=201,
-                also={200: Begun},
+                other_answers={200: Begun},
             ),
             Operation(
                 method="DELETE",
@@ -276,7 +276,7 @@ def kind_of(wanted: FaultRequest) -> tuple[fault_kinds.FaultKind, FaultOptions]:
 
 
 async def next_of(listener: Listener) -> bytes:
-    """Return the next event for sending, or a comment after an idle time. Raises StreamEnded."""
+    """Return the next event for sending, or a comment after an idle time. Raises StreamEnd."""
     try:
         async with asyncio.timeout(EVENT_IDLE_SECONDS):
             return (await listener.next()).encode_event()

@@ -15,7 +15,7 @@ from typing import Final
 
 from pydantic import BaseModel
 
-from kvorum.admin.http.access import Refused
+from kvorum.admin.http.access import HttpError
 from kvorum.admin.http.operations import B, Call, NoBody, Operation, Stream
 from kvorum.admin.http.parameters import INT64_MAX, BadInput, number, text
 from kvorum.chaos.faults.events import FaultError
@@ -50,7 +50,7 @@ class ScenarioRoutes:
 
     async def list_shipped(self, call: Call[NoBody]) -> list[BaseModel]:
         """List the shipped scenarios with their cells (variants that can be run separately)."""
-        return list(await self._workers.do(shipped_rows))
+        return list(await self._workers.do(list_scenarios))
 
     async def list_scenario_runs(self, call: Call[NoBody]) -> list[BaseModel]:
         """List the runs, the oldest first."""
@@ -103,7 +103,7 @@ class ScenarioRoutes:
         run_id = RUN_ID.of(call)
         run = self.scenarios.run(run_id)
         if run is None:
-            raise Refused(404, "NOT_FOUND", f"run {run_id} does not exist")
+            raise HttpError(404, "NOT_FOUND", f"run {run_id} does not exist")
         return run
 
     def operations(self) -> Sequence[Operation]:
@@ -143,7 +143,7 @@ class ScenarioRoutes:
         ]
 
 
-def shipped_rows() -> list[Shipped]:
+def list_scenarios() -> list[Shipped]:
     """Return the scenarios that can be run."""
     found: list[Shipped] = []
     for name in files.shipped_scenarios():

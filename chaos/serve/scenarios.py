@@ -95,11 +95,11 @@ class Scenarios:
         """Keep runs below a folder; calls `on_change` when one begins or ends, `heard` with each line."""
         self._folder = folder
         self._on_change = on_change
-        self._heard = heard
+        self._lines_read = heard
         self._command = command
         self._runs: dict[int, ScenarioRun] = {}
         self._next_id = 1
-        self._starting = asyncio.Lock()
+        self._start_lock = asyncio.Lock()
         self._running: tuple[ScenarioRun, asyncio.Task[None]] | None = None
 
     @property
@@ -115,9 +115,9 @@ class Scenarios:
         """Start a run. Raises Busy, ValueError (no name of a scenario), OSError."""
         if not NAME.fullmatch(scenario):
             raise ValueError(f"{scenario!r} is not a shipped scenario (kvorum chaos list)")
-        if self._starting.locked() or (self._running is not None and not self._running[1].done()):
+        if self._start_lock.locked() or (self._running is not None and not self._running[1].done()):
             raise Busy("a scenario is already running")
-        async with self._starting:
+        async with self._start_lock:
             return await self._start(scenario, seed, duration)
 
     async def _start(self, scenario: str, seed: int, duration: float | None) -> ScenarioRun:
@@ -166,7 +166,7 @@ class Scenarios:
         while line := await line_of(process.stdout):
             run.lines.append(line.decode(errors="replace").rstrip())
             run.lines_count += 1
-            self._heard(run, run.lines[-1])
+            self._lines_read(run, run.lines[-1])
         return await process.wait()
 
     async def _verdict(self, path: Path) -> object:

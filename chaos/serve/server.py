@@ -16,8 +16,8 @@ from typing import Final
 
 from aiohttp import web
 
-from kvorum.admin.http.access import Access, is_local, name_of
-from kvorum.admin.http.app import AdminApp
+from kvorum.admin.app import AdminApp
+from kvorum.admin.http.access import Access, host_name_of, is_local
 from kvorum.admin.http.operations import Role
 from kvorum.admin.http.problems import problem
 from kvorum.chaos import history
@@ -78,7 +78,7 @@ class ChaosServer:
         """Reject foreign pages, for every path."""
         host, origin = request.headers.get("Host", ""), request.headers.get("Origin")
         # Listening on all addresses, it has more names than are known here; a page from elsewhere has no token for any.
-        if not (is_local(host) or self.host in ANY_HOST or name_of(host) == name_of(self.host)):
+        if not (is_local(host) or self.host in ANY_HOST or host_name_of(host) == host_name_of(self.host)):
             return problem(403, "FORBIDDEN_HOST", f"Host {host!r} is not a name of this machine")
         if origin is not None and origin.lower() != f"http://{host.lower()}":
             return problem(403, "FORBIDDEN_ORIGIN", f"requests from origin {origin!r} are rejected")

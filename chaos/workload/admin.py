@@ -19,7 +19,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it means to
 )
 
 from kvorum.chaos.history import Ok, OperationValue
-from kvorum.chaos.workload.classify import failed_change, kafka_name
+from kvorum.chaos.workload.classify import classify_change_error, kafka_name
 from kvorum.chaos.workload.libraries import CONFLUENT
 from kvorum.chaos.workload.plan import AdminClients
 from kvorum.chaos.workload.recorder import Recorder
@@ -130,10 +130,10 @@ class Administrator:
             future.result(ANSWER_SECONDS)
         except KafkaException as refused:
             name = refused.args[0].name()
-            self._recorder.complete(op, failed_change(name), error=kafka_name(name))
+            self._recorder.complete(op, classify_change_error(name), error=kafka_name(name))
             return False
         except TimeoutError:
-            self._recorder.complete(op, failed_change("TIMED_OUT"), error="TIMED_OUT")
+            self._recorder.complete(op, classify_change_error("TIMED_OUT"), error="TIMED_OUT")
             return False
         self._recorder.complete(op, Ok)
         return True

@@ -23,11 +23,18 @@ from aiokafka.errors import (  # type: ignore[import-untyped]
 )
 
 from kvorum.chaos.history import Info, Ok, PolledRecord
-from kvorum.chaos.workload.classify import failed_send, kafka_name
+from kvorum.chaos.workload.classify import classify_send_error, kafka_name
 from kvorum.chaos.workload.libraries import AIOKAFKA
 from kvorum.chaos.workload.plan import AssignClients, SendClients
-from kvorum.chaos.workload.recorder import Recorder, decode_value, encode_value, named, split_partition, words
-from kvorum.chaos.workload.senders import GIVE_UP_SECONDS, IDLE_SECONDS, KEYS, Pace, Placing
+from kvorum.chaos.workload.recorder import (
+    Recorder,
+    decode_value,
+    encode_value,
+    partition_names,
+    partition_words,
+    split_partition,
+)
+from kvorum.chaos.workload.senders import GIVE_UP_SECONDS, IDLE_SECONDS, KEYS, Pace, PartitionChooser
 from kvorum.chaos.workload.threads import LoopThread
 
 RETRY_SECONDS: Final = 0.2
@@ -51,7 +58,7 @@ class AioSender(LoopThread):
         self._bootstrap = bootstrap
         self._recorder = recorder
         self._rng = rng
-        self._placing = Placing(topics, plan.hot_share, rng)
+        self._chooser = PartitionChooser(topics, plan.hot_share, rng)
 
     async def live(self) -> None:
         """Live one life after the other."""
@@ -60,7 +67,7 @@ class AioSender(LoopThread):
             try:
                 await producer.start()
             except (KafkaError, OSError):
-                await _closed(producer)
+                await _close_client(producer)
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
             await self._life(producer)
@@ -82,11 +89,11 @@ class AioSender(LoopThread):
             recorder.abandon(process)
         elif pending:
             await asyncio.wait(pending, timeout=plan.timeout + GIVE_UP_SECONDS)
-        await _closed(producer)
+        await _close_client(producer)
         recorder.abandon(process)
 
     async def _send(self, producer: AIOKafkaProducer, process: int, pending: set[asyncio.Future[Any]]) -> None:
-        recorder, partition = self._recorder, self._placing.draw()
+        recorder, partition = self._recorder, self._chooser.draw()
         value = recorder.next_value()
         op = recorder.invoke(process, "send", [["send", partition, value]])
         topic, number = split_partition(partition)
@@ -96,19 +103,19 @@ class AioSender(LoopThread):
             )
         except (KafkaError, AssertionError) as error:
             name = type(error).__name__
-            recorder.complete(op, failed_send(name, "none"), error=kafka_name(name))
+            recorder.complete(op, classify_send_error(name, "none"), error=kafka_name(name))
             return
         pending.add(future)
-        future.add_done_callback(partial(self._answered, op, partition, value, pending))
+        future.add_done_callback(partial(self._on_response, op, partition, value, pending))
 
-    def _answered(
+    def _on_response(
         self, op: int, partition: str, value: int, pending: set[asyncio.Future[Any]], future: asyncio.Future[Any]
     ) -> None:
         pending.discard(future)
         error = None if future.cancelled() else future.exception()
         if future.cancelled() or error is not None:
             name = "CANCELLED" if error is None else type(error).__name__
-            self._recorder.complete(op, failed_send(name, "many"), error=kafka_name(name))
+            self._recorder.complete(op, classify_send_error(name, "many"), error=kafka_name(name))
             return
         metadata = future.result()
         offset = None if metadata is None or self._plan.acks == "0" or metadata.offset < 0 else metadata.offset
@@ -136,7 +143,7 @@ def _quiet() -> None:
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
 
 
-async def _closed(client: AIOKafkaProducer | AIOKafkaConsumer) -> None:
+async def _close_client(client: AIOKafkaProducer | AIOKafkaConsumer) -> None:
     """Close a client, within limits: one that cannot reach its cluster may never be done."""
     try:
         await asyncio.wait_for(client.stop(), CLOSE_SECONDS)
@@ -154,7 +161,7 @@ class AioReader(LoopThread):
         super().__init__("chaos-aio-assign", recorder)
         _quiet()
         self._plan = plan
-        self._names = named(topics)
+        self._names = partition_names(topics)
         self._bootstrap = bootstrap
         self._recorder = recorder
         self._rng = rng
@@ -179,7 +186,7 @@ class AioReader(LoopThread):
             except (KafkaError, OSError):
                 await asyncio.sleep(RETRY_SECONDS)
             finally:
-                await _closed(consumer)
+                await _close_client(consumer)
 
     async def _life(self, consumer: AIOKafkaConsumer) -> None:
         recorder = self._recorder
@@ -188,7 +195,7 @@ class AioReader(LoopThread):
         while not self.stopping and time.monotonic() < ends:
             count = len(self._names) if self._rng.random() < 0.5 else (len(self._names) + 1) // 2
             names = sorted(self._rng.sample(self._names, count))
-            if not await self._assigned(consumer, process, names):
+            if not await self._assign(consumer, process, names):
                 continue
             until = min(ends, time.monotonic() + self._around(self._plan.reassign_every))
             while not self.stopping and time.monotonic() < until:
@@ -198,10 +205,10 @@ class AioReader(LoopThread):
             op = recorder.invoke(process, "crash", [])
             recorder.complete(op, Info)
 
-    async def _assigned(self, consumer: AIOKafkaConsumer, process: int, names: list[str]) -> bool:
+    async def _assign(self, consumer: AIOKafkaConsumer, process: int, names: list[str]) -> bool:
         """Assign partitions and seek to their beginning; return whether that succeeded."""
         partitions = [TopicPartition(*split_partition(name)) for name in names]
-        op = self._recorder.invoke(process, "assign", words(names), seek_to_beginning=True)
+        op = self._recorder.invoke(process, "assign", partition_words(names), seek_to_beginning=True)
         consumer.assign(partitions)
         try:
             await consumer.seek_to_beginning(*partitions)

@@ -63,7 +63,7 @@ def kafka_name(error: str) -> str:
     return SPELLINGS.get(error, error)
 
 
-def failed_send(error: str, attempts: Attempts) -> Completion:
+def classify_send_error(error: str, attempts: Attempts) -> Completion:
     """Return the completion for a send's error."""
     name = kafka_name(error)
     if name in TIMEOUTS:
@@ -73,6 +73,6 @@ def failed_send(error: str, attempts: Attempts) -> Completion:
     return Fail if attempts == "one" and name in REFUSED_SENDS else Info
 
 
-def failed_change(error: str) -> Completion:
+def classify_change_error(error: str) -> Completion:
     """Return the completion for the error of a metadata operation."""
     return Fail if kafka_name(error) in REFUSED_CHANGES else Info

@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from kvorum.chaos.history import Stable
 from kvorum.chaos.workload.libraries import CONFLUENT
-from kvorum.chaos.workload.members import committed_offsets
+from kvorum.chaos.workload.members import fetch_committed_offsets
 from kvorum.chaos.workload.recorder import Recorder, split_partition
 
 LOOK_SECONDS: Final = 0.5
@@ -62,7 +62,7 @@ def final_offsets(recorder: Recorder, bootstrap: str, groups: Mapping[str, Seque
         )
         try:
             for _ in range(TRIES):
-                found = committed_offsets(consumer, group, list(names), process, recorder, final=True)
+                found = fetch_committed_offsets(consumer, group, list(names), process, recorder, final=True)
                 if len(found) == len(names):
                     break
             else:

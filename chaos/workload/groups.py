@@ -18,7 +18,7 @@ from kvorum.chaos.workload.members import Member
 from kvorum.chaos.workload.plan import GroupClients, SubscribeClients, WorkerClients
 from kvorum.chaos.workload.recorder import Recorder, split_partition
 from kvorum.chaos.workload.threads import client_thread, join_or_tell
-from kvorum.chaos.workload.transactions import Transactional
+from kvorum.chaos.workload.transactions import TransactionalProducer
 
 POLL_SECONDS: Final = 0.2
 POLL_RECORDS_MAX: Final = 500
@@ -98,7 +98,7 @@ class Worker(_GroupThread):
 
     def _live(self, ends: float, *, dies: bool) -> None:
         plan = self._plan
-        life = Transactional(self._bootstrap, self._id, plan.timeout, self._recorder)
+        life = TransactionalProducer(self._bootstrap, self._id, plan.timeout, self._recorder)
         if not life.ready(self._stop):
             life.die()
             return
@@ -120,7 +120,7 @@ class Worker(_GroupThread):
             life.die()
 
     def _process(
-        self, life: Transactional, member: Member, found: dict[str, list[PolledRecord]], begins: dict[str, int]
+        self, life: TransactionalProducer, member: Member, found: dict[str, list[PolledRecord]], begins: dict[str, int]
     ) -> bool:
         """One transaction; returns whether this life may continue."""
         plan, recorder = self._plan, self._recorder

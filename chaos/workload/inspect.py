@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from kvorum.chaos.history import Image, Replica
-from kvorum.chaos.workload.metadata_copies import StoredMetadata, stored_metadata
+from kvorum.chaos.workload.metadata_copies import StoredMetadata, read_metadata
 from kvorum.chaos.workload.recorder import Recorder
 from kvorum.protocol.records import batches
 from kvorum.storage.epoch_cache import EpochCache
@@ -36,7 +36,7 @@ class StoredReplica:
     batches: list[tuple[int, int, str]] = field(default_factory=list)
 
 
-def stored_replica(folder: Path) -> StoredReplica:
+def read_replica(folder: Path) -> StoredReplica:
     """Read a partition's folder. Raises OSError, KafkaError, ValueError."""
     found = StoredReplica()
     segments = sorted(folder.glob("*.log"))
@@ -67,7 +67,7 @@ def write_replicas(
             for folder in (Path(each) / partition for each in folders):
                 if not folder.is_dir():
                     continue
-                stored = _looked(folder)
+                stored = _read_stable_replica(folder)
                 _write(recorder, node, partition, high_watermark, stored)
                 count += 1
     return count
@@ -88,10 +88,10 @@ def _write(recorder: Recorder, node: int, partition: str, high_watermark: int, s
     )
 
 
-def _looked(folder: Path) -> StoredReplica:
+def _read_stable_replica(folder: Path) -> StoredReplica:
     for look in range(LOOKS_MAX):
         try:
-            return stored_replica(folder)
+            return read_replica(folder)
         except (FileNotFoundError, ValueError) as error:
             if look == LOOKS_MAX - 1:
                 raise Unreadable(f"{folder}: {error}") from error
@@ -108,7 +108,7 @@ def write_images(recorder: Recorder, directories: Mapping[str, str]) -> int:
     for name, directory in directories.items():
         for look in range(LOOKS_MAX):
             try:
-                copies[name] = stored_metadata(Path(directory))
+                copies[name] = read_metadata(Path(directory))
                 break
             except (FileNotFoundError, ValueError) as error:
                 if look == LOOKS_MAX - 1:

@@ -17,7 +17,7 @@ from kvorum.chaos.workload.plan import (
     SubscribeClients,
     TransactionClients,
     WorkerClients,
-    chosen,
+    select_topics,
 )
 from kvorum.chaos.workload.raw import RawSender
 from kvorum.chaos.workload.readers import ConfluentReader
@@ -81,25 +81,33 @@ class Load:
     ) -> Client:
         match plan:
             case SendClients(client="confluent-kafka"):
-                return ConfluentSender(plan, chosen(plan.topics, topics), bootstrap_of(plan.group), recorder, rng)
+                return ConfluentSender(
+                    plan, select_topics(plan.topics, topics), bootstrap_of(plan.group), recorder, rng
+                )
             case SendClients(client="aiokafka"):
-                return AioSender(plan, chosen(plan.topics, topics), bootstrap_of(plan.group), recorder, rng)
+                return AioSender(plan, select_topics(plan.topics, topics), bootstrap_of(plan.group), recorder, rng)
             case SendClients():
-                return RawSender(plan, chosen(plan.topics, topics), bootstrap_of(plan.group), recorder, rng)
+                return RawSender(plan, select_topics(plan.topics, topics), bootstrap_of(plan.group), recorder, rng)
             case AssignClients(client="confluent-kafka"):
-                return ConfluentReader(plan, chosen(plan.topics, topics), bootstrap_of(plan.group), recorder, rng)
+                return ConfluentReader(
+                    plan, select_topics(plan.topics, topics), bootstrap_of(plan.group), recorder, rng
+                )
             case AssignClients():
-                return AioReader(plan, chosen(plan.topics, topics), bootstrap_of(plan.group), recorder, rng)
+                return AioReader(plan, select_topics(plan.topics, topics), bootstrap_of(plan.group), recorder, rng)
             case AdminClients():
                 admin = Administrator(plan, bootstrap_of(plan.group), recorder, rng)
                 self.admins.append(admin)
                 return admin
             case SubscribeClients():
-                return SubscribedReader(plan, chosen(plan.topics, topics), bootstrap_of(plan.group), recorder, rng)
+                return SubscribedReader(
+                    plan, select_topics(plan.topics, topics), bootstrap_of(plan.group), recorder, rng
+                )
             case WorkerClients():
                 return Worker(plan, bootstrap_of(plan.group), recorder, rng)
             case TransactionClients():
-                return TransactionalSender(plan, chosen(plan.topics, topics), bootstrap_of(plan.group), recorder, rng)
+                return TransactionalSender(
+                    plan, select_topics(plan.topics, topics), bootstrap_of(plan.group), recorder, rng
+                )
             case _:
                 assert_never(plan)
 

@@ -17,7 +17,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from kvorum.chaos.history import Fail, Info, MicroOp, Ok, OperationValue, Owned, PolledRecord
 from kvorum.chaos.workload.classify import kafka_name
 from kvorum.chaos.workload.plan import GroupClients
-from kvorum.chaos.workload.recorder import Recorder, decode_value, split_partition, words
+from kvorum.chaos.workload.recorder import Recorder, decode_value, partition_words, split_partition
 from kvorum.chaos.workload.senders import SILENT
 
 METADATA_TAG: Final = b"CGMDv2:"
@@ -68,15 +68,15 @@ class Member:
         self._plan = plan
         self._recorder = recorder
         self._cooperative = plan.protocol == "consumer" or plan.assignor == "cooperative-sticky"
-        self._moved: set[str] = set()
+        self._rebalanced: set[str] = set()
         self.consumer = Consumer(member_settings(plan, bootstrap, isolation))
-        self.consumer.subscribe(topics, on_assign=self._given, on_revoke=self._taken, on_lost=self._taken)
+        self.consumer.subscribe(topics, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke)
 
     # --- callbacks ---------------------------------------------------------------------------------------------------
 
-    def _given(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         names = [f"{each.topic}-{each.partition}" for each in partitions]
-        places = self.committed(names) if names else {}
+        places = self.fetch_committed(names) if names else {}
         for each, name in zip(partitions, names, strict=True):
             place = places.get(name)
             if place is not None:
@@ -87,13 +87,13 @@ class Member:
             consumer.assign(partitions)
             self.owned = {}
         self.owned |= {name: max(0, places.get(name) or 0) for name in names}
-        self._moved.update(names)
+        self._rebalanced.update(names)
         self._tell()
 
-    def _taken(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         names = {f"{each.topic}-{each.partition}" for each in partitions}
         self.owned = {name: at for name, at in self.owned.items() if name not in names} if self._cooperative else {}
-        self._moved.update(names)
+        self._rebalanced.update(names)
         self._tell()
         if self._cooperative:
             consumer.incremental_unassign(partitions)
@@ -115,7 +115,7 @@ class Member:
                 session=self._plan.session,
             )
         )
-        op = self._recorder.invoke(self.process, "subscribe", words(names))
+        op = self._recorder.invoke(self.process, "subscribe", partition_words(names))
         self._recorder.complete(op, Ok)
 
     @property
@@ -137,7 +137,7 @@ class Member:
 
     def poll(self, count: int, seconds: float) -> dict[str, list[PolledRecord]]:
         """Poll; return the records of partitions that it owned throughout."""
-        self._moved = set()
+        self._rebalanced = set()
         op = self._recorder.invoke(self.process, "poll", [["poll"]])
         try:
             messages = self.consumer.consume(count, seconds)
@@ -156,11 +156,11 @@ class Member:
             name = f"{message.topic()}-{message.partition()}"
             found.setdefault(name, []).append([offset, decode_value(message.value())])
         micro: MicroOp = ["poll", dict(found)]
-        moved = sorted(self._moved)
+        moved = sorted(self._rebalanced)
         self._recorder.complete(op, Ok, [micro], error=",".join(sorted(errors)) or None, rebalance=moved)
         # Records from before the move may have been processed: they are read again from the new owner's start.
-        kept = {name: records for name, records in found.items() if name in self.owned and name not in self._moved}
-        for name in found.keys() & self._moved & self.owned.keys():
+        kept = {name: records for name, records in found.items() if name in self.owned and name not in self._rebalanced}
+        for name in found.keys() & self._rebalanced & self.owned.keys():
             self.seek(name, self.owned[name])
         for name, records in kept.items():
             self.owned[name] = records[-1][0] + 1
@@ -195,9 +195,9 @@ class Member:
             # librdkafka may have tried before, with an answer that was lost.
             self._recorder.complete(op, Info, error=kafka_name(failed.name()), generation=generation)
 
-    def committed(self, names: list[str]) -> dict[str, int]:
+    def fetch_committed(self, names: list[str]) -> dict[str, int]:
         """Fetch the group's offsets, -1 for none; unavailable ones are omitted."""
-        return committed_offsets(self.consumer, self._plan.group_id, names, self.process, self._recorder)
+        return fetch_committed_offsets(self.consumer, self._plan.group_id, names, self.process, self._recorder)
 
     def leave(self) -> None:
         """Leave in order."""
@@ -214,7 +214,7 @@ class Member:
         threading.Thread(target=corpses.clear, name="chaos-member-end", daemon=True).start()
 
 
-def committed_offsets(
+def fetch_committed_offsets(
     consumer: Any, group: str, names: list[str], process: int, recorder: Recorder, *, final: bool = False
 ) -> dict[str, int]:
     """Fetch a group's committed offsets by a consumer at read_committed (require-stable); what fails is left out."""

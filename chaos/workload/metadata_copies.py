@@ -34,17 +34,17 @@ class StoredMetadata:
         """Replay up to an end offset; None where the copy begins behind it or lacks something on the way."""
         offset = max((end for end in self.snapshots if end <= wanted), default=0)
         transactions = TransactionBuffer()
-        image = _replayed(MetadataImage(), transactions, 0, self.snapshots.get(offset, []))
+        image = _replay(MetadataImage(), transactions, 0, self.snapshots.get(offset, []))
         while offset < wanted:
             if offset not in self.log:
                 return None
             header, data = self.log[offset]
-            image = _replayed(image, transactions, offset, decode_batch(memoryview(data), 0, header))
+            image = _replay(image, transactions, offset, decode_batch(memoryview(data), 0, header))
             offset = header.next_offset
         return image
 
 
-def _replayed(
+def _replay(
     image: MetadataImage, transactions: TransactionBuffer, base_offset: int, records: Iterable[MetadataRecord]
 ) -> MetadataImage:
     """Return the image after these records; those of an open transaction wait for its end."""
@@ -54,7 +54,7 @@ def _replayed(
     return delta.apply(base_offset, 1)
 
 
-def stored_metadata(directory: Path) -> StoredMetadata:
+def read_metadata(directory: Path) -> StoredMetadata:
     """Read a metadata directory: the log of every role, a controller's Raft snapshots, a broker's checkpoints.
 
     Raises OSError, KafkaError, ValueError.

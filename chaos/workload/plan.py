@@ -49,7 +49,7 @@ class SendClients(Strict):
 
     @field_validator("acks", mode="before")
     @classmethod
-    def _spelled(cls, value: object) -> object:
+    def _normalize_acks(cls, value: object) -> object:
         """YAML makes a number of 1, and -1 is Kafka's other word for all."""
         return {-1: "all", 0: "0", 1: "1", "-1": "all"}.get(value, value) if isinstance(value, int | str) else value
 
@@ -173,7 +173,7 @@ ClientPlan: TypeAlias = Annotated[
 ]
 
 
-def chosen(wanted: tuple[str, ...], topics: dict[str, int]) -> dict[str, int]:
+def select_topics(wanted: tuple[str, ...], topics: dict[str, int]) -> dict[str, int]:
     """Return {topic: partitions} of the topics named. Raises ValueError for an invalid name."""
     found: dict[str, int] = {}
     for each in wanted or ("*",):
@@ -200,6 +200,6 @@ def groups_of(plans: Sequence[ClientPlan], topics: dict[str, int]) -> dict[str, 
     for plan in plans:
         if isinstance(plan, SubscribeClients | WorkerClients):
             wanted = (plan.source,) if isinstance(plan, WorkerClients) else plan.topics
-            names = [f"{name}-{n}" for name, count in chosen(wanted, topics).items() for n in range(count)]
+            names = [f"{name}-{n}" for name, count in select_topics(wanted, topics).items() for n in range(count)]
             found[plan.group_id] = sorted({*found.get(plan.group_id, ()), *names})
     return found

@@ -9,11 +9,11 @@ from random import Random
 from typing import Final
 
 from kvorum.chaos.history import Ok
-from kvorum.chaos.workload.classify import Attempts, failed_send
+from kvorum.chaos.workload.classify import Attempts, classify_send_error
 from kvorum.chaos.workload.libraries import CHANNEL
 from kvorum.chaos.workload.plan import SendClients
 from kvorum.chaos.workload.recorder import Recorder, encode_value, split_partition
-from kvorum.chaos.workload.senders import GIVE_UP_SECONDS, IDLE_SECONDS, KEYS, Pace, Placing
+from kvorum.chaos.workload.senders import GIVE_UP_SECONDS, IDLE_SECONDS, KEYS, Pace, PartitionChooser
 from kvorum.chaos.workload.threads import LoopThread
 from kvorum.network.addresses import Address
 from kvorum.network.channel import Channel
@@ -44,7 +44,7 @@ class RawSender(LoopThread):
         self._plan = plan
         self._recorder = recorder
         self._rng = rng
-        self._placing = Placing(topics, plan.hot_share, rng)
+        self._chooser = PartitionChooser(topics, plan.hot_share, rng)
         self._topics = list(topics)
         self._bootstrap = [address for each in bootstrap.split(",") if (address := split_address(each)) is not None]
         self._channels: dict[tuple[Address, bool], Channel] = {}
@@ -65,7 +65,7 @@ class RawSender(LoopThread):
             if wait:
                 await asyncio.sleep(min(wait, IDLE_SECONDS))
                 continue
-            partition, value = self._placing.draw(), recorder.next_value()
+            partition, value = self._chooser.draw(), recorder.next_value()
             op = recorder.invoke(process, "send", [["send", partition, value]])
             task = asyncio.create_task(self._send(op, partition, value))
             pending.add(task)
@@ -81,25 +81,25 @@ class RawSender(LoopThread):
         try:
             leader = await self._leader(partition)
             if leader is None:
-                recorder.complete(op, failed_send("LEADER_NOT_AVAILABLE", "none"), error="LEADER_NOT_AVAILABLE")
+                recorder.complete(op, classify_send_error("LEADER_NOT_AVAILABLE", "none"), error="LEADER_NOT_AVAILABLE")
                 await asyncio.sleep(IDLE_SECONDS)
                 return
             code, offset = await self._produce(leader, partition, value)
         except RequestTimedOut:
             self._refreshed = -METADATA_AGE_SECONDS
-            recorder.complete(op, failed_send("REQUEST_TIMED_OUT", "one"), error="REQUEST_TIMED_OUT")
+            recorder.complete(op, classify_send_error("REQUEST_TIMED_OUT", "one"), error="REQUEST_TIMED_OUT")
         except ChannelError as error:
             self._refreshed = -METADATA_AGE_SECONDS
             attempts: Attempts = "one" if error.maybe_sent else "none"
-            recorder.complete(op, failed_send("NETWORK_EXCEPTION", attempts), error="NETWORK_EXCEPTION")
+            recorder.complete(op, classify_send_error("NETWORK_EXCEPTION", attempts), error="NETWORK_EXCEPTION")
         except KafkaError as error:
-            recorder.complete(op, failed_send(error.code.name, "one"), error=error.code.name)
+            recorder.complete(op, classify_send_error(error.code.name, "one"), error=error.code.name)
         else:
             if code is ErrorCode.NONE:
                 recorder.complete(op, Ok, [["send", partition, value, offset]])
             else:
                 self._refreshed = -METADATA_AGE_SECONDS
-                recorder.complete(op, failed_send(code.name, "one"), error=code.name)
+                recorder.complete(op, classify_send_error(code.name, "one"), error=code.name)
 
     async def _produce(self, leader: tuple[Address, Uuid], partition: str, value: int) -> tuple[ErrorCode, int | None]:
         """Send to the leader once. Raises ChannelError, KafkaError."""

@@ -14,7 +14,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from kvorum.chaos.history import Info, MicroOp, Ok, PolledRecord
 from kvorum.chaos.workload.libraries import CONFLUENT
 from kvorum.chaos.workload.plan import AssignClients
-from kvorum.chaos.workload.recorder import Recorder, decode_value, named, split_partition, words
+from kvorum.chaos.workload.recorder import Recorder, decode_value, partition_names, partition_words, split_partition
 from kvorum.chaos.workload.threads import client_thread
 
 POLL_SECONDS: Final = 0.3
@@ -66,7 +66,7 @@ class AssignedConsumer:
 
     def assign(self, partitions: list[str]) -> None:
         """Take these partitions from their beginning on, instead of the present ones."""
-        value = words(partitions)
+        value = partition_words(partitions)
         op = self._recorder.invoke(self.process, "assign", value, final=self._final, seek_to_beginning=True)
         self._consumer.assign([TopicPartition(*split_partition(each), OFFSET_BEGINNING) for each in partitions])
         self.partitions, self.positions = list(partitions), {}
@@ -137,7 +137,7 @@ class ConfluentReader:
     ) -> None:
         """Create it; `start` starts it."""
         self._plan = plan
-        self._names = named(topics)
+        self._names = partition_names(topics)
         self._bootstrap = bootstrap
         self._recorder = recorder
         self._rng = rng
@@ -163,7 +163,7 @@ class ConfluentReader:
             )
             ends = time.monotonic() + self._around(self._plan.crash_every or float("inf"))
             while not self._stop.is_set() and time.monotonic() < ends:
-                consumer.assign(self._drawn())
+                consumer.assign(self._draw_partitions())
                 until = min(ends, time.monotonic() + self._around(self._plan.reassign_every))
                 while not self._stop.is_set() and time.monotonic() < until:
                     consumer.poll()
@@ -172,7 +172,7 @@ class ConfluentReader:
             else:
                 consumer.crash()
 
-    def _drawn(self) -> list[str]:
+    def _draw_partitions(self) -> list[str]:
         """Return all partitions, or half of them."""
         if len(self._names) < 2 or self._rng.random() < 0.5:
             return list(self._names)

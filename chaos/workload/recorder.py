@@ -20,7 +20,7 @@ VALUE_BYTES: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Acked:
+class AckedSend:
     """One acknowledged send."""
 
     partition: str
@@ -42,7 +42,7 @@ class Counts:
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenInvocation:
     process: int
     f: str
     value: OperationValue
@@ -58,7 +58,7 @@ class Recorder:
         began = time.monotonic()
         self.seconds = seconds or (lambda: time.monotonic() - began)
         self.counts = Counts()
-        self.acked: list[Acked] = []
+        self.acked: list[AckedSend] = []
         """Every acknowledged send, in the order of acknowledgement."""
         self.ends: dict[str, int] = {}
         """{partition: one past the highest acknowledged or polled offset}."""
@@ -68,7 +68,7 @@ class Recorder:
         """Some process has a transactional id: offsets have holes."""
         self._history = history
         self._lock = threading.RLock()
-        self._open: dict[int, _Open] = {}
+        self._open: dict[int, _OpenInvocation] = {}
         self._acks: dict[int, str] = {}
         self._op = self._process = self._value = 0
 
@@ -135,7 +135,7 @@ class Recorder:
         with self._lock:
             self._op += 1
             number, t = self._op, self.seconds()
-            self._open[number] = _Open(process, f, value, t, final)
+            self._open[number] = _OpenInvocation(process, f, value, t, final)
             self.counts.invoked[f] += 1
             self._history.write(
                 Invoke(
@@ -203,13 +203,13 @@ class Recorder:
                 self.complete(op, Info, error="CRASHED")
             return len(left)
 
-    def _learn(self, begun: _Open, value: OperationValue, t: float) -> None:
+    def _learn(self, begun: _OpenInvocation, value: OperationValue, t: float) -> None:
         for micro in value:
             if not isinstance(micro, list) or not micro:
                 continue
             if micro[0] == "send":
                 partition = str(micro[1])
-                self.acked.append(Acked(partition, begun.t, t, self._acks.get(begun.process, "all")))
+                self.acked.append(AckedSend(partition, begun.t, t, self._acks.get(begun.process, "all")))
                 if len(micro) > 3 and isinstance(micro[3], int):
                     self._reach(partition, micro[3] + 1)
             elif micro[0] == "poll" and len(micro) > 1 and isinstance(micro[1], dict):
@@ -250,11 +250,11 @@ def split_partition(name: str) -> tuple[str, int]:
     return topic, int(number)
 
 
-def named(topics: Mapping[str, int]) -> list[str]:
+def partition_names(topics: Mapping[str, int]) -> list[str]:
     """Return the names of all partitions of {topic: how many it has}."""
     return [f"{topic}-{number}" for topic, count in topics.items() for number in range(count)]
 
 
-def words(names: Sequence[str]) -> OperationValue:
+def partition_words(names: Sequence[str]) -> OperationValue:
     """Return names as an operation's value."""
     return [*names]

@@ -49,7 +49,7 @@ class MetadataSampler:
         self._topics = sorted(topics)
         self._recorder = recorder
         self._samples = Samples()
-        self._named: set[str] = set()
+        self._names: set[str] = set()
         self._offset = -1
         self._last = 0.0
         self._apart = 0.0
@@ -71,7 +71,7 @@ class MetadataSampler:
         if first:
             elr = "with" if self._samples.with_elr else "without"
             self._recorder.note(
-                f"leaders and ISRs were sampled {self._samples.taken} times, {elr} eligible leader replicas; "
+                f"leaders and ISRs were sampled {self._samples.count} times, {elr} eligible leader replicas; "
                 f"the longest time without a response of any broker was {self._apart:.2f} s"
             )
 
@@ -99,7 +99,7 @@ class MetadataSampler:
     async def _read_views(self, channel: Channel) -> dict[str, PartitionView]:
         """Return one broker's present state. Raises ChannelError, KafkaError."""
         try:
-            found = await self._described(channel)
+            found = await self._describe_partitions(channel)
         except KafkaError as error:
             if error.code is not ErrorCode.UNSUPPORTED_VERSION:
                 raise
@@ -109,7 +109,7 @@ class MetadataSampler:
         self._samples.with_elr = True
         return found
 
-    async def _described(self, channel: Channel) -> dict[str, PartitionView]:
+    async def _describe_partitions(self, channel: Channel) -> dict[str, PartitionView]:
         """Return the partitions of DescribeTopicPartitions, page by page."""
         found: dict[str, PartitionView] = {}
         cursor: RequestCursor | None = None
@@ -117,7 +117,7 @@ class MetadataSampler:
             request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=n) for n in self._topics], cursor=cursor)
             answer = await channel.ask(request, DescribeTopicPartitionsResponse, timeout_ms=ASK_MS)
             for topic in answer.topics:
-                found |= {f"{topic.name}-{each.partition_index}": described(each) for each in topic.partitions}
+                found |= {f"{topic.name}-{each.partition_index}": partition_view(each) for each in topic.partitions}
             if answer.next_cursor is None:
                 break
             cursor = RequestCursor(
@@ -133,8 +133,8 @@ class MetadataSampler:
             self._record_view(topic, number, view)
 
     def _record_view(self, topic: str, number: int, view: PartitionView) -> None:
-        if topic not in self._named:
-            self._named.add(topic)
+        if topic not in self._names:
+            self._names.add(topic)
             self._write({"type": "Topic", "name": topic, "topic_id": topic})
         record: dict[str, object] = {
             "type": "Partition",
@@ -156,7 +156,7 @@ class MetadataSampler:
         self._recorder.write(lambda t: Metadata(t=t, offset=offset, record=record))
 
 
-def described(found: DescribeTopicPartitionsResponsePartition) -> PartitionView:
+def partition_view(found: DescribeTopicPartitionsResponsePartition) -> PartitionView:
     """Return one partition with its eligible leader replicas."""
     view = PartitionView(
         found.leader_id, found.leader_epoch, tuple(sorted(found.replica_nodes)), tuple(sorted(found.isr_nodes))
@@ -172,7 +172,7 @@ class ControllerWatch:
         """Start without a known controller."""
         self._look = look
         self._recorder = recorder
-        self._known: str | None = None
+        self._controller: str | None = None
         self._stop = threading.Event()
         self._thread = client_thread("chaos-controller", self._run, recorder)
 
@@ -189,7 +189,7 @@ class ControllerWatch:
     def _run(self) -> None:
         while not self._stop.is_set():
             found = self._look()
-            if found is not None and found != self._known:
-                self._known = found
+            if found is not None and found != self._controller:
+                self._controller = found
                 self._recorder.note(f"active controller: {found}")
             self._stop.wait(CONTROLLER_SECONDS)

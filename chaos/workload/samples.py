@@ -14,9 +14,9 @@ from kvorum.chaos.faults.observer import PartitionView
 class Samples:
     """The last response of every responding broker, and the state derived so far."""
 
-    known: dict[str, PartitionView] = field(default_factory=dict)
+    views: dict[str, PartitionView] = field(default_factory=dict)
     """{"orders-0": the present state}."""
-    taken: int = 0
+    count: int = 0
     """Number of responses so far."""
     with_elr: bool = False
     """Some answer had eligible leader replicas, perhaps an empty list."""
@@ -24,14 +24,14 @@ class Samples:
 
     def take(self, broker: int, views: Mapping[str, PartitionView]) -> list[tuple[str, PartitionView]]:
         """Process a broker's response; return the changes, by partition."""
-        self.taken += 1
+        self.count += 1
         self._views[broker] = views
         changed: list[tuple[str, PartitionView]] = []
         for name in sorted(views):
             view = self._best(name)
-            before = self.known.get(name)
+            before = self.views.get(name)
             if view != before and (before is None or view.leader_epoch >= before.leader_epoch):
-                self.known[name] = view
+                self.views[name] = view
                 changed.append((name, view))
         return changed
 

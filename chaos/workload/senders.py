@@ -12,10 +12,10 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kvorum.chaos.history import Ok
-from kvorum.chaos.workload.classify import failed_send, kafka_name
+from kvorum.chaos.workload.classify import classify_send_error, kafka_name
 from kvorum.chaos.workload.libraries import CONFLUENT
 from kvorum.chaos.workload.plan import SendClients
-from kvorum.chaos.workload.recorder import Recorder, encode_value, named
+from kvorum.chaos.workload.recorder import Recorder, encode_value, partition_names
 from kvorum.chaos.workload.threads import client_thread
 
 IDLE_SECONDS: Final = 0.02
@@ -28,12 +28,12 @@ KEYS: Final = 16
 """Number of keys per partition."""
 
 
-class Placing:
+class PartitionChooser:
     """The partition of the next record."""
 
     def __init__(self, topics: dict[str, int], hot_share: float, rng: Random) -> None:
         """All partitions with equal shares, except the first one's extra share."""
-        self.names = named(topics)
+        self.names = partition_names(topics)
         self._hot_share = hot_share
         self._rng = rng
         self._next = rng.randrange(len(self.names))
@@ -75,7 +75,7 @@ class ConfluentSender:
         self._bootstrap = bootstrap
         self._recorder = recorder
         self._rng = rng
-        self._placing = Placing(topics, plan.hot_share, rng)
+        self._chooser = PartitionChooser(topics, plan.hot_share, rng)
         self._open = 0
         self._stop = threading.Event()
         self._thread = client_thread("chaos-send", self._run, recorder)
@@ -126,11 +126,11 @@ class ConfluentSender:
         threading.Thread(target=bury, args=(corpses,), name="chaos-send-end", daemon=True).start()
 
     def _send(self, producer: Producer, process: int) -> None:
-        recorder, partition = self._recorder, self._placing.draw()
+        recorder, partition = self._recorder, self._chooser.draw()
         value = recorder.next_value()
         op = recorder.invoke(process, "send", [["send", partition, value]])
 
-        def delivered(error: KafkaError | None, message: Any) -> None:
+        def on_delivery(error: KafkaError | None, message: Any) -> None:
             self._open -= 1
             if error is None:
                 offset = message.offset()
@@ -138,7 +138,7 @@ class ConfluentSender:
                 known = offset if self._plan.acks != "0" and offset is not None and offset >= 0 else None
                 recorder.complete(op, Ok, [["send", partition, value, known]])
             else:
-                recorder.complete(op, failed_send(error.name(), "many"), error=kafka_name(error.name()))
+                recorder.complete(op, classify_send_error(error.name(), "many"), error=kafka_name(error.name()))
 
         topic, _, number = partition.rpartition("-")
         try:
@@ -147,14 +147,14 @@ class ConfluentSender:
                 encode_value(value, self._plan.bytes),
                 b"key-%d" % (value % KEYS),
                 partition=int(number),
-                on_delivery=delivered,
+                on_delivery=on_delivery,
             )
             self._open += 1
         except KafkaException as refused:
             error = refused.args[0]
-            recorder.complete(op, failed_send(error.name(), "none"), error=kafka_name(error.name()))
+            recorder.complete(op, classify_send_error(error.name(), "none"), error=kafka_name(error.name()))
         except BufferError:
-            recorder.complete(op, failed_send("_QUEUE_FULL", "none"), error="_QUEUE_FULL")
+            recorder.complete(op, classify_send_error("_QUEUE_FULL", "none"), error="_QUEUE_FULL")
 
 
 def bury(corpses: list[Producer]) -> None:

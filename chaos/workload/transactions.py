@@ -17,7 +17,7 @@ from kvorum.chaos.history import Fail, Info, MicroOp, Ok, OperationValue
 from kvorum.chaos.workload.classify import kafka_name
 from kvorum.chaos.workload.libraries import CONFLUENT
 from kvorum.chaos.workload.plan import TransactionClients
-from kvorum.chaos.workload.recorder import Recorder, encode_value, named, split_partition
+from kvorum.chaos.workload.recorder import Recorder, encode_value, partition_names, split_partition
 from kvorum.chaos.workload.senders import SILENT, Pace
 from kvorum.chaos.workload.threads import client_thread, join_or_tell
 
@@ -55,7 +55,7 @@ Row: TypeAlias = tuple[str, int]
 """A partition and the value that is sent to it."""
 
 
-class Failed(Exception):
+class TransactionError(Exception):
     """A transaction was not committed; the name is Kafka's. `is_uncertain`: a commit may have been sent."""
 
     def __init__(self, name: str, *, is_uncertain: bool) -> None:
@@ -64,7 +64,7 @@ class Failed(Exception):
         self.is_uncertain = is_uncertain
 
 
-class Transactional:
+class TransactionalProducer:
     """One producer with its id, for one life."""
 
     def __init__(self, bootstrap: str, transactional_id: str, timeout: float, recorder: Recorder) -> None:
@@ -87,41 +87,41 @@ class Transactional:
         return False
 
     def begin(self, records: list[Row]) -> None:
-        """Begin a transaction and pass its (partition, value) pairs to the client. Raises Failed."""
+        """Begin a transaction and pass its (partition, value) pairs to the client. Raises TransactionError."""
         self._offsets = {}
         try:
             self.producer.begin_transaction()
             for partition, value in records:
                 topic, number = split_partition(partition)
 
-                def delivered(error: KafkaError | None, message: Any, key: Row = (partition, value)) -> None:
+                def on_delivery(error: KafkaError | None, message: Any, key: Row = (partition, value)) -> None:
                     self._offsets[key] = message.offset() if error is None else None
 
-                self.producer.produce(topic, encode_value(value), partition=number, on_delivery=delivered)
+                self.producer.produce(topic, encode_value(value), partition=number, on_delivery=on_delivery)
                 self.producer.poll(0)
         except (KafkaException, BufferError) as error:
             raise failure(error, is_uncertain=False) from error
 
     def send_offsets(self, offsets: list[Any], metadata: object) -> None:
-        """Send a group's offsets along. Raises Failed."""
-        self._tried(
+        """Send a group's offsets along. Raises TransactionError."""
+        self._try_step(
             lambda: self.producer.send_offsets_to_transaction(offsets, metadata, STEP_SECONDS), is_uncertain=False
         )
 
     def commit(self) -> None:
-        """Request the commit until it is certain. Raises Failed."""
-        self._tried(lambda: self.producer.commit_transaction(STEP_SECONDS), is_uncertain=True)
+        """Request the commit until it is certain. Raises TransactionError."""
+        self._try_step(lambda: self.producer.commit_transaction(STEP_SECONDS), is_uncertain=True)
 
     def abort(self) -> None:
-        """Request the abort until it is certain. Raises Failed."""
-        self._tried(lambda: self.producer.abort_transaction(STEP_SECONDS), is_uncertain=False)
+        """Request the abort until it is certain. Raises TransactionError."""
+        self._try_step(lambda: self.producer.abort_transaction(STEP_SECONDS), is_uncertain=False)
 
     def sends(self, records: list[Row]) -> list[MicroOp]:
         """Return the records as micro-operations, with the returned offsets."""
         return [["send", *each, self._offsets.get(each)] for each in records]
 
-    def _tried(self, step: Any, *, is_uncertain: bool) -> None:
-        """Execute a step, repeated while its error is retriable. Raises Failed."""
+    def _try_step(self, step: Any, *, is_uncertain: bool) -> None:
+        """Execute a step, repeated while its error is retriable. Raises TransactionError."""
         for left in range(STEP_TRIES, 0, -1):
             try:
                 step()
@@ -145,7 +145,7 @@ class Transactional:
         `more` are additional operations.
         """
         recorder = self._recorder
-        operations: OperationValue = [*requested_sends(records), *more]
+        operations: OperationValue = [*send_operations(records), *more]
         op = recorder.invoke(self.process, "txn", operations, generation=generation)
         ended: float | None = None
         try:
@@ -160,7 +160,7 @@ class Transactional:
                 self.commit()
             else:
                 self.abort()
-        except Failed as error:
+        except TransactionError as error:
             kind, committed = (Info, None) if error.is_uncertain else (Fail, False)
             recorder.complete(
                 op, kind, operations, error=str(error), committed=committed, ended=ended, generation=generation
@@ -172,12 +172,12 @@ class Transactional:
 
     def leave_open(self, records: list[Row], more: list[MicroOp]) -> None:
         """Hand records over and never end their transaction."""
-        operations: OperationValue = [*requested_sends(records), *more]
+        operations: OperationValue = [*send_operations(records), *more]
         op = self._recorder.invoke(self.process, "txn", operations)
         try:
             self.begin(records)
             self.producer.flush(1.0)
-        except Failed:
+        except TransactionError:
             pass  # also: it is aborted nevertheless
         self._recorder.complete(op, Fail, operations, error="LEFT_OPEN", committed=False)
 
@@ -188,15 +188,15 @@ class Transactional:
         self.producer.purge(in_queue=True, in_flight=True, blocking=False)
 
 
-def requested_sends(records: list[Row]) -> list[MicroOp]:
+def send_operations(records: list[Row]) -> list[MicroOp]:
     """Return records as the micro-operations of an invocation."""
     return [["send", partition, value] for partition, value in records]
 
 
-def failure(error: Exception, *, is_uncertain: bool) -> Failed:
+def failure(error: Exception, *, is_uncertain: bool) -> TransactionError:
     """Return the failure for a client's error."""
     found = error.args[0] if isinstance(error, KafkaException) else None
-    return Failed(
+    return TransactionError(
         kafka_name(found.name()) if isinstance(found, KafkaError) else "_QUEUE_FULL", is_uncertain=is_uncertain
     )
 
@@ -209,7 +209,7 @@ class TransactionalSender:
     ) -> None:
         """Create it; `start` starts it."""
         self._plan = plan
-        self._names = named(topics)
+        self._names = partition_names(topics)
         self._bootstrap = bootstrap
         self._recorder = recorder
         self._rng = rng
@@ -237,13 +237,13 @@ class TransactionalSender:
     def _run(self) -> None:
         plan, rng = self._plan, self._rng
         while not self._stop.is_set():
-            life = Transactional(self._bootstrap, self._id, plan.timeout, self._recorder)
+            life = TransactionalProducer(self._bootstrap, self._id, plan.timeout, self._recorder)
             lifetime = float("inf") if plan.crash_every is None else plan.crash_every * (0.5 + rng.random())
             if life.ready(self._stop):
                 self._live(life, time.monotonic() + lifetime)
             life.die()
 
-    def _live(self, life: Transactional, ends: float) -> None:
+    def _live(self, life: TransactionalProducer, ends: float) -> None:
         """Send transactions until it is time to die, or one fails."""
         plan, rng = self._plan, self._rng
         pace = Pace(plan.rate)
@@ -254,12 +254,12 @@ class TransactionalSender:
                 continue
             if time.monotonic() >= ends:
                 if rng.random() < LEFT_OPEN:
-                    life.leave_open(*self._drawn())
+                    life.leave_open(*self._draw_transaction())
                 return
-            if not life.run(*self._drawn(), commit=rng.random() >= plan.abort):
+            if not life.run(*self._draw_transaction(), commit=rng.random() >= plan.abort):
                 return
 
-    def _drawn(self) -> tuple[list[Row], list[MicroOp]]:
+    def _draw_transaction(self) -> tuple[list[Row], list[MicroOp]]:
         """Return the records of a transaction, and the money that they move."""
         rng, recorder = self._rng, self._recorder
         records = [(rng.choice(self._names), recorder.next_value()) for _ in range(self._plan.records)]

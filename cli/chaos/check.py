@@ -36,7 +36,7 @@ def check(history: Path, output: str, ww: bool, strict: bool) -> None:
     reader = HistoryReader()
     try:
         with bar(lines_in(history), "events") as done:
-            seen = Seen(done)
+            seen = LineKinds(done)
             verdict = judge(seen.watch(reader.read(history)), ww=ww, strict=strict)
     except (BrokenHistory, OSError) as error:
         click.echo(f"{history}: {error}", err=True)
@@ -61,7 +61,7 @@ def lines_in(history: Path) -> int:
         return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(CHUNK_BYTES), b""))
 
 
-class Seen:
+class LineKinds:
     """Notes which kinds of lines a history has, while they pass by."""
 
     def __init__(self, progress: Step) -> None:

@@ -8,9 +8,9 @@ import click
 from kvorum.chaos.checker import check as judge
 from kvorum.chaos.history import BrokenHistory, HistoryReader, Start, read_history
 from kvorum.chaos.report.junit import write_junit
+from kvorum.chaos.report.labels import outcome_of
 from kvorum.chaos.report.page import write_html
 from kvorum.chaos.report.results import ScenarioResult
-from kvorum.chaos.report.words import outcome_of
 from kvorum.cli.chaos.check import remarks
 from kvorum.cli.output import Exit
 

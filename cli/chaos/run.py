@@ -92,7 +92,7 @@ def run(
         from kvorum.chaos.report.files import REPORT
         from kvorum.chaos.scenario.files import ScenarioError, find, shipped_scenarios
         from kvorum.chaos.scenario.runner import Run, Watch
-        from kvorum.chaos.scenario.systems import Elsewhere
+        from kvorum.chaos.scenario.systems import ExternalAddresses
     except ModuleNotFoundError as error:
         fail(f"{error.name} is not installed; {install_hint('chaos')}", Exit.USAGE)
 
@@ -106,7 +106,7 @@ def run(
     if commands and bootstrap is None:
         raise click.UsageError("hooks need --bootstrap: they act on a cluster that Kvorum did not start")
     check_reachable(bootstrap)
-    elsewhere = Elsewhere(bootstrap=bootstrap, hooks=commands, keep_topics=keep_topics) if bootstrap else None
+    elsewhere = ExternalAddresses(bootstrap=bootstrap, hooks=commands, keep_topics=keep_topics) if bootstrap else None
     check_outputs(out, junit, html)
     given = {"--duration": duration, "--bootstrap": bootstrap}
     given |= {f"--{name}-hook": command for name, command in commands.items()}
@@ -117,10 +117,10 @@ def run(
             watch = Watch() if quiet else Watch(on_line=on_line)
             folder = base / each.name.replace("/", "-")
             job = Run(each, folder, seed, duration=duration, elsewhere=elsewhere, watch=watch, keep_data=keep_data)
-            job.command = typed(name, each, seed, given)
+            job.command = command_line(name, each, seed, given)
             if not quiet:
                 click.echo(f"{each.name}: {each.title} (seed {seed})")
-            outcome = observed(job.run, watch, quiet, job.stop)
+            outcome = run_with_display(job.run, watch, quiet, job.stop)
             outcomes.append(outcome)
             tell(each, outcome)
             if html is not None and outcome.verdict is not None:
@@ -180,7 +180,7 @@ def check_file(path: Path | None, option: str) -> None:
         path.unlink()
 
 
-def typed(name: str, scenario: "Scenario", seed: int, given: Mapping[str, object]) -> str:
+def command_line(name: str, scenario: "Scenario", seed: int, given: Mapping[str, object]) -> str:
     """Return the command that runs this one scenario again, found by `name`: a cell of it alone."""
     _, slash, cell = scenario.name.rpartition("/")
     target = f"{name}/{cell}" if slash and not name.endswith(f"/{cell}") else name
@@ -198,7 +198,7 @@ def on_line(text: str) -> None:
     click.echo(f"  {text}")
 
 
-def observed(job: "Callable[[], Outcome]", watch: "Watch", quiet: bool, stop: threading.Event) -> "Outcome":
+def run_with_display(job: "Callable[[], Outcome]", watch: "Watch", quiet: bool, stop: threading.Event) -> "Outcome":
     """Run a job in a thread and show how it goes; Ctrl-C ends its schedule, and it still heals and checks."""
     done: list[Outcome | BaseException] = []
 

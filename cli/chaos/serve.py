@@ -118,10 +118,10 @@ def create_lab(
     events: "Events",
 ) -> "Lab":
     """Make a lab in a folder and start it."""
-    from kvorum.chaos.faults.inside import inside_configs
+    from kvorum.chaos.faults.inside_faults import inside_configs
     from kvorum.chaos.faults.lab import Lab
     from kvorum.chaos.faults.namespace_holder import NotPermitted
-    from kvorum.chaos.faults.processes import NotStarted
+    from kvorum.chaos.faults.processes import StartError
     from kvorum.chaos.faults.shape import LabShape
     from kvorum.chaos.faults.target_cluster import LabError
     from kvorum.chaos.faults.toxiproxy_binary import NoToxiproxy
@@ -149,13 +149,13 @@ def create_lab(
             on_fault=fault_reporter(events),
             small_disks=small_disks,
         )
-    except (NoToxiproxy, NotPermitted, LabError, NotStarted, ConfigError, ClusterError, ValueError, OSError) as error:
+    except (NoToxiproxy, NotPermitted, LabError, StartError, ConfigError, ClusterError, ValueError, OSError) as error:
         fail(str(error), Exit.FAILED)
 
 
 def open_cluster(folder: Path, events: "Events") -> "TargetCluster":
     """Open the cluster in a folder, run by any process."""
-    from kvorum.chaos.faults.inside import InsideError
+    from kvorum.chaos.faults.inside_faults import InsideError
     from kvorum.chaos.faults.target_cluster import attach
     from kvorum.chaos.serve.server import fault_reporter
     from kvorum.cluster.local.local import ClusterError

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from kvorum.cli.connection.client_properties import PropertyError, translated
-from kvorum.cli.connection.librdkafka import Watch
-from kvorum.cli.connection.profiles import PROFILE_KEY, Profile, ProfileError, chosen, profile_option
+from kvorum.cli.connection.client_properties import PropertyError, translate_properties
+from kvorum.cli.connection.librdkafka import ClientEvents
+from kvorum.cli.connection.profiles import PROFILE_KEY, Profile, ProfileError, choose_profile, profile_option
 from kvorum.cli.output import Exit, fail, warn
 from kvorum.cli.text_values import UNSET_HINT, environment_value, is_utf8
 
@@ -31,7 +31,7 @@ def profile_in_use() -> Profile | None:
     """Return the profile that counts for this command, if any; one that is not there ends it."""
     context = click.get_current_context(silent=True)
     try:
-        return chosen(None if context is None else context.meta.get(PROFILE_KEY))
+        return choose_profile(None if context is None else context.meta.get(PROFILE_KEY))
     except ProfileError as error:
         fail(str(error), Exit.USAGE)
 
@@ -95,7 +95,7 @@ def with_cluster(
 
     `properties` have the security of the connection; None: those of the profile.
     """
-    from kvorum.cli.connection.missing_topics import explained
+    from kvorum.cli.connection.missing_topics import explain_error
     from kvorum.client.wire.cluster_client import TIMEOUT_MS, ClusterClient, Unreachable
     from kvorum.network.addresses import parse_bootstrap
     from kvorum.protocol.errors import KafkaError
@@ -117,7 +117,7 @@ def with_cluster(
         try:
             return await work(cluster)
         except KafkaError as error:
-            refusals.append(await explained(cluster, error))
+            refusals.append(await explain_error(cluster, error))
             raise
         finally:
             await cluster.close()
@@ -157,7 +157,7 @@ def security_of(properties: Mapping[str, str]) -> "ClientSecurity":
         fail(str(error), Exit.USAGE)
 
 
-def given_of(values: Mapping[str, Any], options: Mapping[str, str]) -> dict[str, Any]:
+def options_from_user(values: Mapping[str, Any], options: Mapping[str, str]) -> dict[str, Any]:
     """Return those properties whose option was typed: {property: value}, {property: the option's parameter}.
 
     They override a file or a profile; defaults of options do not (CommandLineUtils).
@@ -188,7 +188,9 @@ def for_librdkafka(properties: Mapping[str, Any], bootstrap: str) -> dict[str, A
     from kvorum.security.librdkafka import librdkafka_security
 
     try:
-        found, ignored = translated({key: text for key, text in properties.items() if not is_security_key(key)})
+        found, ignored = translate_properties(
+            {key: text for key, text in properties.items() if not is_security_key(key)}
+        )
         found |= librdkafka_security({key: str(text) for key, text in properties.items()})
     except PropertyError as error:
         raise click.UsageError(str(error)) from None
@@ -199,7 +201,7 @@ def for_librdkafka(properties: Mapping[str, Any], bootstrap: str) -> dict[str, A
     return {**found, "bootstrap.servers": bootstrap}
 
 
-def client_of(make: Callable[[dict[str, Any]], C], options: dict[str, Any], watch: Watch | None = None) -> C:
+def client_of(make: Callable[[dict[str, Any]], C], options: dict[str, Any], watch: ClientEvents | None = None) -> C:
     """Make an unmodified client; a property it does not take (-X) ends the command with the reason."""
     from confluent_kafka import KafkaException
 
@@ -208,7 +210,7 @@ def client_of(make: Callable[[dict[str, Any]], C], options: dict[str, Any], watc
     for key, value in options.items():  # it aborts, raises SystemError or cuts the value off
         if any(isinstance(text, str) and (not is_utf8(text) or "\0" in text) for text in (key, value)):
             raise click.UsageError(f"{key}={value!r} is not UTF-8, or has a NUL")
-    watch = watch or Watch()
+    watch = watch or ClientEvents()
     watch.bootstrap = str(options.get("bootstrap.servers", ""))
     try:
         return make({**options, **watch.options()})

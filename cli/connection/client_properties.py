@@ -43,7 +43,7 @@ BLACKLIST = "topic.blacklist"
 LEVEL = re.compile(r"compression\.(gzip|lz4|zstd)\.level")
 
 
-class Translated(NamedTuple):
+class LibrdkafkaProperties(NamedTuple):
     """Properties for an unmodified client, and those that it ignores."""
 
     properties: dict[str, Any]
@@ -54,7 +54,7 @@ class PropertyError(ValueError):
     """A property that librdkafka does not support, with the reason."""
 
 
-def translated(java: Mapping[str, Any]) -> Translated:
+def translate_properties(java: Mapping[str, Any]) -> LibrdkafkaProperties:
     """Return properties as librdkafka has them. Raises PropertyError."""
     found: dict[str, Any] = {}
     for key, value in java.items():
@@ -65,7 +65,7 @@ def translated(java: Mapping[str, Any]) -> Translated:
         found[name] = convert(key, value)
     if str(java.get(EXCLUDE_INTERNAL, "true")).strip().lower() == "false":
         found.pop(BLACKLIST, None)
-    return Translated(found, sorted(JAVA_ONLY & java.keys()))
+    return LibrdkafkaProperties(found, sorted(JAVA_ONLY & java.keys()))
 
 
 def as_it_is(key: str, value: Any) -> Any:

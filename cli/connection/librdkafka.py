@@ -23,25 +23,25 @@ SAID_MAX: Final = 100
 """Maximum of different lines of a client's log; a cluster has few brokers, and each has few kinds of failures."""
 
 
-class OnceEach(logging.Handler):
+class LogDeduplicator(logging.Handler):
     """Prints each line of a client's log once: one per broker for failed connections, others by their text."""
 
     def __init__(self) -> None:
         """Start with nothing printed."""
         super().__init__(logging.WARNING)
-        self._said: set[str] = set()
+        self._lines: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print a line, unless a similar one was printed."""
         text = record.getMessage()
         facility, rest = text.partition(" ")[0], text.partition("]: ")[2]
         like = f"{facility} {rest.partition(': ')[0]}" if facility == "FAIL" else text
-        if like not in self._said and len(self._said) < SAID_MAX:
-            self._said.add(like)
+        if like not in self._lines and len(self._lines) < SAID_MAX:
+            self._lines.add(like)
             warn(rest or text)
 
 
-class Watch:
+class ClientEvents:
     """Events of one client besides records. Pass `options` when it is created."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Watch:
         """The last error."""
         self.bootstrap = ""
         """The addresses that the client was given."""
-        self.log = OnceEach()
+        self.log = LogDeduplicator()
         self._logger = logging.Logger("librdkafka", logging.WARNING)
         self._logger.addHandler(self.log)
 
@@ -70,7 +70,7 @@ class Watch:
             self.reason = error.str()
 
 
-def reached(client: Any, watch: Watch, topic: str | None = None) -> "ClusterMetadata":
+def fetch_metadata(client: Any, watch: ClientEvents, topic: str | None = None) -> "ClusterMetadata":
     """Return the metadata of a topic, or of all; end the command if no broker is reachable."""
     from confluent_kafka import KafkaException
 

@@ -22,7 +22,7 @@ def no_topic(name: str, known: Iterable[str]) -> str:
     return f"no topic {name}" + (f"; did you mean {close[0]}?" if close else "")
 
 
-async def explained(cluster: "ClusterClient", error: KafkaError) -> str:
+async def explain_error(cluster: "ClusterClient", error: KafkaError) -> str:
     """Return an error as a line; for a missing topic with a suggestion."""
     found = NAMED.fullmatch(error.message or "")
     if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or found is None:

@@ -96,7 +96,7 @@ def save_profiles(path: Path, profiles: Profiles) -> None:
     part.replace(path)
 
 
-def chosen(given: str | None, environment: "os._Environ[str] | dict[str, str]" = os.environ) -> Profile | None:
+def choose_profile(given: str | None, environment: "os._Environ[str] | dict[str, str]" = os.environ) -> Profile | None:
     """Return the profile that counts: the given one, $KVORUM_PROFILE, or the one in use. Raises ProfileError.
 
     Without one that is given, $KVORUM_BOOTSTRAP comes before all profiles.

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kvorum.cli.kafka.common import Connection, connected
+from kvorum.cli.kafka.common import Connection, connection_options
 from kvorum.cli.output import say
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @click.command("kafka-broker-api-versions")
-@connected()
+@connection_options()
 def broker_api_versions(connection: Connection) -> None:
     """Print the APIs and versions of each broker, and which of them this Kvorum can use.
 

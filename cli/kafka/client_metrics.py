@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kvorum.cli.kafka.common import Connection, connected
+from kvorum.cli.kafka.common import Connection, connection_options
 from kvorum.cli.kafka.option_checks import invalid_beside, one_action
 from kvorum.cli.output import say
 
@@ -25,7 +25,7 @@ KEYS = {"interval": "interval.ms", "match": "match", "metrics": "metrics"}
 @click.option("--interval", metavar="MS", help="An empty value resets the config.")
 @click.option("--match", metavar="k1=v1,k2=v2")
 @click.option("--metrics", metavar="m1,m2")
-@connected()
+@connection_options()
 def client_metrics(
     connection: Connection,
     listing: bool,

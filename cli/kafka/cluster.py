@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kvorum.cli.kafka.common import Connection, connected
+from kvorum.cli.kafka.common import Connection, connection_options
 from kvorum.cli.output import say
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def cluster() -> None:
 
 
 @cluster.command("cluster-id")
-@connected(controller=True, short=True)
+@connection_options(controller=True, short=True)
 def cluster_id(connection: Connection) -> None:
     """Print the cluster's id.
 
@@ -41,7 +41,7 @@ def describe(connection: Connection, *, fenced: bool) -> "ClusterDescription":
 
 @cluster.command()
 @click.option("-i", "--id", "broker_id", type=click.IntRange(0), required=True)
-@connected(controller=True, short=True)
+@connection_options(controller=True, short=True)
 def unregister(connection: Connection, broker_id: int) -> None:
     """Forget a broker that is gone for good.
 
@@ -62,7 +62,7 @@ def unregister(connection: Connection, broker_id: int) -> None:
 
 @cluster.command("list-endpoints")
 @click.option("--include-fenced-brokers", is_flag=True)
-@connected(controller=True, short=True)
+@connection_options(controller=True, short=True)
 def list_endpoints(connection: Connection, include_fenced_brokers: bool) -> None:
     """List where brokers, or controllers, are.
 

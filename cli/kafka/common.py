@@ -82,7 +82,7 @@ class Connection:
         return for_librdkafka({**own, **self.properties, **given, **typed}, self.bootstrap)
 
 
-class Remembering(click.Command):
+class OrderedCommand(click.Command):
     """A command that knows in which order its options were given."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -112,7 +112,7 @@ def option(letter: str | None, names: list[str], **settings: Any) -> Callable[[A
     return click.option(*([letter] if letter else []), *names, parameter, **settings)
 
 
-def connected(*, controller: bool = False, short: bool = False) -> Callable[[F], Any]:
+def connection_options(*, controller: bool = False, short: bool = False) -> Callable[[F], Any]:
     """Add --bootstrap-server and --command-config (the innermost decorator); the function gets a `connection`."""
 
     def decorate(function: F) -> Any:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kvorum.cli.connection.client import read_properties
-from kvorum.cli.kafka.common import Connection, Files, Remembering, connected
+from kvorum.cli.kafka.common import Connection, Files, OrderedCommand, connection_options
 from kvorum.cli.kafka.configs_describe import describe_entity
 from kvorum.cli.kafka.entity_options import (
     TYPES,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kvorum.client.wire.cluster_client import ClusterClient
 
 
-@click.command("kafka-configs", cls=Remembering)
+@click.command("kafka-configs", cls=OrderedCommand)
 @click.option("--describe", is_flag=True)
 @click.option("--alter", is_flag=True)
 @click.option("--all", "everything", is_flag=True, help="Include static configs and defaults.")
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 @click.option("--add-config", metavar="k1=v1,k2=[v1,v2]")
 @click.option("--add-config-file", type=Files)
 @click.option("--delete-config", "deleted", multiple=True, metavar="k1,k2")
-@connected(controller=True)
+@connection_options(controller=True)
 def configs(
     connection: Connection,
     describe: bool,

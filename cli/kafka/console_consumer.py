@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from kvorum.cli.completion import group_names, topic_names
-from kvorum.cli.connection.client import client_of, given_of, read_properties
+from kvorum.cli.connection.client import client_of, options_from_user, read_properties
 from kvorum.cli.connection.librdkafka import exit_code_of
-from kvorum.cli.kafka.common import Connection, Files, connected
+from kvorum.cli.kafka.common import Connection, Files, connection_options
 from kvorum.cli.kafka.console_consumer_options import check, consumer_properties, is_offset
-from kvorum.cli.kafka.formatters import FormatError, Formatter, formatter_of
+from kvorum.cli.kafka.deserializers import FormatError
+from kvorum.cli.kafka.formatters import Formatter, formatter_of
 from kvorum.cli.kafka.option_checks import key_values
 from kvorum.cli.output import fail, say
 
@@ -45,7 +46,7 @@ NO_LIMIT = -1
 @click.option("--command-property", multiple=True, metavar="KEY=VALUE", help="Consumer properties.")
 @click.option("--consumer-property", multiple=True, metavar="KEY=VALUE", help="Deprecated: --command-property.")
 @click.option("--consumer.config", "consumer_config", type=Files, help="Deprecated: --command-config.")
-@connected()
+@connection_options()
 def console_consumer(connection: Connection, **options: Any) -> None:
     """Print the records of topics, values as lines.
 
@@ -68,7 +69,7 @@ def console_consumer(connection: Connection, **options: Any) -> None:
     from_file = connection.properties | read_properties(options["consumer_config"])
     given = key_values(options["command_property"] + options["consumer_property"])
     own = consumer_properties(options, from_file, given)
-    typed = given_of(own, {"isolation.level": "isolation_level", "group.id": "group"})
+    typed = options_from_user(own, {"isolation.level": "isolation_level", "group.id": "group"})
     consumer = client_of(Consumer, connection.client_options(own, from_file | given, typed))
     consume(consumer, formatter, options)
 

@@ -9,43 +9,17 @@ from typing import Any, BinaryIO
 import click
 
 from kvorum.cli.completion import topic_names
-from kvorum.cli.connection.client import client_of, given_of, read_properties
-from kvorum.cli.kafka.common import Connection, Files, connected
+from kvorum.cli.connection.client import client_of
+from kvorum.cli.kafka.common import Connection, Files, connection_options
+from kvorum.cli.kafka.console_producer_options import LINE_READER, check, line_reader, producer_properties
 from kvorum.cli.kafka.line_reader import Line, LineError, LineReader
-from kvorum.cli.kafka.option_checks import key_values, one_of_two
-from kvorum.cli.output import fail, say, warn
-from kvorum.cli.records.sending import Outgoing, Sending, StopSignals
+from kvorum.cli.output import fail, warn
+from kvorum.cli.records.record_sender import ProducerRecord, RecordSender, StopSignals
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-LINE_READER = "org.apache.kafka.tools.LineMessageReader"
 READER_KEYS = (
     *("parse.key", "parse.headers", "key.separator", "headers.delimiter", "headers.separator"),
     *("headers.key.separator", "null.marker", "ignore.error"),
-)
-PROPERTY_OF = {
-    "acks": "request_required_acks",
-    "batch.size": "batch_size",
-    "retries": "message_send_max_retries",
-    "retry.backoff.ms": "retry_backoff_ms",
-    "linger.ms": "linger_ms",
-    "request.timeout.ms": "request_timeout_ms",
-    "metadata.max.age.ms": "metadata_expiry_ms",
-    "send.buffer.bytes": "socket_buffer_size",
-    "buffer.memory": "max_memory_bytes",
-}
-DEPRECATED = (
-    (
-        "producer_property",
-        "--producer-property is deprecated and will be removed in a future version",
-        "--command-property",
-    ),
-    ("producer_config", "--producer.config is deprecated and will be removed in a future version", "--command-config"),
-    ("property_", "--property is deprecated and will be removed in a future version", "--reader-property"),
-    (
-        "max_partition_memory_bytes",
-        "--max-partition-memory-bytes is deprecated and will be removed in Apache Kafka 5.0",
-        "--batch-size",
-    ),
 )
 
 
@@ -71,7 +45,7 @@ DEPRECATED = (
 @click.option("--command-property", multiple=True, metavar="KEY=VALUE", help="Producer properties.")
 @click.option("--producer-property", multiple=True, metavar="KEY=VALUE", help="Deprecated: --command-property.")
 @click.option("--producer.config", "producer_config", type=Files, help="Deprecated: --command-config.")
-@connected()
+@connection_options()
 def console_producer(connection: Connection, topic: str, sync: bool, **options: Any) -> None:
     """Send the lines of standard input as records.
 
@@ -81,38 +55,11 @@ def console_producer(connection: Connection, topic: str, sync: bool, **options: 
     """
     from confluent_kafka import Producer
 
-    config = click.get_current_context().params["command_config"]
-    one_of_two("--command-config", config, "--producer.config", options["producer_config"])
-    for first, second in (("command-property", "producer_property"), ("reader-property", "property_")):
-        old = second.replace("_", "-").strip("-")
-        one_of_two(f"--{first}", options[first.replace("-", "_")], f"--{old}", options[second])
-    for name, text, instead in DEPRECATED:
-        if options[name]:
-            say(f"Warning: {text}. Use {instead} instead.")
-    if options["line_reader"].rpartition(".")[2] != "LineMessageReader":
-        raise click.UsageError(f"{options['line_reader']}: Java classes are not supported; use {LINE_READER}")
-    reader = read_properties(options["reader_config"])
-    reader |= key_values(options["reader_property"] + options["property_"])
-    try:
-        lines = LineReader.of(reader)
-    except LineError as error:
-        raise click.UsageError(str(error)) from None
-    own = {name: options[option] for name, option in PROPERTY_OF.items() if options[option] is not None}
-    if options["max_partition_memory_bytes"] is not None:
-        own["batch.size"] = options["max_partition_memory_bytes"]
-    typed = given_of(own, PROPERTY_OF | {"batch.size": batch_option(options)})
-    typed["compression.type"] = options["compression_codec"]  # Kafka's tool does not read it from a file
-    own |= {"partitioner": "murmur2_random", "client.id": "console-producer"}
-    given = read_properties(options["producer_config"])
-    given |= key_values(options["command_property"] + options["producer_property"])
-    producer = client_of(Producer, connection.client_options(own, given, typed))
+    check(options)
+    lines = line_reader(options)
+    producer = client_of(Producer, connection.client_options(*producer_properties(options)))
     with closing(read_lines(sys.stdin.buffer, lines)) as read:
         send_lines(producer, topic, read, sync)
-
-
-def batch_option(options: dict[str, Any]) -> str:
-    """Return the option that sets the batch size: the deprecated one wins."""
-    return "batch_size" if options["max_partition_memory_bytes"] is None else "max_partition_memory_bytes"
 
 
 def read_lines(stream: BinaryIO, reader: LineReader) -> Generator[Line, None, None]:
@@ -147,11 +94,11 @@ def send_lines(producer: Any, topic: str, lines: Iterator[Line], sync: bool) -> 
             warn(f"a record was not acknowledged: {error}")
 
     signals = StopSignals()
-    sending, stopped = Sending(producer, topic, on_delivery, signals), None
-    with signals.noted():
+    sending, stopped = RecordSender(producer, topic, on_delivery, signals), None
+    with signals.handle():
         try:
-            for line in signals.reading(lines):
-                sending.send(Outgoing(line.key, line.value, line.headers))
+            for line in signals.interrupt_reads(lines):
+                sending.send(ProducerRecord(line.key, line.value, line.headers))
                 if sync and sending.finish():
                     break
         except LineError as error:

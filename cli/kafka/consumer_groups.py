@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from kvorum.cli.completion import group_names, topic_names
-from kvorum.cli.kafka.common import Connection, Files, connected
+from kvorum.cli.kafka.common import Connection, Files, connection_options
 from kvorum.cli.kafka.consumer_groups_delete import delete_group_offsets, delete_groups
 from kvorum.cli.kafka.consumer_groups_describe import describe_groups
 from kvorum.cli.kafka.consumer_groups_list import list_groups, validate_regex
@@ -43,7 +43,7 @@ from kvorum.cli.kafka.option_checks import invalid_beside, one_action, without
 @click.option("--by-duration", metavar="PnDTnHnMnS")
 @click.option("--from-file", type=Files)
 @click.option("--timeout", "timeout_ms", type=click.IntRange(1), default=30_000, help="Timeout of requests in ms.")
-@connected()
+@connection_options()
 def consumer_groups(connection: Connection, **options: Any) -> None:
     """List and describe consumer groups, delete them, reset and delete their offsets.
 

@@ -1,22 +1,18 @@
 """`kafka-delegation-tokens`. Source: Kafka's DelegationTokenCommand."""
 
 import base64
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
 
-from kvorum.cli.kafka.common import Connection, connected
-from kvorum.cli.kafka.option_checks import invalid_beside, is_given, one_action
+from kvorum.cli.kafka.common import Connection, connection_options
+from kvorum.cli.kafka.option_checks import has_value, invalid_beside, one_action
+from kvorum.cli.kafka.token_table import date_text, java_list, print_tokens
 from kvorum.cli.output import raw, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kvorum.client.values.delegation_token import DelegationToken
-
-WIDTHS = (15, 30, 15, 15, 25, 15, 15, 15)
-TITLES = ("TOKENID", "HMAC", "OWNER", "REQUESTER", "RENEWERS", "ISSUEDATE", "EXPIRYDATE", "MAXDATE")
 REQUIRED = {
     "create": ("max-life-time-period",),
     "renew": ("hmac", "renew-time-period"),
@@ -43,7 +39,7 @@ UNFITTING = {
 @click.option("--renew-time-period", type=int, metavar="MS", help="-1: delegation.token.expiry.time.ms.")
 @click.option("--expiry-time-period", type=int, metavar="MS", help="-1: at once.")
 @click.option("--hmac", metavar="BASE64")
-@connected()
+@connection_options()
 def delegation_tokens(
     connection: Connection,
     create: bool,
@@ -73,7 +69,7 @@ def delegation_tokens(
         "hmac": hmac,
     }
     for name in REQUIRED[action]:
-        if not is_given(given[name]):
+        if not has_value(given[name]):
             raise click.UsageError(f'Missing required argument "[{name}]"')
     invalid_beside(action, {name: given[name] for name in UNFITTING[action]})
     if action == "create":
@@ -134,21 +130,6 @@ def describe_tokens(connection: Connection, owners: list[str]) -> None:
     print_tokens(tokens)
 
 
-def print_tokens(tokens: "Sequence[DelegationToken]") -> None:
-    """Print the table of tokens."""
-    rows: list[tuple[str, ...]] = [TITLES]
-    for token in tokens:
-        times = (token.issued_at_ms, token.expires_at_ms, token.max_at_ms)
-        rows.append(
-            (
-                *(token.token_id, token.password, token.owner, token.requester, java_list(token.renewers)),
-                *map(date_text, times),
-            )
-        )
-    for row in rows:
-        raw("\n" + " ".join(text.ljust(width) for text, width in zip(row, WIDTHS, strict=True)) + "\n")
-
-
 def principals(texts: "Sequence[str]") -> list[str]:
     """Return the principals, checked."""
     found = [text.strip() for text in texts]
@@ -157,16 +138,3 @@ def principals(texts: "Sequence[str]") -> list[str]:
         if not kind or not name:
             raise click.UsageError(f"expected a string in format principalType:principalName but got {text}")
     return found
-
-
-def java_list(texts: "Sequence[str]") -> str:
-    """Return a list as Java prints it."""
-    return f"[{', '.join(texts)}]"
-
-
-def date_text(timestamp_ms: int) -> str:
-    """Return a time of this machine's zone, to the minute."""
-    try:
-        return datetime.fromtimestamp(timestamp_ms / 1000).strftime("%Y-%m-%dT%H:%M")
-    except (ValueError, OverflowError, OSError):  # beyond the year 9999
-        return str(timestamp_ms)

@@ -2,13 +2,13 @@
 
 import click
 
-from kvorum.cli.kafka.common import Connection, Files, connected
+from kvorum.cli.kafka.common import Connection, Files, connection_options
 from kvorum.cli.output import say
 
 
 @click.command("kafka-delete-records")
 @click.option("--offset-json-file", required=True, type=Files)
-@connected()
+@connection_options()
 def delete_records(connection: Connection, offset_json_file: str) -> None:
     """Delete the records of partitions below the offsets in a file, for good.
 

@@ -2,7 +2,7 @@
 
 import click
 
-from kvorum.cli.connection.client import given_of
+from kvorum.cli.connection.client import options_from_user
 from kvorum.cli.connection.profiles import profile_option
 from kvorum.cli.dump.dump_log import decoder_of, dump
 
@@ -63,7 +63,9 @@ def dump_log(
 
     key = text_of(key_decoder_class, "--key-decoder-class")
     value = text_of(value_decoder_class, "--value-decoder-class")
-    typed = given_of({name: True for name in CLASSES}, {name: name for name in CLASSES})  # to name one is to want it
+    typed = options_from_user(
+        {name: True for name in CLASSES}, {name: name for name in CLASSES}
+    )  # to name one is to want it
     decoder = decoder_of(special, key, value, wanted=print_data_log or bool(typed))
     options = Options(
         decoder=decoder,

@@ -11,8 +11,8 @@ import click
 
 from kvorum.cli.completion import topic_names
 from kvorum.cli.connection.client import client_of
-from kvorum.cli.connection.librdkafka import Watch, reached
-from kvorum.cli.kafka.common import Connection, Remembering, connected
+from kvorum.cli.connection.librdkafka import ClientEvents, fetch_metadata
+from kvorum.cli.kafka.common import Connection, OrderedCommand, connection_options
 from kvorum.cli.kafka.e2e_latency_run import POLL_SECONDS, measure, result_lines
 from kvorum.cli.output import fail, say
 
@@ -34,7 +34,7 @@ WARNING: Final = (
 )
 
 
-class Positional(Remembering):
+class PositionalCommand(OrderedCommand):
     """A command whose options may be given as words in their order, as before Kafka 4.2."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -50,7 +50,7 @@ class Positional(Remembering):
         return super().parse_args(ctx, args)
 
 
-@click.command("kafka-e2e-latency", cls=Positional)
+@click.command("kafka-e2e-latency", cls=PositionalCommand)
 @click.option("--topic", required=True, shell_complete=topic_names)
 @click.option("--num-records", type=int, required=True)
 @click.option("--producer-acks", required=True, metavar="1|all")
@@ -59,7 +59,7 @@ class Positional(Remembering):
 @click.option("--num-headers", type=int, default=0)
 @click.option("--record-header-key-size", type=int, default=0)
 @click.option("--record-header-size", type=int, default=0, help="-1: no value.")
-@connected()
+@connection_options()
 def e2e_latency(connection: Connection, topic: str, num_records: int, producer_acks: str, **sizes: int) -> None:
     """Send records one by one, read each, and print the latencies.
 
@@ -70,7 +70,7 @@ def e2e_latency(connection: Connection, topic: str, num_records: int, producer_a
     from confluent_kafka import Consumer, Producer
 
     check(num_records, producer_acks, sizes)
-    watch = Watch()
+    watch = ClientEvents()
     group = {"group.id": f"test-group-{time.time_ns() // 1_000_000}", "enable.auto.commit": False}
     typed = {**group, "auto.offset.reset": "latest"}
     consumer: Any = client_of(Consumer, connection.client_options({}, {}, typed), watch)
@@ -101,11 +101,11 @@ def check(num_records: int, acks: str, sizes: dict[str, int]) -> None:
             raise click.UsageError(f"Value for {option} must be a non-negative integer.")
 
 
-def begin(connection: Connection, consumer: Any, topic: str, watch: Watch) -> None:
+def begin(connection: Connection, consumer: Any, topic: str, watch: ClientEvents) -> None:
     """Set the consumer to the end of the topic, which is created if missing."""
     from confluent_kafka import OFFSET_END, TopicPartition
 
-    if topic not in reached(consumer, watch).topics:
+    if topic not in fetch_metadata(consumer, watch).topics:
         say(
             f'Topic "{topic}" does not exist. '
             f"Will create topic with {PARTITIONS} partition(s) and replication factor = {REPLICAS}"
@@ -118,11 +118,11 @@ def begin(connection: Connection, consumer: Any, topic: str, watch: Watch) -> No
     consumer.assign(ends)
 
 
-def partitions_of(consumer: Any, topic: str, watch: Watch) -> list[int]:
+def partitions_of(consumer: Any, topic: str, watch: ClientEvents) -> list[int]:
     """Return a topic's partitions, once the broker's metadata has the topic, which may be new."""
     deadline = time.monotonic() + METADATA_SECONDS
     while True:
-        found = reached(consumer, watch, topic).topics[topic]
+        found = fetch_metadata(consumer, watch, topic).topics[topic]
         if found.partitions:
             return sorted(found.partitions)
         if time.monotonic() >= deadline:

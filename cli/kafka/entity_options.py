@@ -1,6 +1,7 @@
 """Entities and changes in the options of `kafka-configs`. Source: Kafka's ConfigCommandOptions, ConfigCommand."""
 
 import re
+import socket
 from collections.abc import Mapping
 from typing import Any
 
@@ -52,7 +53,7 @@ def entity_of(
         if len(names) + defaults > len(types):
             raise click.UsageError("More entity names specified than entity types")
         own = dict(zip(types, [*names, *([""] * defaults), *([None] * len(types))], strict=False))
-        own = ordered_as_given(types, own, names, defaults)
+        own = order_entities(types, own, names, defaults)
     if not own:
         raise click.UsageError("At least one entity type must be specified")
     if len(own) > 1 and own.keys() != {"users", "clients"}:
@@ -60,7 +61,7 @@ def entity_of(
     return {kind: own[kind] for kind in TYPES if kind in own}
 
 
-def ordered_as_given(
+def order_entities(
     types: tuple[str, ...], entity: dict[str, str | None], names: tuple[str, ...], defaults: bool
 ) -> dict[str, str | None]:
     """Give --entity-default its place among the names, by the order of the words: of two types one may be either."""
@@ -85,8 +86,18 @@ def check_entity(kind: str, name: str | None) -> None:
     """Raise EntityError for a name that nothing of its type can have."""
     if kind in ("brokers", "broker-loggers") and name and not name.isdecimal():
         raise EntityError(f"The entity name for {kind} must be a valid integer broker id, but it is: {name}")
+    if kind == "ips" and name and not is_resolvable(name):
+        raise EntityError(f"The entity name for {kind} must be a valid IP or resolvable host, but it is: {name}")
     if name == "" and kind not in WITH_DEFAULT:
         raise EntityError(f"{kind} have no default")
+
+
+def is_resolvable(host: str) -> bool:
+    """Return whether a text is an IP address or the name of a host. Blocks while a name is looked up."""
+    try:
+        return bool(socket.getaddrinfo(host, None))
+    except (OSError, UnicodeError):
+        return False
 
 
 def parse_additions(text: str) -> dict[str, str]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kvorum.cli.kafka.common import Connection, connected
+from kvorum.cli.kafka.common import Connection, connection_options
 from kvorum.cli.kafka.feature_options import change_options, print_levels, requested_levels
 from kvorum.cli.output import fail, say
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.group("kafka-features")
-@connected(controller=True)
+@connection_options(controller=True)
 def features(connection: Connection) -> None:
     """Describe, upgrade, downgrade and disable features; the cluster is named before the action.
 

@@ -1,36 +1,24 @@
 """Output formats of records: kafka-console-consumer's formatters by Kafka's class names.
 
-Source: DefaultMessageFormatter, LoggingMessageFormatter, NoOpMessageFormatter, OffsetsMessageFormatter,
-GroupMetadataMessageFormatter, TransactionLogMessageFormatter.
+Source: DefaultMessageFormatter, LoggingMessageFormatter, NoOpMessageFormatter.
 """
 
-import json
-import re
-import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 import click
 
-from kvorum.cli.kafka.java_numbers import java_double, java_float
+from kvorum.cli.kafka.deserializers import Deserializer, FormatError, as_bytes, deserializer_of
 from kvorum.cli.output import warn
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
-    from kvorum.cli.records.record_decoders import Decoder
-
-Deserializer = Callable[[bytes], bytes]
 NO_TIMESTAMP = 0
 CREATE_TIME = 1
-OFFSET_TYPES = frozenset({0, 1})
-GROUP_TYPES = frozenset({2, 3, 4, 5, 6, 7, 8, 16})
-"""The types of records of __consumer_offsets that a formatter prints."""
-
-
-class FormatError(ValueError):
-    """A formatter that there is not, or a record it cannot print."""
+SWITCHES = ("timestamp", "key", "offset", "delivery", "epoch", "partition", "headers", "value")
+SEPARATORS = ("key.separator", "line.separator", "headers.separator", "null.literal")
 
 
 class Formatter(Protocol):
@@ -40,95 +28,11 @@ class Formatter(Protocol):
         """Write one record. Raises FormatError."""
 
 
-def raw(data: bytes) -> bytes:
-    """Return bytes unchanged."""
-    return data
-
-
-def number(shape: str, written: Callable[[Any], str] = str) -> Deserializer:
-    """Return what prints a number of such a shape (struct)."""
-
-    def read(data: bytes) -> bytes:
-        try:
-            return written(struct.unpack(shape, data)[0]).encode()
-        except struct.error as error:
-            raise FormatError(f"{data!r} cannot be decoded as a number: {error}") from error
-
-    return read
-
-
-def text(data: bytes) -> bytes:
-    """Return UTF-8; invalid bytes are U+FFFD, as in Java's strings."""
-    return data.decode(errors="replace").encode()
-
-
-def boolean(data: bytes) -> bytes:
-    """Return true or false."""
-    if data not in (b"\0", b"\1"):
-        raise FormatError(f"{data!r} is not a boolean: one byte, 0 or 1")
-    return b"true" if data == b"\1" else b"false"
-
-
-def uuid(data: bytes) -> bytes:
-    """Return a UUID, which is a text with its five groups of hexadecimal digits, as Java writes it."""
-    shown = data.decode(errors="replace")
-    groups = shown.split("-")
-    if len(groups) != len(UUID_DIGITS) or not all(re.fullmatch("[0-9a-fA-F]{1,16}", each) for each in groups):
-        raise FormatError(f"{shown!r} is not a UUID")
-    pairs = zip(groups, UUID_DIGITS, strict=True)
-    return "-".join(each.lower()[-digits:].zfill(digits) for each, digits in pairs).encode()
-
-
-def void(data: bytes) -> bytes:
-    """Refuse everything: a void has no bytes."""
-    raise FormatError("Data should be null for a VoidDeserializer.")
-
-
-def printable(data: bytes) -> bytes:
-    """Return bytes as Kafka's Bytes.toString writes them: what cannot be printed by its digits."""
-    return "".join(chr(each) if 32 <= each <= 126 and each != 92 else f"\\x{each:02X}" for each in data).encode()
-
-
-def buffer(data: bytes) -> bytes:
-    """Return the text of Java's ByteBuffer.toString()."""
-    return f"java.nio.HeapByteBuffer[pos=0 lim={len(data)} cap={len(data)}]".encode()
-
-
-UUID_DIGITS = (8, 4, 4, 4, 12)
-DESERIALIZERS: Mapping[str, Deserializer] = {
-    "StringDeserializer": text,
-    "ByteArrayDeserializer": raw,
-    "BytesDeserializer": printable,
-    "ByteBufferDeserializer": buffer,
-    "IntegerDeserializer": number(">i"),
-    "LongDeserializer": number(">q"),
-    "ShortDeserializer": number(">h"),
-    "DoubleDeserializer": number(">d", java_double),
-    "FloatDeserializer": number(">f", java_float),
-    "BooleanDeserializer": boolean,
-    "UUIDDeserializer": uuid,
-    "VoidDeserializer": void,
-}
-"""By name. An array of bytes is printed unchanged; Java's tool prints its identity."""
-SWITCHES = ("timestamp", "key", "offset", "delivery", "epoch", "partition", "headers", "value")
-SEPARATORS = ("key.separator", "line.separator", "headers.separator", "null.literal")
-
-
-def deserializer_of(name: str | None) -> Deserializer:
-    """Return a deserializer by the name of its class, with or without its package; an unknown one is reported."""
-    if name is None:
-        return raw
-    found = DESERIALIZERS.get(name.rpartition(".")[2])
-    if found is None:
-        warn(f"unknown deserializer {name}, bytes are printed as they are; there are {', '.join(DESERIALIZERS)}")
-    return found or raw
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefaultFormatter:
     """Parts of a record to print, and their separators."""
 
-    shown: frozenset[str]
+    parts: frozenset[str]
     key_separator: bytes
     line_separator: bytes
     headers_separator: bytes
@@ -139,37 +43,34 @@ class DefaultFormatter:
 
     def write(self, message: "Message", out: BinaryIO) -> None:
         """Write one record."""
-        parts: list[bytes] = []
-        if "timestamp" in self.shown:
-            kind, timestamp = message.timestamp()
-            name = "CreateTime" if kind == CREATE_TIME else "LogAppendTime"
-            parts.append(b"NO_TIMESTAMP" if kind == NO_TIMESTAMP else f"{name}:{timestamp}".encode())
-        if "partition" in self.shown:
-            parts.append(f"Partition:{message.partition()}".encode())
-        if "offset" in self.shown:
-            parts.append(f"Offset:{message.offset()}".encode())
+        texts: list[bytes] = []
+        if "timestamp" in self.parts:
+            texts.append((timestamp_text(message) or "NO_TIMESTAMP").encode())
+        if "partition" in self.parts:
+            texts.append(f"Partition:{message.partition()}".encode())
+        if "offset" in self.parts:
+            texts.append(f"Offset:{message.offset()}".encode())
         for name in ("delivery", "epoch"):  # which Kafka's tool does not hand to its formatters
-            if name in self.shown:
-                parts.append(f"{name.capitalize()}:NOT_PRESENT".encode())
-        if "headers" in self.shown:
-            parts.append(self._headers(message))
-        if "key" in self.shown:
-            parts.append(self._text(self.key, message.key()))
-        if "value" in self.shown:
-            parts.append(self._text(self.value, message.value()))
-        if parts:
-            out.write(self.key_separator.join(parts) + self.line_separator)
+            if name in self.parts:
+                texts.append(f"{name.capitalize()}:NOT_PRESENT".encode())
+        if "headers" in self.parts:
+            texts.append(self._headers(message))
+        if "key" in self.parts:
+            texts.append(self._text(self.key, message.key()))
+        if "value" in self.parts:
+            texts.append(self._text(self.value, message.value()))
+        if texts:
+            out.write(self.key_separator.join(texts) + self.line_separator)
 
     def _headers(self, message: "Message") -> bytes:
         found = message.headers() or []
         items = found.items() if isinstance(found, dict) else found
-        shown = [f"{key}:".encode() + self._text(self.headers, value) for key, value in items]
-        return self.headers_separator.join(shown) if shown else b"NO_HEADERS"
+        texts = [f"{key}:".encode() + self._text(self.headers, value) for key, value in items]
+        return self.headers_separator.join(texts) if texts else b"NO_HEADERS"
 
     def _text(self, deserializer: Deserializer, data: bytes | str | None) -> bytes:
-        if data is None:  # null markers go through the deserializer in Kafka too
-            return deserializer(self.null_literal)
-        return deserializer(data.encode() if isinstance(data, str) else data)
+        found = as_bytes(data)
+        return deserializer(self.null_literal if found is None else found)  # the literal too, as in Kafka
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,13 +82,12 @@ class LoggingFormatter:
     def write(self, message: "Message", out: BinaryIO) -> None:
         """Write one record, and log it."""
         self.inner.write(message, out)
-        kind, timestamp = message.timestamp()
-        name = "CreateTime" if kind == CREATE_TIME else "LogAppendTime"
-        when = "" if kind == NO_TIMESTAMP else f"{name}:{timestamp}, "
+        timestamp = timestamp_text(message)
         key, value = as_bytes(message.key()), as_bytes(message.value())
-        shown = "key:null " if key is None else f"key:{key.decode(errors='replace')}, "
-        body = "null" if value is None else value.decode(errors="replace")
-        click.echo(f"{when}{shown}value:{body}", err=True)
+        when = "" if timestamp is None else f"{timestamp}, "
+        key_text = "key:null " if key is None else f"key:{key.decode(errors='replace')}, "
+        value_text = "null" if value is None else value.decode(errors="replace")
+        click.echo(f"{when}{key_text}value:{value_text}", err=True)
 
 
 class NoOpFormatter:
@@ -197,35 +97,12 @@ class NoOpFormatter:
         """Write nothing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DecodingFormatter:
-    """Prints the records of a coordinator's topic as JSON; those of other types are left out, as Kafka does."""
-
-    decoder: "Decoder"
-    types: frozenset[int]
-
-    def write(self, message: "Message", out: BinaryIO) -> None:
-        """Write one record."""
-        from kvorum.cli.records.record_decoders import DELETED, compact
-        from kvorum.protocol.records import Record
-
-        key, payload = self.decoder(Record(key=as_bytes(message.key()), value=as_bytes(message.value())))
-        if key is None or not key.startswith("{"):
-            return
-        shown = json.loads(key)
-        shown["type"] = int(shown["type"])
-        if shown["type"] not in self.types:
-            return
-        value = None
-        if payload is not None and payload != DELETED:
-            value = json.loads(payload)
-            value["version"] = int(value["version"])
-        out.write(compact({"key": shown, "value": value}).encode() + b"\n")
-
-
-def as_bytes(data: bytes | str | None) -> bytes | None:
-    """Return a client's value as bytes."""
-    return data.encode() if isinstance(data, str) else data
+def timestamp_text(message: "Message") -> str | None:
+    """Return the timestamp of a record with its type, None if it has none."""
+    kind, timestamp = message.timestamp()
+    if kind == NO_TIMESTAMP:
+        return None
+    return f"{'CreateTime' if kind == CREATE_TIME else 'LogAppendTime'}:{timestamp}"
 
 
 def default_formatter(properties: Mapping[str, str]) -> DefaultFormatter:
@@ -237,7 +114,7 @@ def default_formatter(properties: Mapping[str, str]) -> DefaultFormatter:
             warn(f"unknown formatter property {key}; there are {', '.join(sorted(known))}")
     switches = {name: properties.get(f"print.{name}", str(name == "value")).strip().lower() for name in SWITCHES}
     return DefaultFormatter(
-        shown=frozenset(name for name, wanted in switches.items() if wanted == "true"),
+        parts=frozenset(name for name, wanted in switches.items() if wanted == "true"),
         key_separator=properties.get("key.separator", "\t").encode(),
         line_separator=properties.get("line.separator", "\n").encode(),
         headers_separator=properties.get("headers.separator", ",").encode(),
@@ -257,14 +134,9 @@ def formatter_of(name: str, properties: Mapping[str, str]) -> Formatter:
             return LoggingFormatter(inner=default_formatter(properties))
         case "NoOpMessageFormatter":
             return NoOpFormatter()
-        case "OffsetsMessageFormatter" | "GroupMetadataMessageFormatter" as kind:
-            from kvorum.cli.records.record_decoders import offsets_decoder
+        case kind:
+            from kvorum.cli.kafka.coordinator_formatters import COORDINATOR_FORMATTERS
 
-            types = OFFSET_TYPES if kind == "OffsetsMessageFormatter" else GROUP_TYPES
-            return DecodingFormatter(decoder=offsets_decoder, types=types)
-        case "TransactionLogMessageFormatter":
-            from kvorum.cli.records.record_decoders import transaction_log_decoder
-
-            return DecodingFormatter(decoder=transaction_log_decoder, types=frozenset({0}))
-        case other:
-            raise FormatError(f"unknown formatter {other}")
+            if kind not in COORDINATOR_FORMATTERS:
+                raise FormatError(f"unknown formatter {kind}")
+            return COORDINATOR_FORMATTERS[kind]

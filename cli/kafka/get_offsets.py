@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kvorum.cli.kafka.common import Connection, connected
+from kvorum.cli.kafka.common import Connection, connection_options
 from kvorum.cli.output import fail, say
 
 if TYPE_CHECKING:
-    from kvorum.client.partitions.offsets import Found
+    from kvorum.client.partitions.offsets import LeaderOffset
     from kvorum.client.wire.cluster_client import ClusterClient
     from kvorum.protocol.topic_partition import TopicPartition
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.option("--topic-partitions", metavar="orders:0,payments:2-")
 @click.option("--time", "at", default="latest", help="latest, earliest, max-timestamp, ..., or a timestamp in ms.")
 @click.option("--exclude-internal-topics", is_flag=True)
-@connected()
+@connection_options()
 def get_offsets(
     connection: Connection,
     topic: str | None,
@@ -34,7 +34,7 @@ def get_offsets(
     kvorum kafka-get-offsets --bootstrap-server localhost:9092 --topic orders --time -2
     """
     from kvorum.cli.topics.offset_filter import FilterError, by_rules, by_topic_and_partitions, parse_time
-    from kvorum.cli.topics.offsets import found_offsets
+    from kvorum.cli.topics.offsets import fetch_offsets
 
     if topic_partitions is not None and (topic is not None or partitions is not None):
         raise click.UsageError("--topic-partitions cannot be used with --topic or --partitions")
@@ -45,8 +45,8 @@ def get_offsets(
     except FilterError as error:
         raise click.UsageError(str(error)) from None
 
-    async def work(cluster: "ClusterClient") -> "list[tuple[TopicPartition, Found]]":
-        return await found_offsets(cluster, wanted, time, internal=not exclude_internal_topics)
+    async def work(cluster: "ClusterClient") -> "list[tuple[TopicPartition, LeaderOffset]]":
+        return await fetch_offsets(cluster, wanted, time, internal=not exclude_internal_topics)
 
     found = connection.run(work)
     if not found:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kvorum.cli.kafka.common import Connection, connected
+from kvorum.cli.kafka.common import Connection, connection_options
 from kvorum.cli.kafka.option_checks import one_action
 from kvorum.cli.output import say
 
@@ -25,7 +25,7 @@ GROUP_TYPES = ("classic", "consumer", "share", "streams")
 @click.option("--consumer", is_flag=True, help="Consumer groups of both protocols.")
 @click.option("--share", is_flag=True, help="Share groups.")
 @click.option("--streams", is_flag=True, help="Streams groups.")
-@connected()
+@connection_options()
 def groups(
     connection: Connection,
     listing: bool,

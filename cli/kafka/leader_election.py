@@ -8,7 +8,7 @@ import click
 
 from kvorum.cli.completion import topic_names
 from kvorum.cli.connection.client import read_properties
-from kvorum.cli.kafka.common import Connection, Files, connected
+from kvorum.cli.kafka.common import Connection, Files, connection_options
 from kvorum.cli.kafka.option_checks import one_of_two
 from kvorum.cli.output import fail, say
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.option("--path-to-json-file", type=Files)
 @click.option("--all-topic-partitions", is_flag=True)
 @click.option("--admin.config", "admin_config", type=Files, help="Deprecated: --command-config.")
-@connected()
+@connection_options()
 def leader_election(
     connection: Connection,
     election_type: str,

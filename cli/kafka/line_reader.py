@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kvorum.cli.records.sending import Header
+from kvorum.cli.records.record_sender import Header
 
 
 class Line(NamedTuple):

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kvorum.cli.kafka.common import Connection, connected
+from kvorum.cli.kafka.common import Connection, connection_options
 from kvorum.cli.output import say
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @click.option("--describe", is_flag=True, required=True)
 @click.option("--topic-list", default="", metavar="orders,payments")
 @click.option("--broker-list", default="", metavar="1,2,3")
-@connected()
+@connection_options()
 def log_dirs(connection: Connection, describe: bool, topic_list: str, broker_list: str) -> None:
     """Describe the log directories of brokers.
 
@@ -36,10 +36,10 @@ def log_dirs(connection: Connection, describe: bool, topic_list: str, broker_lis
     say("Querying brokers for log directories information")
     found = connection.run(work)
     say(f"Received log directory information from brokers {','.join(map(str, found))}")
-    say(compact({"brokers": [shown(broker, dirs, topics) for broker, dirs in found.items()], "version": 1}))
+    say(compact({"brokers": [broker_json(broker, dirs, topics) for broker, dirs in found.items()], "version": 1}))
 
 
-def shown(broker: int, directories: "list[LogDir]", topics: set[str]) -> dict[str, object]:
+def broker_json(broker: int, directories: "list[LogDir]", topics: set[str]) -> dict[str, object]:
     """Return a broker's part of the JSON."""
     return {
         "broker": broker,

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 
 import click
 
-from kvorum.cli.kafka.common import SUPPORTED, Connection, connected
+from kvorum.cli.kafka.common import SUPPORTED, Connection, connection_options
 from kvorum.cli.kafka.metadata_quorum_describe import describe
 from kvorum.cli.output import fail, say
 
 
 @click.group("kafka-metadata-quorum")
-@connected(controller=True)
+@connection_options(controller=True)
 def metadata_quorum(connection: Connection) -> None:
     """Describe the metadata quorum, add and remove voters; the cluster is named before the action.
 

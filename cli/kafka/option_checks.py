@@ -14,7 +14,7 @@ def one_action(actions: Mapping[str, bool]) -> str:
     return given[0]
 
 
-def is_given(value: object) -> bool:
+def has_value(value: object) -> bool:
     """Return whether an option was given: 0 and an empty text are values."""
     return value is not None and value is not False and value != ()
 
@@ -22,14 +22,14 @@ def is_given(value: object) -> bool:
 def without(options: Mapping[str, object], allowed: str) -> None:
     """Refuse options that go with another action: {--option: its value}."""
     for name, value in options.items():
-        if is_given(value):
+        if has_value(value):
             raise click.UsageError(f"Option [{name}] can't be used with option(s) {allowed}")
 
 
 def invalid_beside(used: str, others: Mapping[str, object]) -> None:
     """Refuse options beside one that is given: {name: its value} (CommandLineUtils.checkInvalidArgs)."""
     for name, value in others.items():
-        if is_given(value):
+        if has_value(value):
             raise click.UsageError(f'Option "[{used}]" can\'t be used with option "[{name}]"')
 
 

@@ -7,17 +7,23 @@ import click
 from kvorum.cli.completion import topic_names
 from kvorum.cli.connection.client import client_of, read_properties
 from kvorum.cli.connection.client_properties import BLACKLIST, INTERNAL_TOPICS
-from kvorum.cli.kafka.common import Connection, Files, connected
-from kvorum.cli.kafka.perf_consumer_run import Reading, run_consumer
+from kvorum.cli.kafka.common import Connection, Files, connection_options
+from kvorum.cli.kafka.perf_consumer_run import ConsumeLimits, run_consumer
 from kvorum.cli.kafka.perf_consumer_stats import DATE_FORMAT, DateFormatError, date_text
-from kvorum.cli.kafka.perf_options import ManyWords, collect_statistics, metric_lines, say_deprecated, with_servers
+from kvorum.cli.kafka.perf_options import (
+    MultiValueCommand,
+    collect_statistics,
+    metric_lines,
+    say_deprecated,
+    with_servers,
+)
 from kvorum.cli.kafka.perf_producer_stats import REPORTING_MS
 from kvorum.cli.output import pairs, say
 
 DEPRECATED = "Warning: {} is deprecated. Use {} instead."
 
 
-@click.command("kafka-consumer-perf-test", cls=ManyWords)
+@click.command("kafka-consumer-perf-test", cls=MultiValueCommand)
 @click.option("--topic", shell_complete=topic_names)
 @click.option("--include", metavar="REGEX", help="Topics that match this pattern.")
 @click.option("--num-records", type=click.IntRange(1))
@@ -34,7 +40,7 @@ DEPRECATED = "Warning: {} is deprecated. Use {} instead."
 @click.option("--reporting-interval", type=click.IntRange(1), default=REPORTING_MS, help="ms.")
 @click.option("--date-format", default=DATE_FORMAT, help="Date format, as for Java's SimpleDateFormat.")
 @click.option("--hide-header", is_flag=True)
-@connected()
+@connection_options()
 def consumer(connection: Connection, **options: Any) -> None:
     """Read records, and print the rate.
 
@@ -70,7 +76,7 @@ def consumer(connection: Connection, **options: Any) -> None:
     if options["include"] is not None:
         own[BLACKLIST] = INTERNAL_TOPICS
     client: Any = client_of(Consumer, connection.client_options(own, given, fixed))
-    reading = Reading(
+    reading = ConsumeLimits(
         topics=[options["topic"]] if options["topic"] is not None else [f"^({options['include']})$"],
         count=counts[0],
         timeout_ms=options["timeout"],

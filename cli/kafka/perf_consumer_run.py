@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from kvorum.cli.kafka.perf_consumer_stats import Read, header_line
+from kvorum.cli.kafka.perf_consumer_stats import ConsumerStats, header_line
 from kvorum.cli.kafka.perf_options import POLL_SECONDS, wall_ms
 from kvorum.cli.output import warn
 
@@ -18,7 +18,7 @@ BATCH_MAX: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class ConsumeLimits:
     """Records to read: their number, and the timeout for the next one."""
 
     topics: Sequence[str]
@@ -29,24 +29,24 @@ class Reading:
     date_format: str
 
 
-def run_consumer(consumer: "Consumer", reading: Reading, *, header: bool = True) -> Read:
+def run_consumer(consumer: "Consumer", reading: ConsumeLimits, *, header: bool = True) -> ConsumerStats:
     """Read, and print what Kafka's tool prints. Leaves the consumer closed."""
     if header:
         click.echo(header_line(detailed=reading.detailed))
-    read = Read(wall_ms())
+    read = ConsumerStats(wall_ms())
     joining_ms, has = read.start_ms, False
 
-    def assigned(*_: object) -> None:
+    def on_assign(*_: object) -> None:
         nonlocal has
         if not has:
-            read.joined(int(wall_ms() - joining_ms))
+            read.add_join(int(wall_ms() - joining_ms))
             has = True
 
-    def revoked(*_: object) -> None:
+    def on_revoke(*_: object) -> None:
         nonlocal has, joining_ms
         joining_ms, has = wall_ms(), False
 
-    consumer.subscribe(list(reading.topics), on_assign=assigned, on_revoke=revoked)
+    consumer.subscribe(list(reading.topics), on_assign=on_assign, on_revoke=on_revoke)
     try:
         last_ms, said = wall_ms(), set[str]()
         while read.count < reading.count and wall_ms() - last_ms <= reading.timeout_ms:

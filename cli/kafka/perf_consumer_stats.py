@@ -26,7 +26,7 @@ class DateFormatError(ValueError):
 
 
 @dataclass(slots=True)
-class Read:
+class ConsumerStats:
     """The statistics of a consumer, and the time it spent joining its group."""
 
     start_ms: float
@@ -41,7 +41,7 @@ class Read:
         """Begin."""
         self._last = (self.start_ms, 0, 0)
 
-    def joined(self, took_ms: int) -> None:
+    def add_join(self, took_ms: int) -> None:
         """Count a rebalance."""
         self.joined_ms += took_ms
         self.joined_ms_round += took_ms

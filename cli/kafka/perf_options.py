@@ -12,12 +12,12 @@ from typing import Any, Final
 
 import click
 
-from kvorum.cli.kafka.common import Connection, Remembering
+from kvorum.cli.kafka.common import Connection, OrderedCommand
 from kvorum.cli.kafka.option_checks import one_of_two
 from kvorum.cli.output import say
 
 POLL_SECONDS: Final = 0.1
-MANY = ("--producer-props", "--command-property")
+MULTI_VALUE_OPTIONS = ("--producer-props", "--command-property")
 """Options that take several words, up to the next option."""
 RENAMED = {
     "producer_props": ("--producer-props", "--command-property"),
@@ -27,7 +27,7 @@ RENAMED = {
 }
 
 
-class ManyWords(Remembering):
+class MultiValueCommand(OrderedCommand):
     """A command some of whose options take several words."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -36,7 +36,7 @@ class ManyWords(Remembering):
         many = ""
         for word in args:
             if word.startswith("--"):
-                many = word if word in MANY else ""
+                many = word if word in MULTI_VALUE_OPTIONS else ""
                 found += [] if many else [word]
             else:
                 found += [many, word] if many else [word]

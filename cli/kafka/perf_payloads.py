@@ -17,10 +17,10 @@ POOL_BYTES: Final = 1 << 20
 def payloads_of(options: dict[str, Any]) -> Iterator[bytes]:
     """Return the requested payloads."""
     if options["payload_monotonic"]:
-        return counted_payloads()
+        return number_payloads()
     if options["record_size"] is not None:
         return random_payloads(options["record_size"])
-    return chosen_payloads(read_payloads(options["payload_file"], options["payload_delimiter"]))
+    return draw_payloads(read_payloads(options["payload_file"], options["payload_delimiter"]))
 
 
 def read_payloads(path: str, delimiter: str) -> list[bytes]:
@@ -61,14 +61,14 @@ def random_payloads(size: int) -> Iterator[bytes]:
         yield pool[place : place + size]
 
 
-def chosen_payloads(payloads: Sequence[bytes]) -> Iterator[bytes]:
+def draw_payloads(payloads: Sequence[bytes]) -> Iterator[bytes]:
     """Yield one of these, by chance, the same in every run."""
     chance = random.Random(0)
     while True:
         yield chance.choice(payloads)
 
 
-def counted_payloads() -> Iterator[bytes]:
+def number_payloads() -> Iterator[bytes]:
     """Yield 0, 1, 2, ..."""
     number = 0
     while True:

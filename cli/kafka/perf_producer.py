@@ -6,8 +6,14 @@ import click
 
 from kvorum.cli.completion import topic_names
 from kvorum.cli.connection.client import client_of, read_properties
-from kvorum.cli.kafka.common import Connection, Files, connected
-from kvorum.cli.kafka.perf_options import ManyWords, collect_statistics, metric_lines, say_deprecated, with_servers
+from kvorum.cli.kafka.common import Connection, Files, connection_options
+from kvorum.cli.kafka.perf_options import (
+    MultiValueCommand,
+    collect_statistics,
+    metric_lines,
+    say_deprecated,
+    with_servers,
+)
 from kvorum.cli.kafka.perf_payloads import payloads_of
 from kvorum.cli.kafka.perf_producer_run import Load, run_producer
 from kvorum.cli.kafka.perf_producer_stats import REPORTING_MS
@@ -17,7 +23,7 @@ TRANSACTION_MS = 3_000
 DEPRECATED = "Option {} has been deprecated and will be removed in a future version. Use {} instead."
 
 
-@click.command("kafka-producer-perf-test", cls=ManyWords)
+@click.command("kafka-producer-perf-test", cls=MultiValueCommand)
 @click.option("--topic", required=True, shell_complete=topic_names)
 @click.option("--num-records", type=int, required=True)
 @click.option("--throughput", type=float, required=True, help="Records per second, approximately; -1: no limit.")
@@ -33,7 +39,7 @@ DEPRECATED = "Option {} has been deprecated and will be removed in a future vers
 @click.option("--warmup-records", type=int, default=0)
 @click.option("--reporting-interval", type=click.IntRange(1), default=REPORTING_MS, help="ms.")
 @click.option("--print-metrics", is_flag=True)
-@connected()
+@connection_options()
 def producer(connection: Connection, **options: Any) -> None:
     """Write records, and print the rate.
 

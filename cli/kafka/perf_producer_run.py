@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from kvorum.cli.kafka.perf_options import POLL_SECONDS, wall_ms
-from kvorum.cli.kafka.perf_producer_stats import Sent
+from kvorum.cli.kafka.perf_producer_stats import ProducerStats
 from kvorum.cli.output import fail, warn
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ class Sender:
         self.failed: dict[str, int] = {}
         """Number of records that were not acknowledged, by reason."""
         start_ms = wall_ms()
-        self.all = Sent(expected=load.count, start_ms=start_ms, reporting_ms=load.reporting_ms)
-        self.steady: Sent | None = None
+        self.all = ProducerStats(expected=load.count, start_ms=start_ms, reporting_ms=load.reporting_ms)
+        self.steady: ProducerStats | None = None
 
     def run(self, payloads: Iterator[bytes]) -> None:
         """Send everything, and wait until it is acknowledged. Raises KafkaException."""
@@ -57,7 +57,9 @@ class Sender:
                 opened = time.monotonic()
             if load.warmup and number == load.warmup:
                 left = load.count - load.warmup
-                self.steady = Sent(expected=left, start_ms=wall_ms(), is_steady=True, reporting_ms=load.reporting_ms)
+                self.steady = ProducerStats(
+                    expected=left, start_ms=wall_ms(), is_steady=True, reporting_ms=load.reporting_ms
+                )
                 self.all.is_quiet = True
             self._send(next(payloads))
             if opened is not None and (time.monotonic() - opened) * 1_000 >= (load.transaction_ms or 0):
@@ -73,7 +75,7 @@ class Sender:
     def _send(self, payload: bytes) -> None:
         sent, steady, size = time.monotonic(), self.steady, len(payload)
 
-        def delivered(error: "KafkaError | None", _: "Message") -> None:
+        def on_delivery(error: "KafkaError | None", _: "Message") -> None:
             if error is not None:
                 self.failed[error.str()] = self.failed.get(error.str(), 0) + 1
                 return
@@ -84,7 +86,7 @@ class Sender:
 
         while True:
             try:
-                self._client.produce(self._load.topic, payload, on_delivery=delivered)
+                self._client.produce(self._load.topic, payload, on_delivery=on_delivery)
                 return
             except BufferError:
                 self._client.poll(POLL_SECONDS)

@@ -43,7 +43,7 @@ class Window:
 
 
 @dataclass(slots=True, kw_only=True)
-class Sent:
+class ProducerStats:
     """The statistics of a producer: all of it, and since the last line."""
 
     expected: int

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kvorum.cli.kafka.common import Connection
-from kvorum.cli.kafka.reassign_files import as_json, assignment_in, rejected_lines, stop, with_reassignments
+from kvorum.cli.kafka.reassign_files import as_json, assignment_in, error_lines, stop, with_reassignments
 from kvorum.cli.output import say
-from kvorum.cli.reassign.plans import joined, moves_in, plural
+from kvorum.cli.reassign.plans import join_places, moves_in, plural
 
 if TYPE_CHECKING:
     from kvorum.client.namespaces.reassignments import Reassignments
@@ -55,22 +55,22 @@ def execute(connection: Connection, options: dict[str, Any]) -> None:
 
     errors = with_reassignments(connection, work)
     if errors:
-        stop(rejected_lines("Error reassigning partition(s):", errors))
-    say(f"Successfully started partition reassignment{plural(wanted)} for {joined(wanted)}")
+        stop(error_lines("Error reassigning partition(s):", errors))
+    say(f"Successfully started partition reassignment{plural(wanted)} for {join_places(wanted)}")
     if moves:
-        say_begun(moves, with_reassignments(connection, lambda found: found.moves.begin(moves, timeout_ms)))
+        say_started(moves, with_reassignments(connection, lambda found: found.moves.begin(moves, timeout_ms)))
 
 
-def say_begun(moves: "Mapping[TopicPartitionReplica, str]", started: "MoveStart") -> None:
+def say_started(moves: "Mapping[TopicPartitionReplica, str]", started: "MoveStart") -> None:
     """Print the replicas that move between log directories; those that do not are an error."""
-    for each in started.begun:
+    for each in started.replicas:
         place = f"{each.topic}-{each.partition}"
         where = f"to {moves[each]} for replica {place} with broker {each.broker}"
         say(f"Successfully started moving log directory {where} ")  # the blank at the end is Kafka's
-    if started.refused:
-        stop(rejected_lines("Failed to alter dir:", started.reasons))
+    if started.errors:
+        stop(error_lines("Failed to alter dir:", started.reasons))
     if started.absent:
-        which = f"log directory move{plural(started.absent)} could be started for: {joined(started.absent)}"
+        which = f"log directory move{plural(started.absent)} could be started for: {join_places(started.absent)}"
         stop(f"Timed out before {which}")
 
 

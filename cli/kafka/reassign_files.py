@@ -34,7 +34,7 @@ def stop(text: str) -> NoReturn:
     raise SystemExit(Exit.FAILED)
 
 
-def rejected_lines(head: str, errors: Mapping[Any, object]) -> str:
+def error_lines(head: str, errors: Mapping[Any, object]) -> str:
     """Return the errors below a head, one line per partition or replica."""
     return "\n".join([head, *(f"{place}: {error}" for place, error in sorted(errors.items()))])
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from kvorum.cli.kafka.common import Connection
 from kvorum.cli.kafka.reassign_files import as_json, stop, with_reassignments
 from kvorum.cli.output import say
-from kvorum.cli.reassign.commands import placed
+from kvorum.cli.reassign.commands import place_replicas
 
 if TYPE_CHECKING:
     from kvorum.client.namespaces.reassignments import Reassignments
@@ -46,6 +46,6 @@ def generate(connection: Connection, options: dict[str, Any]) -> None:
             "Error: Not all brokers have rack information. Add --disable-rack-aware in command line to make replica "
             "assignment without rack information."
         )
-    proposed = placed(current, chosen)
+    proposed = place_replicas(current, chosen)
     say(f"Current partition replica assignment\n{as_json(current, log_dirs)}\n")
     say(f"Proposed partition reassignment configuration\n{as_json(proposed)}")

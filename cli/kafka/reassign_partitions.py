@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kvorum.cli.kafka.common import Connection, connected
+from kvorum.cli.kafka.common import Connection, connection_options
 from kvorum.cli.kafka.option_checks import one_action
 from kvorum.cli.kafka.reassign_execute import execute
 from kvorum.cli.kafka.reassign_files import with_reassignments
@@ -56,7 +56,7 @@ ACTIONS: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
 @click.option("--additional", is_flag=True, help="Permit other reassignments in progress, or change their throttle.")
 @click.option("--preserve-throttles", is_flag=True)
 @click.option("--disallow-replication-factor-change", is_flag=True)
-@connected(controller=True)
+@connection_options(controller=True)
 def reassign_partitions(connection: Connection, **options: Any) -> None:
     """Move partitions to other brokers.
 

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kvorum.cli.kafka.common import Connection
-from kvorum.cli.kafka.reassign_execute import say_begun
-from kvorum.cli.kafka.reassign_files import assignment_in, rejected_lines, stop, with_reassignments
+from kvorum.cli.kafka.reassign_execute import say_started
+from kvorum.cli.kafka.reassign_files import assignment_in, error_lines, stop, with_reassignments
 from kvorum.cli.output import raw, say
-from kvorum.cli.reassign.plans import joined, moves_in, plural
+from kvorum.cli.reassign.plans import join_places, moves_in, plural
 
 if TYPE_CHECKING:
     from kvorum.client.namespaces.reassignments import Reassignments
@@ -28,7 +28,7 @@ def verify(connection: Connection, options: dict[str, Any]) -> None:
             say(partition_line(each))
         say("".join(f"{move_line(replica, state)}\n" for replica, state in progress.log_dirs.items()))
         if progress.unthrottled_brokers is not None:
-            say_unthrottled(progress.unthrottled_brokers, progress.unthrottled_topics or ())
+            say_throttle_removed(progress.unthrottled_brokers, progress.unthrottled_topics or ())
 
     with_reassignments(connection, work)
 
@@ -61,7 +61,7 @@ def move_line(replica: "TopicPartitionReplica", state: "MoveState") -> str:
     return f"{place} on broker {replica.broker} is being moved to log dir {state.future} instead of {state.target}."
 
 
-def say_unthrottled(brokers: Sequence[int], topics: Sequence[str]) -> None:
+def say_throttle_removed(brokers: Sequence[int], topics: Sequence[str]) -> None:
     """Print the throttles that were removed."""
     for what, names in (("broker", [*map(str, brokers)]), ("topic", topics)):
         say(f"Clearing {what}-level throttles on {what}{'' if len(names) == 1 else 's'} {','.join(names)}")
@@ -76,19 +76,19 @@ def cancel(connection: Connection, options: dict[str, Any]) -> None:
         active = await found.cancel(wanted, timeout_ms=options["timeout"])
         errors = {partition: error for partition, error in active.items() if error is not None}
         if errors:
-            stop(rejected_lines(f"Error cancelling partition reassignment{plural([*errors])} for:", errors))
+            stop(error_lines(f"Error cancelling partition reassignment{plural([*errors])} for:", errors))
         if active:
-            say(f"Successfully cancelled partition reassignment{plural([*active])} for: {joined([*active])}")
+            say(f"Successfully cancelled partition reassignment{plural([*active])} for: {join_places([*active])}")
         else:
             say("None of the specified partition reassignments are active.")
         moving = {
             replica: state.current for replica, state in (await found.moves.states(moves)).items() if state.future
         }
         if moving:  # their moves are requested on their brokers
-            say_begun(moving, await found.moves.ask(moving))
+            say_started(moving, await found.moves.ask(moving))
         else:
             raw("None of the specified partition moves are active.")
         if not options["preserve_throttles"]:
-            say_unthrottled(*await found.remove_throttles({place.topic for place in wanted}))
+            say_throttle_removed(*await found.remove_throttles({place.topic for place in wanted}))
 
     with_reassignments(connection, work)

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import click
 
+from kvorum.cli.kafka.script_arguments import ARGPARSE_SCRIPTS, normalize_arguments
 from kvorum.cli.lazy import LazyGroup
 
 SCRIPTS = {
@@ -60,25 +61,18 @@ SCRIPTS = {
 }
 SUFFIX = ".sh"
 KAFKA_VERSION = "4.3.0"
-BY_ARGPARSE = frozenset(
-    (
-        *("kafka-cluster", "kafka-features", "kafka-metadata-quorum", "kafka-metadata-shell", "kafka-storage"),
-        *("kafka-producer-perf-test", "kafka-transactions", "kafka-verifiable-consumer", "kafka-verifiable-producer"),
-    )
-)
-"""Scripts whose options Kafka reads with argparse4j, the others' with joptsimple."""
-WITHOUT_VERSION = BY_ARGPARSE | {"kafka-e2e-latency", "kafka-server-stop"}
-"""Scripts of Kafka's that have no --version."""
+SCRIPTS_WITHOUT_VERSION = ARGPARSE_SCRIPTS | {"kafka-e2e-latency", "kafka-server-stop"}
+"""Kafka's scripts that have no --version."""
 
 
 def script_name(word: str) -> str | None:
-    """Return which script is meant, None if it is none of them."""
+    """Return the script of this name, with or without .sh; None if there is none."""
     name = word.removesuffix(SUFFIX)
     return name if name in SCRIPTS else None
 
 
 @contextmanager
-def ending_as_kafkas(ctx: click.Context) -> Iterator[None]:
+def limit_exit_codes(ctx: click.Context) -> Iterator[None]:
     """Make `kvorum` end with 1 after any error in a script: Kafka's have no other code (CommandLineUtils)."""
     try:
         yield
@@ -100,47 +94,8 @@ def runs_script(ctx: click.Context) -> bool:
     return name is not None and (name == "kafka" or script_name(name) is not None)
 
 
-def spelt_out(name: str | None, command: click.Command | None, words: list[str]) -> list[str]:
-    """Return a script's arguments for click.
-
-    joptsimple accepts a long option behind one dash too; argparse4j any unique prefix of an option. An ambiguous prefix
-    is unchanged, and rejected as an unknown option.
-    """
-    if command is None:
-        return words
-    known = {each: option for option in command.params for each in option.opts if each.startswith("--")}
-    found: list[str] = []
-    is_value = False
-    for number, word in enumerate(words):
-        if word == "--":
-            return found + words[number:]
-        if is_value:
-            found.append(word)
-            is_value = False
-            continue
-        option, equals, value = word.partition("=")
-        if name in BY_ARGPARSE:
-            if isinstance(command, click.Group) and word in command.commands:
-                return [*found, word, *spelt_out(name, command.commands[word], words[number + 1 :])]
-            fitting = [each for each in known if each.startswith(option)] if option.startswith("--") else []
-            if option not in known and len(fitting) == 1:
-                word = f"{fitting[0]}{equals}{value}"
-        elif f"-{option}" in known and len(option) > len("-x"):
-            word = f"-{word}"
-        found.append(word)
-        is_value = not equals and takes_value(known.get(word))
-    return found
-
-
-def takes_value(option: click.Parameter | None) -> bool:
-    """Return whether the next argument is an option's value, whatever its form."""
-    if not isinstance(option, click.Option) or option.is_flag or option.count:
-        return False
-    return not getattr(option, "_flag_needs_value", False)  # one that may do without, as --compression-codec
-
-
 def with_version(command: click.Command) -> click.Command:
-    """Add --version: the release whose tools these are as."""
+    """Add --version: the Kafka release of the scripts."""
     if not any("--version" in option.opts for option in command.params):
         click.version_option(KAFKA_VERSION, "--version", message="%(version)s", help="Version of Kafka's tools.")(
             command
@@ -156,7 +111,7 @@ class Scripts(LazyGroup):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the script."""
         command = super().get_command(ctx, cmd_name)
-        return command if command is None or cmd_name in WITHOUT_VERSION else with_version(command)
+        return command if command is None or cmd_name in SCRIPTS_WITHOUT_VERSION else with_version(command)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -165,7 +120,7 @@ class Scripts(LazyGroup):
         if args:
             args = [script_name(args[0]) or args[0], *args[1:]]
         name, command, words = super().resolve_command(ctx, args)
-        return name, command, spelt_out(name, command, words)
+        return name, command, normalize_arguments(name, command, words)
 
 
 @click.group(cls=Scripts, table=SCRIPTS)

@@ -20,7 +20,7 @@ STARTERS: Final = ("node", "kafka-server-start", "kafka-server-start.sh")
 OUT: Final = "kafkaServer.out"
 
 
-class Running(NamedTuple):
+class NodeProcess(NamedTuple):
     """A node that runs: its process, and the words it was started with, behind the command's name."""
 
     pid: int
@@ -71,7 +71,7 @@ def stop(process_role: str | None, node_id: int | None) -> None:
     kvorum kafka-server-stop
     kvorum kafka-server-stop --node-id=3
     """
-    found = [each for each in running(PROC) if is_meant(each, process_role, node_id)]
+    found = [each for each in find_nodes(PROC) if is_meant(each, process_role, node_id)]
     if not found:
         say("No kafka server to stop")
         raise SystemExit(1)
@@ -79,7 +79,7 @@ def stop(process_role: str | None, node_id: int | None) -> None:
         os.kill(each.pid, signal.SIGTERM)
 
 
-def running(proc: Path) -> Iterator[Running]:
+def find_nodes(proc: Path) -> Iterator[NodeProcess]:
     """Yield the independent nodes of this user; those of `kvorum up` and `dev` belong to them."""
     for folder in sorted(proc.iterdir(), key=lambda path: path.name):
         try:
@@ -90,7 +90,7 @@ def running(proc: Path) -> Iterator[Running]:
             continue  # it ended meanwhile
         behind = behind_command(words)
         if behind is not None and not is_child(folder, proc):
-            yield Running(int(folder.name), behind)
+            yield NodeProcess(int(folder.name), behind)
 
 
 def behind_command(words: Sequence[str]) -> Sequence[str] | None:
@@ -112,7 +112,7 @@ def is_child(folder: Path, proc: Path) -> bool:
     return behind_command(words) is not None
 
 
-def is_meant(node: Running, role: str | None, node_id: int | None) -> bool:
+def is_meant(node: NodeProcess, role: str | None, node_id: int | None) -> bool:
     """Return whether a node has this role and this id, by its configuration file."""
     from kvorum.runtime.properties import PropertiesError, parse_properties
 

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from kvorum.cli.completion import topic_names
-from kvorum.cli.kafka.common import Connection, connected
+from kvorum.cli.kafka.common import Connection, connection_options
 from kvorum.cli.kafka.option_checks import one_action
 from kvorum.cli.kafka.topics_change import alter_topics, create_topic, delete_topics, find_topics, run
 from kvorum.cli.kafka.topics_describe import describe_topics
@@ -41,7 +41,7 @@ ACTIONS = {"create": create_topic, "describe": describe_topics, "alter": alter_t
 @click.option("--topics-with-overrides", is_flag=True)
 @click.option("--exclude-internal", is_flag=True)
 @click.option("--partition-size-limit-per-response", type=click.IntRange(1), help="Ignored.")
-@connected()
+@connection_options()
 def topics(connection: Connection, **options: Any) -> None:
     """Create, list, describe, alter or delete topics.
 

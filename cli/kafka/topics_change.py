@@ -20,13 +20,13 @@ def run(connection: Connection, work: Callable[["ClusterClient"], Awaitable[T]])
     """Run `work`; an error is printed as by Kafka's tool: on standard output, with exit code 1."""
     from kvorum.protocol.errors import KafkaError
 
-    async def guarded(cluster: "ClusterClient") -> T:
+    async def stop_on_error(cluster: "ClusterClient") -> T:
         try:
             return await work(cluster)
         except KafkaError as error:
             stop(error.message or error.code.name)
 
-    return connection.run(guarded)
+    return connection.run(stop_on_error)
 
 
 async def find_topics(cluster: "ClusterClient", wanted: "Callable[[Topic], bool]") -> "list[Topic]":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from kvorum.cli.kafka.option_checks import is_given
+from kvorum.cli.kafka.option_checks import has_value
 from kvorum.cli.output import say
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def check_options(action: str, options: Mapping[str, Any]) -> None:
         first, second = (f'"[{name.replace("_", "-")}]"' for name in (one, other))
         raise click.UsageError(f"Option {first} can't be used with option {second}")
 
-    given = {name for name in ACTIONS_OF if is_given(options[name])}
+    given = {name for name in ACTIONS_OF if has_value(options[name])}
     unnamed = options["topic"] is None and options["topic_id"] is None
     if options["deleted"]:
         click.echo(DELETE_CONFIG, err=True)

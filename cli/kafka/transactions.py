@@ -4,7 +4,7 @@ import time
 
 import click
 
-from kvorum.cli.kafka.common import Connection, connected
+from kvorum.cli.kafka.common import Connection, connection_options
 from kvorum.cli.kafka.hanging_transactions import abort, find_hanging, partition_options
 from kvorum.cli.kafka.scripts import KAFKA_VERSION
 from kvorum.cli.kafka.tables import pretty_table
@@ -28,7 +28,7 @@ PRODUCER_HEADERS = (
     message=f"{KAFKA_VERSION} (Kvorum:%(version)s)",  # Kafka has its commit there
     help="Version of Kafka's tools.",
 )
-@connected()
+@connection_options()
 def transactions(connection: Connection) -> None:
     """Look at transactions, find hanging ones and end them; the cluster is named before the action.
 

@@ -5,8 +5,8 @@ from typing import Any
 import click
 
 from kvorum.cli.connection.client import client_of, read_properties
-from kvorum.cli.kafka.common import Connection, Files, connected
-from kvorum.cli.kafka.verifiable_consumer import Reading, consumer_properties, run_consumer
+from kvorum.cli.kafka.common import Connection, Files, connection_options
+from kvorum.cli.kafka.verifiable_consumer import ConsumerOptions, consumer_properties, run_consumer
 from kvorum.cli.kafka.verifiable_producer import Load, producer_properties, run_producer
 
 ASSIGNORS = {
@@ -25,7 +25,7 @@ ASSIGNORS = {
 @click.option("--message-create-time", "create_time", type=int, default=-1)
 @click.option("--value-prefix", type=int)
 @click.option("--repeating-keys", type=click.IntRange(1))
-@connected()
+@connection_options()
 def producer(connection: Connection, acks: str, producer_config: str | None, create_time: int, **load: Any) -> None:
     """Produce 0, 1, 2, ... and print an event for each acknowledgement.
 
@@ -52,7 +52,7 @@ def producer(connection: Connection, acks: str, producer_config: str | None, cre
 @click.option("--reset-policy", type=click.Choice(["earliest", "latest", "none"]), default="earliest")
 @click.option("--assignment-strategy", help="Class name of a Kafka assignor; with the classic protocol.")
 @click.option("--consumer.config", "consumer_config", type=Files, hidden=True)
-@connected()
+@connection_options()
 def consumer(
     connection: Connection,
     topic: str,
@@ -85,5 +85,5 @@ def consumer(
             raise click.UsageError(f"--assignment-strategy must be one of {', '.join(ASSIGNORS)}")
         own["partition.assignment.strategy"] = ASSIGNORS[assignment_strategy]
     client = client_of(Consumer, connection.client_options(own, read_properties(consumer_config)))
-    reading = Reading(topic=topic, max_messages=max_messages, auto_commit=enable_autocommit, verbose=verbose)
+    reading = ConsumerOptions(topic=topic, max_messages=max_messages, auto_commit=enable_autocommit, verbose=verbose)
     run_consumer(client, reading)

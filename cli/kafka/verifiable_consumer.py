@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kvorum.cli.connection.librdkafka import exit_code_of
-from kvorum.cli.kafka.verifiable_producer import event, interrupt
+from kvorum.cli.kafka.verifiable_events import print_event, raise_interrupt
 from kvorum.cli.output import Exit
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ BATCH_MAX = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class ConsumerOptions:
     """Topics to read, and events to print."""
 
     topic: str
@@ -30,7 +30,7 @@ class Reading:
     verbose: bool = False
 
 
-def shown(partitions: "Sequence[TopicPartition]") -> list[dict[str, Any]]:
+def partition_rows(partitions: "Sequence[TopicPartition]") -> list[dict[str, Any]]:
     """Return partitions as events have them."""
     return [{"topic": each.topic, "partition": each.partition} for each in partitions]
 
@@ -59,25 +59,25 @@ class Run:
     """One run: reads and commits."""
 
     consumer: "Consumer"
-    reading: Reading
+    options: ConsumerOptions
     consumed: int = 0
 
     def subscribe(self) -> None:
         """Take part in the group."""
         self.consumer.subscribe(
-            [self.reading.topic],
-            on_assign=lambda _, partitions: event("partitions_assigned", partitions=shown(partitions)),
-            on_revoke=lambda _, partitions: event("partitions_revoked", partitions=shown(partitions)),
+            [self.options.topic],
+            on_assign=lambda _, partitions: print_event("partitions_assigned", partitions=partition_rows(partitions)),
+            on_revoke=lambda _, partitions: print_event("partitions_revoked", partitions=partition_rows(partitions)),
         )
 
     def read_all(self) -> Exit:
         """Read until there are enough; return what kind of error ended it, if one did."""
-        while self.reading.max_messages < 0 or self.consumed < self.reading.max_messages:
-            left = BATCH_MAX if self.reading.max_messages < 0 else self.reading.max_messages - self.consumed
+        while self.options.max_messages < 0 or self.consumed < self.options.max_messages:
+            left = BATCH_MAX if self.options.max_messages < 0 else self.options.max_messages - self.consumed
             found = self.consumer.consume(min(BATCH_MAX, left), POLL_SECONDS)
             errors = [error for message in found if (error := message.error()) is not None and not error.retriable()]
             if errors:
-                event("error", message=errors[0].str())
+                print_event("error", message=errors[0].str())
                 return exit_code_of(errors[0])
             self.take([message for message in found if message.error() is None])
         return Exit.DONE
@@ -86,9 +86,9 @@ class Run:
         """Print received records, and commit them."""
         if not messages:
             return
-        if self.reading.verbose:
+        if self.options.verbose:
             for message in messages:
-                event(
+                print_event(
                     "record_data",
                     key=text_of(message.key()),
                     value=text_of(message.value()),
@@ -98,8 +98,8 @@ class Run:
                 )
         rows = summary(messages)
         self.consumed += len(messages)
-        event("records_consumed", count=len(messages), partitions=rows)
-        if not self.reading.auto_commit:
+        print_event("records_consumed", count=len(messages), partitions=rows)
+        if not self.options.auto_commit:
             self.commit(rows)
 
     def commit(self, rows: list[dict[str, Any]]) -> None:
@@ -113,16 +113,16 @@ class Run:
         try:
             self.consumer.commit(offsets=wanted, asynchronous=False)
         except KafkaException as error:
-            event("offsets_committed", offsets=offsets, error=error.args[0].str(), success=False)
+            print_event("offsets_committed", offsets=offsets, error=error.args[0].str(), success=False)
             return
-        event("offsets_committed", offsets=offsets, success=True)
+        print_event("offsets_committed", offsets=offsets, success=True)
 
 
-def run_consumer(consumer: "Consumer", reading: Reading) -> None:
+def run_consumer(consumer: "Consumer", reading: ConsumerOptions) -> None:
     """Read until there are enough, or until SIGTERM or Ctrl-C."""
-    signal.signal(signal.SIGTERM, interrupt)
+    signal.signal(signal.SIGTERM, raise_interrupt)
     run = Run(consumer, reading)
-    event("startup_complete")
+    print_event("startup_complete")
     code = Exit.DONE
     try:
         run.subscribe()
@@ -131,7 +131,7 @@ def run_consumer(consumer: "Consumer", reading: Reading) -> None:
         pass  # how one ends it
     finally:
         consumer.close()
-        event("shutdown_complete")
+        print_event("shutdown_complete")
     if code:
         raise SystemExit(code)
 

@@ -8,9 +8,9 @@ import signal
 import sys
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from kvorum.cli.output import echo_json_line
+from kvorum.cli.kafka.verifiable_events import print_event, raise_interrupt
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
@@ -52,16 +52,6 @@ class Load:
         return str(number) if self.value_prefix is None else f"{self.value_prefix}.{number}"
 
 
-def wall_ms() -> int:
-    """Return the wall clock's time."""
-    return time.time_ns() // 1_000_000
-
-
-def event(name: str, **fields: object) -> None:
-    """Print an event."""
-    echo_json_line({"timestamp": wall_ms(), "name": name, **fields})
-
-
 @dataclass(slots=True)
 class Run:
     """One run: sends, and counts the results."""
@@ -89,25 +79,25 @@ class Run:
         if self.load.create_time is not None:
             timestamp = self.load.create_time + round((time.monotonic() - self.started) * 1000)
 
-        def delivered(error: "KafkaError | None", message: "Message") -> None:
+        def on_delivery(error: "KafkaError | None", message: "Message") -> None:
             if error is not None:
-                event("producer_send_error", **shown, exception=error.name(), message=error.str())
+                print_event("producer_send_error", **shown, exception=error.name(), message=error.str())
                 return
             self.acked += 1
-            event("producer_send_success", **shown, partition=message.partition(), offset=message.offset())
+            print_event("producer_send_success", **shown, partition=message.partition(), offset=message.offset())
 
         self.sent += 1
         while True:
             try:
                 encoded = None if key is None else key.encode()
                 self.client.produce(
-                    self.load.topic, value.encode(), encoded, on_delivery=delivered, timestamp=timestamp
+                    self.load.topic, value.encode(), encoded, on_delivery=on_delivery, timestamp=timestamp
                 )
                 return
             except BufferError:
                 self.client.poll(1.0)
             except KafkaException as error:
-                delivered(error.args[0], None)  # type: ignore[arg-type]  # there is no message of a failure
+                on_delivery(error.args[0], None)  # type: ignore[arg-type]  # there is no message of a failure
                 return
 
     def pause_seconds(self) -> float:
@@ -121,8 +111,8 @@ class Run:
         """Wait for records in flight, print the last events; return whether all were acknowledged."""
         self.client.flush(FLUSH_SECONDS)
         seconds = max(time.monotonic() - self.started, 1e-9)
-        event("shutdown_complete")
-        event(
+        print_event("shutdown_complete")
+        print_event(
             "tool_data",
             sent=self.sent,
             acked=self.acked,
@@ -132,16 +122,11 @@ class Run:
         return self.sent == self.acked
 
 
-def interrupt(*_: object) -> NoReturn:
-    """Handle a stop signal: records in flight are waited for."""
-    raise KeyboardInterrupt
-
-
 def run_producer(client: Client, load: Load) -> None:
     """Send until all is sent, or until SIGTERM or Ctrl-C; exit code 1 if something was not acknowledged."""
-    signal.signal(signal.SIGTERM, interrupt)
+    signal.signal(signal.SIGTERM, raise_interrupt)
     run = Run(client, load)
-    event("startup_complete")
+    print_event("startup_complete")
     with contextlib.suppress(KeyboardInterrupt):  # how one ends it
         run.send_all()
     if not run.finish():

@@ -1,6 +1,7 @@
 """`kvorum dev`: a cluster on this machine until Ctrl-C."""
 
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -42,9 +43,18 @@ DEFAULT_FOLDER_VARIABLE = "KVORUM_DIR"
     show_default=f"{DEFAULT_ADMIN_PORT}, or the next free one",
     help="Port of the web console and admin HTTP API, on node-1; 0: a free one.",
 )
+@click.option(
+    "--secure", is_flag=True, help="TLS and SCRAM: make certificates, a user, and files with the settings of clients."
+)
 @rebuild_option
 def dev(
-    nodes: int, port: int, folder: str | None, settings: tuple[str, ...], admin_port: int | None, rebuild: bool
+    nodes: int,
+    port: int,
+    folder: str | None,
+    settings: tuple[str, ...],
+    admin_port: int | None,
+    secure: bool,
+    rebuild: bool,
 ) -> None:
     """Start a throw-away cluster on this machine: nodes node-1 to node-N on ports P to P+N-1.
 
@@ -56,12 +66,14 @@ def dev(
     kvorum dev --nodes 3 --port 0 --set min.insync.replicas=2
     kvorum dev --nodes 2 --set node-1:broker.rack=a --set node-2:broker.rack=b
     kvorum dev --nodes 3 --dir ./data           kept; start it again with the same command
+    kvorum dev --secure --dir ./data            clients need the files in ./data/security
     """
     import tempfile
 
-    from kvorum.cli.local.folders import made_cluster
+    from kvorum.cli.local.folders import create_cluster
+    from kvorum.cli.local.secure import DevSecurity
     from kvorum.cluster.local.foreground import run_until_signal
-    from kvorum.runtime.cluster_file import dev_cluster
+    from kvorum.runtime.cluster_file import DEV_LISTENERS, dev_cluster
 
     pairs(settings, "--set")
     port_of_admin = free_admin_port(port, nodes) if admin_port is None else admin_port
@@ -69,25 +81,32 @@ def dev(
     def read(place: str) -> "ClusterSpec":
         is_chosen = admin_port is None and has_cluster(place)  # it keeps its port: no difference to warn of
         return dev_cluster(
-            nodes, port, place, (REBALANCE_AT_ONCE, *settings), admin_port=0 if is_chosen else port_of_admin
+            nodes,
+            port,
+            place,
+            (REBALANCE_AT_ONCE, *(security.overrides() if security else ()), *settings),
+            admin_port=0 if is_chosen else port_of_admin,
+            broker_listeners=security.listeners if security else DEV_LISTENERS,
         )
 
     def advise(label: str) -> str:
         option = "--admin-port" if label.startswith("admin") else "--port"
         return f"choose another with {option}, or {option} 0 for {'a free one' if option[2] == 'a' else 'free ones'}"
 
-    with (
-        tempfile.TemporaryDirectory(prefix="kvorum-dev-", ignore_cleanup_errors=True) as temporary,
-        made_cluster(folder or temporary, read, rebuild=rebuild, port_advice=advise) as cluster,
-    ):
+    with tempfile.TemporaryDirectory(prefix="kvorum-dev-", ignore_cleanup_errors=True) as temporary:
+        place = os.path.abspath(folder or temporary)
+        security = DevSecurity(place, nodes) if secure else None
+        prepare = security.prepare if security else None
+        with create_cluster(place, read, rebuild=rebuild, port_advice=advise, prepare=prepare) as cluster:
 
-        def report(outcome: dict[str, str], signals: object) -> None:
-            """Print how to reach the cluster, or what failed."""
-            report_start(cluster, outcome, is_temporary=folder is None)
+            def report(outcome: dict[str, str], signals: object) -> None:
+                """Print how to reach the cluster, or what failed."""
+                more = security.write_client_files(cluster.plan.bootstrap) if security else []
+                report_start(cluster, outcome, is_temporary=folder is None, more=more)
 
-        code = run_until_signal(cluster, report)
-        report_stop(cluster, code, is_temporary=folder is None)
-        raise SystemExit(code)
+            code = run_until_signal(cluster, report)
+            report_stop(cluster, code, is_temporary=folder is None)
+            raise SystemExit(code)
 
 
 def has_cluster(folder: str) -> bool:
@@ -95,7 +114,7 @@ def has_cluster(folder: str) -> bool:
     from kvorum.cluster.local.paths import ClusterPaths
 
     paths = ClusterPaths(folder)
-    return os.path.exists(paths.cluster) and not os.path.exists(paths.unstarted)
+    return os.path.exists(paths.cluster) and not os.path.exists(paths.never_started_file)
 
 
 def free_admin_port(first_broker_port: int, brokers: int) -> int:
@@ -121,8 +140,9 @@ def report_start(
     foreground: bool = True,
     closing: bool = True,
     is_temporary: bool = False,
+    more: Sequence[str] = (),
 ) -> None:
-    """Print how to reach the cluster; or one line for each node that did not start, with the reason."""
+    """Print how to reach the cluster, and `more` lines; or a line for each node that did not start, with the reason."""
     bad = {name: what for name, what in outcome.items() if what != "ready"}
     for name, what in bad.items():
         click.echo(f"kvorum: {failure_of(cluster, name, what)}", err=True)
@@ -131,7 +151,7 @@ def report_start(
             click.echo("kvorum: the logs are deleted with the temporary folder; --dir DIR keeps them", err=True)
         return
     try:
-        print_addresses(cluster, outcome, foreground, closing)
+        print_addresses(cluster, outcome, foreground, closing, more)
     except OSError as error:  # the cluster continues
         warn(f"the addresses cannot be written to standard output: {error}")
 
@@ -154,7 +174,9 @@ def failure_of(cluster: "LocalCluster", name: str, what: str) -> str:
     return f"{name} is not up after {cluster.start_seconds:.0f} s (--start-timeout){waits}; log: {log}"
 
 
-def print_addresses(cluster: "LocalCluster", outcome: dict[str, str], foreground: bool, closing: bool) -> None:
+def print_addresses(
+    cluster: "LocalCluster", outcome: dict[str, str], foreground: bool, closing: bool, more: Sequence[str]
+) -> None:
     """Print how to reach the cluster and how to stop it."""
     brokers = sum("broker" in node.roles for node in cluster.plan.nodes if node.name in outcome)
     before = [node.name for node in cluster.plan.nodes if node.name not in outcome]
@@ -167,5 +189,7 @@ def print_addresses(cluster: "LocalCluster", outcome: dict[str, str], foreground
     if others := cluster.plan.admin_urls()[1:]:
         click.echo(f"  also on            {', '.join(others)}")
     click.echo(f"  folder             {cluster.paths.folder}")
+    for line in more:
+        click.echo(line)
     if closing:
         click.echo("Press Ctrl-C to stop." if foreground else f"Stop it with: kvorum down --dir {cluster.paths.folder}")

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -13,6 +13,7 @@ from kvorum.cli.text_values import environment_value
 
 if TYPE_CHECKING:
     from kvorum.cluster.local.local import LocalCluster
+    from kvorum.quorum.records import MetadataRecord
     from kvorum.runtime.cluster_file import ClusterSpec
 
 
@@ -72,7 +73,7 @@ def rebuild_option(command: "click.decorators.FC") -> "click.decorators.FC":
     )(command)
 
 
-def opened(folder: str) -> "LocalCluster":
+def open_cluster(folder: str) -> "LocalCluster":
     """Return the cluster in a folder, whose nodes outlive this command; end the command without one."""
     from kvorum.cluster.local.local import ClusterError, LocalCluster
     from kvorum.cluster.local.plan import NoCluster
@@ -94,17 +95,19 @@ def require_linux() -> None:
 
 
 @contextmanager
-def made_cluster(
+def create_cluster(
     folder: str,
     read: Callable[[str], "ClusterSpec"],
     detached: bool = False,
     rebuild: bool = False,
     port_advice: Callable[[str], str] = lambda label: "choose another port",
+    prepare: "Callable[[], Sequence[MetadataRecord]] | None" = None,
 ) -> Iterator["LocalCluster"]:
     """Hold the folder and return its cluster; a missing one is created from `read` (called with the folder).
 
     `rebuild`: its lost cluster.json is written again. `port_advice` gets the name of a listener whose port cannot
-    be bound, and returns the advice.
+    be bound, and returns the advice. `prepare` writes files that the configuration names, before it is checked, and
+    returns records for a new cluster's first metadata.
 
     An error ends the command in one line; differences to the requested cluster are warnings.
     """
@@ -118,9 +121,15 @@ def made_cluster(
     place = os.path.abspath(folder)
     try:
         spec = read(place)
-        check_nodes(spec)
+        if prepare is None:
+            check_nodes(spec)
         with hold(place):
-            yield make(place, spec, detached, rebuild)
+            bootstrap: Sequence[MetadataRecord] = ()
+            if prepare is not None:
+                refuse_foreign_files(place, spec)
+                bootstrap = prepare()
+                check_nodes(spec)
+            yield make(place, spec, detached, rebuild, bootstrap)
     except FormatError as error:
         end_command(FormatError(f"{error}; no cluster was created in {folder}"), folder)
     except (ConfigError, ClusterError, CheckpointError, OSError) as error:
@@ -143,7 +152,7 @@ def end_command(
     error: Exception, folder: str, port_advice: Callable[[str], str] = lambda label: "choose another port"
 ) -> NoReturn:
     """End the command with one line and, for the same cause, the exit code that `kvorum node` has."""
-    from kvorum.cluster.local.foreground import RunsAlready
+    from kvorum.cluster.local.foreground import ClusterRunError
     from kvorum.cluster.local.formatting import FormatError
     from kvorum.cluster.local.plan import BrokenPlan, PortUnusable
     from kvorum.cluster.process.exits import Exit as NodeExit
@@ -156,7 +165,7 @@ def end_command(
             fail(str(error), NodeExit.CONFIG)
         case PortUnusable():
             fail(f"{error}; {port_advice(error.key)}", NodeExit.BUSY)
-        case RunsAlready():
+        case ClusterRunError():
             fail(str(error), NodeExit.BUSY)
         case BrokenPlan() | CheckpointError() | FormatError():
             fail(str(error), NodeExit.DATA_REFUSED)
@@ -166,7 +175,9 @@ def end_command(
             fail(str(error))
 
 
-def make(place: str, spec: "ClusterSpec", detached: bool, rebuild: bool) -> "LocalCluster":
+def make(
+    place: str, spec: "ClusterSpec", detached: bool, rebuild: bool, bootstrap: "Sequence[MetadataRecord]" = ()
+) -> "LocalCluster":
     """Return the cluster in a folder, created if missing, and print warnings for the operator."""
     from kvorum.cluster.local.differences import differences
     from kvorum.cluster.local.formatting import new_cluster_id
@@ -190,13 +201,13 @@ def make(place: str, spec: "ClusterSpec", detached: bool, rebuild: bool) -> "Loc
         cluster = LocalCluster.rebuild(place, plan, detached=detached)
         click.echo(f"{cluster.paths.cluster} was written again: cluster {cluster.plan.cluster_id}", err=True)
     else:
-        cluster = LocalCluster.create(place, plan, detached=detached)
+        cluster = LocalCluster.create(place, plan, detached=detached, bootstrap=bootstrap)
     cluster.on_waiting = lambda name, reason: click.echo(f"kvorum: {name} is not up yet; {reason}", err=True)
     cluster.on_stopping = report_stopping
     if cluster.plan is not plan:
         found = differences(cluster.plan, spec)
         if found:
-            known = f"cluster {cluster.plan.cluster_id} with {counted_nodes(cluster)}"
+            known = f"cluster {cluster.plan.cluster_id} with {node_count_text(cluster)}"
             click.echo(f"warning: {place} already holds {known}, which keeps its configuration", err=True)
         for difference in found:
             click.echo(f"warning: {difference}", err=True)
@@ -208,7 +219,7 @@ def report_stopping(name: str, reason: str) -> None:
     click.echo(f"kvorum: waiting for {name} to stop; {reason}", err=True)
 
 
-def counted_nodes(cluster: "LocalCluster") -> str:
+def node_count_text(cluster: "LocalCluster") -> str:
     """Return "1 node" or "3 nodes"."""
     count = len(cluster.plan.nodes)
     return f"{count} node{'' if count == 1 else 's'}"
@@ -224,12 +235,13 @@ def refuse_foreign_files(place: str, spec: "ClusterSpec") -> None:
         return
     own = {node.name for node in spec.nodes}
     for node in spec.nodes:
-        own |= {os.path.relpath(path, place).split(os.sep)[0] for path in node.settings.list("log.dirs")}
+        stores = [entry.text for key, entry in node.settings.explicit().items() if key.endswith("store.location")]
+        own |= {os.path.relpath(path, place).split(os.sep)[0] for path in (*node.settings.list("log.dirs"), *stores)}
     foreign = sorted(
         name
         for name in os.listdir(place)
         if name not in own
-        and not name.startswith((".", os.path.basename(paths.unstarted)))
+        and not name.startswith((".", os.path.basename(paths.never_started_file)))
         and not os.path.exists(paths.node(name).config)  # a node's folder: the cluster lost its cluster.json
         and name != os.path.basename(paths.control)
     )

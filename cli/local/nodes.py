@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kvorum.cli.completion import node_names
-from kvorum.cli.local.folders import end_command, folder_option, opened, start_timeout_option, stop_timeout_option
+from kvorum.cli.local.folders import end_command, folder_option, open_cluster, start_timeout_option, stop_timeout_option
 from kvorum.cli.output import Exit, fail
 
 if TYPE_CHECKING:
@@ -29,10 +29,10 @@ def nodes() -> None:
 def act(name: str, folder: str, verb: str, *, start_seconds: float = 0, stop_seconds: float = 0) -> None:
     """Execute an action on a node and print it; 0 seconds: the cluster's own limits."""
     from kvorum.cli.local.dev import failure_of
-    from kvorum.cluster.local.foreground import EXIT_CODE, RunsAlready, exit_code_of, hold, request_start
+    from kvorum.cluster.local.foreground import EXIT_CODE, ClusterRunError, exit_code_of, hold, request_start
     from kvorum.cluster.local.local import ClusterError
 
-    cluster = opened(folder)
+    cluster = open_cluster(folder)
     try:
         cluster.node(name)
         cluster.start_seconds = start_seconds or cluster.start_seconds
@@ -67,7 +67,7 @@ def act(name: str, folder: str, verb: str, *, start_seconds: float = 0, stop_sec
                 click.echo(f"{name} did not stop within {cluster.stop_seconds:.0f} s and was killed", err=True)
         else:
             getattr(cluster, verb)(name)
-    except (RunsAlready, OSError) as error:
+    except (ClusterRunError, OSError) as error:
         end_command(error, folder)
     except ClusterError as error:
         fail(str(error), Exit.NOT_FOUND)

@@ -47,7 +47,7 @@ def quickstart(source: str | None, config: str, folder: str | None) -> None:
     kvorum quickstart --from access.log
     """
     from kvorum.cli.local.dev import REBALANCE_AT_ONCE, report_stop
-    from kvorum.cli.local.folders import made_cluster
+    from kvorum.cli.local.folders import create_cluster
     from kvorum.cli.local.up import reader_of
     from kvorum.cluster.local.foreground import run_until_signal
 
@@ -62,7 +62,7 @@ def quickstart(source: str | None, config: str, folder: str | None) -> None:
 
     with (
         tempfile.TemporaryDirectory(prefix="kvorum-run-", ignore_cleanup_errors=True) as temporary,
-        made_cluster(
+        create_cluster(
             folder or temporary,
             reader_of(config, (REBALANCE_AT_ONCE,)),
             port_advice=lambda label: (
@@ -72,7 +72,7 @@ def quickstart(source: str | None, config: str, folder: str | None) -> None:
         ) as cluster,
     ):
 
-        def started(outcome: dict[str, str], signals: Sequence[int]) -> None:
+        def begin_stream(outcome: dict[str, str], signals: Sequence[int]) -> None:
             """Create the topic, start the stream, and read its first records back."""
             from confluent_kafka import Producer
 
@@ -91,7 +91,7 @@ def quickstart(source: str | None, config: str, folder: str | None) -> None:
             if not signals:
                 what_next(cluster, topic)
 
-        code = run_until_signal(cluster, started, before_stop=end_stream)
+        code = run_until_signal(cluster, begin_stream, before_stop=end_stream)
         report_stop(cluster, code, is_temporary=folder is None)
         raise SystemExit(code)
 

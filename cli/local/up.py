@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kvorum.cli.configs.shipped import ConfigFile
-from kvorum.cli.local.folders import folder_option, opened, patience_options, rebuild_option, stop_timeout_option
+from kvorum.cli.local.folders import folder_option, open_cluster, patience_options, rebuild_option, stop_timeout_option
 from kvorum.cli.output import Exit, fail, output_option, show
 
 if TYPE_CHECKING:
@@ -42,12 +42,12 @@ def up(
     kvorum up configs/three-nodes.yaml --dir ./data --detach; kvorum status --dir ./data; kvorum down --dir ./data
     """
     from kvorum.cli.local.dev import report_start, report_stop
-    from kvorum.cli.local.folders import made_cluster
-    from kvorum.cluster.local.foreground import RUNNING, RunsAlready, exit_code_of, run_until_signal
+    from kvorum.cli.local.folders import create_cluster
+    from kvorum.cluster.local.foreground import RUNNING, ClusterRunError, exit_code_of, run_until_signal
     from kvorum.cluster.local.paths import ClusterPaths
 
     is_new = not os.path.exists(ClusterPaths(folder).cluster)
-    with made_cluster(
+    with create_cluster(
         folder, reader_of(file, settings), detach, rebuild, lambda label: port_advice(file, folder)
     ) as cluster:
         if is_new and not rebuild:
@@ -59,7 +59,7 @@ def up(
             raise SystemExit(code)
         names = [node.name for node in cluster.plan.nodes if "node" not in cluster.processes(node.name)]
         if not names:
-            raise RunsAlready(f"the cluster in {folder} {RUNNING.format(folder=folder)}")
+            raise ClusterRunError(f"the cluster in {folder} {RUNNING.format(folder=folder)}")
         outcome = cluster.start(*names)
         report_start(cluster, outcome, foreground=False)
         code = exit_code_of(cluster, outcome)
@@ -103,7 +103,7 @@ def down(folder: str, stop_seconds: float) -> None:
     from kvorum.cluster.local.foreground import end_foreground
     from kvorum.cluster.local.local import ClusterError
 
-    cluster = opened(folder)
+    cluster = open_cluster(folder)
     cluster.stop_seconds = stop_seconds
     running = [node.name for node in cluster.plan.nodes if cluster.processes(node.name)]
     for name in cluster.stop():
@@ -128,7 +128,7 @@ def status(folder: str, output: str) -> None:
     """
     from kvorum.runtime.process import is_stopped
 
-    cluster = opened(folder)
+    cluster = open_cluster(folder)
     rows = []
     for node in cluster.plan.nodes:
         processes = cluster.processes(node.name)

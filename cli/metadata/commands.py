@@ -84,10 +84,10 @@ def tree_at(source: "Source", at: int | None) -> "Tree":
 def run_in_shell(name: str, path: str, root: "Tree", output: str) -> None:
     """Print what a command of the shell prints for a path; as JSON or YAML the part of the tree itself."""
     from kvorum.cli.metadata.shell import Shell
-    from kvorum.client.metadata_log.metadata_tree import NoSuchPath, matching
+    from kvorum.client.metadata_log.metadata_tree import NoSuchPath, find_matches
 
     try:
-        found = matching(root, path)
+        found = find_matches(root, path)
     except NoSuchPath:
         fail(f"{path}: does not exist", Exit.NOT_FOUND)
     if name == "cat" and not any(isinstance(node, str) for _, node in found):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from kvorum.client.metadata_log.metadata_tree import NoSuchPath, matching
+from kvorum.client.metadata_log.metadata_tree import NoSuchPath, find_matches
 
 if TYPE_CHECKING:
     from kvorum.client.metadata_log.metadata_tree import Tree
@@ -44,7 +44,7 @@ class Shell:
         self.root = root
         self.folder = "/"
         self.history: list[str] = []
-        self.typed = 0
+        self.line_count = 0
         self._width = width
         self._commands: Mapping[str, Callable[[Sequence[str]], list[str]]] = MappingProxyType(
             {
@@ -65,7 +65,7 @@ class Shell:
         """Execute a line, and return its output. Raises ExitRequest."""
         if line.strip():
             self.history = [*self.history, line.strip()][-HISTORY_MAX:]
-            self.typed += 1
+            self.line_count += 1
         try:
             return self.run(shlex.split(line))
         except ValueError as error:  # an unmatched quotation mark
@@ -107,7 +107,7 @@ class Shell:
             elif part not in ("", "."):
                 parts.append(part)
         try:
-            return matching(self.root, "/".join(parts))
+            return find_matches(self.root, "/".join(parts))
         except NoSuchPath:
             return []
 
@@ -166,7 +166,7 @@ class Shell:
         for target in targets:
             found = self._match(target)
             for _, node in found:
-                lines += nested(node)
+                lines += tree_lines(node)
             lines += [] if found else [f"tree: {target}: No such file or directory."]
         return lines
 
@@ -184,7 +184,7 @@ class Shell:
         if numbers and not (numbers[0].isascii() and numbers[0].isdecimal()):
             return [f"history: {numbers[0]} is not a number"]
         shown = self.history[-int(numbers[0]) :] if numbers and int(numbers[0]) else [] if numbers else self.history
-        first = self.typed - len(shown)
+        first = self.line_count - len(shown)
         return [f"{number: 5d}  {line}" for number, line in enumerate(shown, start=first)]
 
     def _exit(self, _: Sequence[str]) -> list[str]:
@@ -199,13 +199,15 @@ def below(path: str, node: "Tree | str") -> list[str]:
     return lines
 
 
-def nested(node: "Tree | str") -> list[str]:
+def tree_lines(node: "Tree | str") -> list[str]:
     """Return the lines of a tree: a value below its name, two blanks in."""
     if isinstance(node, str):
         return [node]
     lines: list[str] = []
     for name, child in sorted(node.items()):
-        lines += [f"{name}:", *textwrap.indent("\n".join(nested(child)), "  ").split("\n")] if child else [f"{name}:"]
+        lines += (
+            [f"{name}:", *textwrap.indent("\n".join(tree_lines(child)), "  ").split("\n")] if child else [f"{name}:"]
+        )
     return lines
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from kvorum.cli.output import fail, output_option, show
-from kvorum.cli.pipelines.options import answered, known, refuse_unstarted, require_extra, root, state_option
+from kvorum.cli.pipelines.options import find_pipeline, report_errors, require_extra, require_start, root, state_option
 
 LIST_COLUMNS = ("name", "state", "pid", "since", "records_in", "records_out", "lag")
 FOLLOW_SECONDS = 0.3
@@ -49,7 +49,7 @@ def status(name: str, state_dir: str | None, output: str) -> None:
     \b
     kvorum pipelines status orders -o json
     """
-    folder = known(state_dir, name)
+    folder = find_pipeline(state_dir, name)
     found = folder.status()
     if found is None:
         fail(f"pipeline {name!r} was never started")
@@ -88,10 +88,10 @@ def resume(name: str, state_dir: str | None) -> None:
 
 def send_command(name: str, state_dir: str | None, command: str) -> None:
     """Send a pipeline a command and print the result."""
-    folder = known(state_dir, name)
+    folder = find_pipeline(state_dir, name)
     from kvorum.pipelines.run.control import ask
 
-    with answered():
+    with report_errors():
         found = ask(folder.root, name, command)
     click.echo(f"pipeline {name} is {found['state'] if command == 'pause' else found['wanted']}")
 
@@ -108,10 +108,10 @@ def stop(name: str, timeout: float, state_dir: str | None) -> None:
     \b
     kvorum pipelines stop orders
     """
-    folder = known(state_dir, name)
+    folder = find_pipeline(state_dir, name)
     from kvorum.pipelines.run import process
 
-    with answered():
+    with report_errors():
         found = process.stop(folder, timeout)
     click.echo(f"pipeline {name} is {found.state if found else 'not started'}")
 
@@ -125,14 +125,14 @@ def restart(name: str, state_dir: str | None) -> None:
     \b
     kvorum pipelines restart orders
     """
-    folder = known(state_dir, name)
+    folder = find_pipeline(state_dir, name)
     from kvorum.pipelines.run import process
     from kvorum.pipelines.run.state import State
 
-    with answered():
+    with report_errors():
         started = process.restart(folder)
         found = process.wait(started, folder, (State.RUNNING, State.FINISHED), RUNNING_SECONDS)
-    refuse_unstarted(folder, found)
+    require_start(folder, found)
     click.echo(f"pipeline {name} is {found.state} (process {found.pid})")
 
 
@@ -152,11 +152,11 @@ def offsets(name: str, reset: bool, state_dir: str | None, output: str) -> None:
     kvorum pipelines offsets orders
     kvorum pipelines stop orders; kvorum pipelines offsets orders --reset
     """
-    folder = known(state_dir, name)
+    folder = find_pipeline(state_dir, name)
     from kvorum.pipelines.run import checkpoint
     from kvorum.pipelines.run.control import ask
 
-    with answered():
+    with report_errors():
         if reset:
             checkpoint.reset(folder)
             click.echo(f"pipeline {name} starts from the beginning")
@@ -180,7 +180,7 @@ def logs(name: str, lines: int, follow: bool, state_dir: str | None) -> None:
     \b
     kvorum pipelines logs orders -f
     """
-    folder = known(state_dir, name)
+    folder = find_pipeline(state_dir, name)
     try:
         with open(folder.log, encoding="utf-8", errors="replace") as file:
             for line in file.readlines()[-lines:]:

@@ -43,7 +43,7 @@ def root(state_dir: str | None) -> Path:
     return root_of(state_dir)
 
 
-def known(state_dir: str | None, name: str) -> "Folder":
+def find_pipeline(state_dir: str | None, name: str) -> "Folder":
     """Return a pipeline's folder; end the command if there is none."""
     from kvorum.pipelines.run.state import Folder, folders
 
@@ -56,7 +56,7 @@ def known(state_dir: str | None, name: str) -> "Folder":
 
 
 @contextmanager
-def answered(*, problems_fail: bool = True) -> Iterator[None]:
+def report_errors(*, problems_fail: bool = True) -> Iterator[None]:
     """End the command with one or a few lines for errors that the user can correct.
 
     Without `problems_fail` the faults of a file are printed, and raised again: there are other files.
@@ -77,17 +77,17 @@ def answered(*, problems_fail: bool = True) -> Iterator[None]:
             click.echo(str(problem), err=True)
         if not problems_fail:
             raise
-        fail(counted(len(error.problems)), Exit.USAGE)
+        fail(problem_count_text(len(error.problems)), Exit.USAGE)
     except (StateError, PluginError, ConnectorError, MachineError, DatabaseError, FormatError, TransformError) as error:
         fail(str(error))
 
 
-def counted(problems: int) -> str:
+def problem_count_text(problems: int) -> str:
     """Return `2 problems`."""
     return f"{problems} problem{'s' * (problems != 1)}"
 
 
-def refuse_unstarted(folder: "Folder", status: "Status") -> None:
+def require_start(folder: "Folder", status: "Status") -> None:
     """End the command if a pipeline that was to run in the background failed, or waits to be tried again."""
     from kvorum.pipelines.run.state import State
 

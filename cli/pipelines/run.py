@@ -11,7 +11,14 @@ import click
 from kvorum.cli.configs.shipped import ConfigFile
 from kvorum.cli.local.folders import end_command
 from kvorum.cli.output import Exit, fail, output_option, pairs, show
-from kvorum.cli.pipelines.options import answered, counted, refuse_unstarted, require_extra, root, state_option
+from kvorum.cli.pipelines.options import (
+    problem_count_text,
+    report_errors,
+    require_extra,
+    require_start,
+    root,
+    state_option,
+)
 
 if TYPE_CHECKING:
     from kvorum.pipelines.run.process import Launch
@@ -80,7 +87,7 @@ def run(
     from kvorum.pipelines.run.state import Folder, State
 
     wanted = launch(master, memory, jars, confs, paused=paused, retries=retries)
-    with answered():
+    with report_errors():
         pipeline = loaded(file)
         folder = Folder(root(state_dir), pipeline.name)
         try:
@@ -92,7 +99,7 @@ def run(
             raise SystemExit(run_here(folder, pipeline, wanted, verbose))
         started = process.start(pipeline, folder, wanted)
         status = process.wait(started, folder, (State.RUNNING, State.PAUSED, State.FINISHED))
-    refuse_unstarted(folder, status)
+    require_start(folder, status)
     click.echo(f"pipeline {pipeline.name} is {status.state} (process {status.pid}; {status.connector})")
 
 
@@ -128,7 +135,7 @@ def validate(files: tuple[str, ...]) -> None:
     problems = 0
     for file in files:
         try:
-            with answered(problems_fail=False):
+            with report_errors(problems_fail=False):
                 pipeline = loaded(file)
         except SpecError as error:
             problems += len(error.problems)
@@ -137,7 +144,7 @@ def validate(files: tuple[str, ...]) -> None:
         steps = f", {count} transform{'s' * (count != 1)}" if count else ""
         click.echo(f"{file}: pipeline {pipeline.name}, {pipeline.source.type} to {pipeline.sink.type}{steps}")
     if problems:
-        fail(counted(problems), Exit.USAGE)
+        fail(problem_count_text(problems), Exit.USAGE)
 
 
 @click.command()
@@ -151,7 +158,7 @@ def plugins(output: str) -> None:
     require_extra()
     from kvorum.pipelines.plugins import plugins as there
 
-    with answered():
+    with report_errors():
         rows = [
             {"kind": p.kind.value, "name": p.name, "package": p.package, "version": p.version, "target": p.target}
             for p in there()

@@ -1,6 +1,6 @@
 """`kvorum brokers list`, and `maintenance` and `decommission`, which wait until the broker is in the state."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -11,8 +11,9 @@ from kvorum.cli.output import Exit, fail, output_option, show, tell
 from kvorum.cli.progress import bar
 
 if TYPE_CHECKING:
-    from kvorum.client.values.broker import BrokerState
+    from kvorum.client.values.broker import Broker, BrokerState
     from kvorum.client.wire.cluster_client import ClusterClient
+    from kvorum.protocol.messages.metadata import MetadataResponsePartition
 
 F = TypeVar("F", bound=Callable[..., object])
 COLUMNS = ("broker", "state", "alive", "rack", "address", "leaders", "replicas", "left", "moving")
@@ -33,6 +34,21 @@ def row_of(found: "BrokerState") -> dict[str, Any]:
         "replicas": found.replicas,
         "left": found.left,
         "moving": found.moving,
+    }
+
+
+def row_without_state(broker: "Broker", partitions: Sequence["MetadataResponsePartition"]) -> dict[str, Any]:
+    """Return a broker of a cluster without administrative states as a row."""
+    return {
+        "broker": broker.id,
+        "state": None,
+        "alive": not broker.is_fenced,
+        "rack": broker.rack,
+        "address": f"{broker.host}:{broker.port}" if broker.host else None,
+        "leaders": sum(broker.id == each.leader_id for each in partitions),
+        "replicas": sum(broker.id in each.replica_nodes for each in partitions),
+        "left": None,
+        "moving": None,
     }
 
 
@@ -62,14 +78,23 @@ def broker_argument(command: F) -> F:
 def list_(bootstrap: str, output: str) -> None:
     """List the registered brokers with their administrative state, leaders and replicas.
 
+    Apache Kafka's brokers have no administrative state.
+
     \b
     kvorum brokers list -o json
     """
 
     async def work(cluster: "ClusterClient") -> list[dict[str, Any]]:
-        from kvorum.client.reassignments import broker_admin_state
+        from kvorum.client.namespaces.brokers import Brokers
+        from kvorum.protocol.errors import ErrorCode, KafkaError
 
-        return [row_of(each) for each in await broker_admin_state.broker_states(cluster)]
+        try:
+            return [row_of(each) for each in await Brokers(cluster).states()]
+        except KafkaError as error:
+            if error.code is not ErrorCode.UNSUPPORTED_VERSION:
+                raise
+        partitions = [row for topic in (await cluster.metadata()).topics for row in topic.partitions]
+        return [row_without_state(each, partitions) for each in await Brokers(cluster).list()]
 
     show(with_cluster(bootstrap, work), output, COLUMNS)
 

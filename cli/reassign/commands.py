@@ -14,7 +14,7 @@ from kvorum.cli.reassign.plans import (
     assignment_in,
     fail_if_refused,
     file_option,
-    joined,
+    join_places,
     moves_in,
     plural,
     preserve_option,
@@ -79,7 +79,7 @@ def generate(path: Path, broker_list: str, disable_rack_aware: bool, kept: bool,
     chosen = {broker: None if disable_rack_aware else racks[broker] for broker in wanted}
     try:
         check_racks(chosen)
-        proposed = keep(current, chosen) if kept else placed(current, chosen)
+        proposed = keep(current, chosen) if kept else place_replicas(current, chosen)
     except KafkaError as error:
         aside = error.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
         fail(f"{error.message}{'; --disable-rack-aware ignores racks' if aside else ''}")
@@ -93,7 +93,7 @@ def generate(path: Path, broker_list: str, disable_rack_aware: bool, kept: bool,
     click.echo(f"Proposed partition reassignment configuration\n{json.dumps(assignment_json(proposed))}")
 
 
-def placed(current: "Assignment", racks: dict[int, str | None]) -> "Assignment":
+def place_replicas(current: "Assignment", racks: dict[int, str | None]) -> "Assignment":
     """Return new replicas for these partitions on these brokers, by the rule that new topics are placed with."""
     from kvorum.client.reassignments.proposals import spread
     from kvorum.protocol.errors import KafkaError
@@ -135,7 +135,7 @@ def execute(path: Path, additional: bool, timeout_ms: int, bootstrap: str, outpu
 
     wanted, moves = assignment_in(path), moves_in(path)
     throttle, log_dirs_throttle = options["throttle"], options["log_dirs_throttle"]
-    say = partial(tell, {}, "table") if output == "table" else nothing
+    say = partial(tell, {}, "table") if output == "table" else report_no_change
 
     async def work(found: "Reassignments") -> "tuple[dict[str, Any], dict[TopicPartition, KafkaError]]":
         if await found.list() and not additional:
@@ -162,13 +162,13 @@ def execute(path: Path, additional: bool, timeout_ms: int, bootstrap: str, outpu
 
     now, errors = with_reassignments(bootstrap, work)
     fail_if_refused(errors, "Error reassigning partition(s)")
-    say(f"Successfully started partition reassignment{plural(wanted)} for {joined(wanted)}")
+    say(f"Successfully started partition reassignment{plural(wanted)} for {join_places(wanted)}")
     begun = begin_moves(moves, timeout_ms, bootstrap, say) if moves else []
     if output != "table":
         show({"before": now, "started": list(map(str, sorted(wanted))), "log_dir_moves": begun}, output)
 
 
-def nothing(*lines: str) -> None:
+def report_no_change(*lines: str) -> None:
     """Print nothing: a program reads the result at the end."""
 
 
@@ -189,14 +189,14 @@ def begin_moves(
 ) -> list[dict[str, Any]]:
     """Start moves of replicas between log directories, of new ones once they exist; return those started."""
     started = with_reassignments(bootstrap, lambda found: found.moves.begin(moves, timeout_ms))
-    for each in started.begun:
+    for each in started.replicas:
         place = f"{each.topic}-{each.partition}"
         say(f"Successfully started moving log directory to {moves[each]} for replica {place} with broker {each.broker}")
     fail_if_refused(started.reasons, "Failed to alter dir")
     if started.absent:
         absent = started.absent
-        fail(f"Timed out before log directory move{plural(absent)} could be started for: {joined(absent)}")
-    return [{**each._asdict(), "log_dir": moves[each]} for each in started.begun]
+        fail(f"Timed out before log directory move{plural(absent)} could be started for: {join_places(absent)}")
+    return [{**each._asdict(), "log_dir": moves[each]} for each in started.replicas]
 
 
 @click.command()
@@ -227,11 +227,13 @@ def cancel(path: Path, preserve_throttles: bool, timeout_ms: int, bootstrap: str
     fail_if_refused(errors, "Error cancelling partition reassignment(s)")
     lines = ["None of the specified partition reassignments are active."]
     if active:
-        lines = [f"Successfully cancelled partition reassignment{plural(active)} for: {joined(active)}"]
-    if stopped.begun:
-        lines.append(f"Successfully cancelled log directory move{plural(stopped.begun)} for: {joined(stopped.begun)}")
+        lines = [f"Successfully cancelled partition reassignment{plural(active)} for: {join_places(active)}"]
+    if stopped.replicas:
+        lines.append(
+            f"Successfully cancelled log directory move{plural(stopped.replicas)} for: {join_places(stopped.replicas)}"
+        )
     elif moves:
         lines.append("None of the specified partition moves are active.")
-    gone = {"cancelled": list(map(str, active)), "log_dir_moves": list(map(str, stopped.begun))}
+    gone = {"cancelled": list(map(str, active)), "log_dir_moves": list(map(str, stopped.replicas))}
     tell(gone, output, *lines)
     fail_if_refused(stopped.reasons, "Failed to alter dir")

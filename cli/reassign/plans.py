@@ -83,10 +83,10 @@ def fail_if_refused(
 
 async def remove_throttles(found: "Reassignments", plan: "Assignment") -> None:
     """Remove throttles, and print the result on the stream that programs do not read."""
-    say_unthrottled(*await found.remove_throttles({place.topic for place in plan}))
+    say_throttle_removed(*await found.remove_throttles({place.topic for place in plan}))
 
 
-def say_unthrottled(brokers: Sequence[int], topics: Sequence[str]) -> None:
+def say_throttle_removed(brokers: Sequence[int], topics: Sequence[str]) -> None:
     """Print the throttles that were removed, on the stream that programs do not read."""
     click.echo(f"Cleared throttles on brokers {','.join(map(str, brokers))} and topics {','.join(topics)}", err=True)
 
@@ -96,6 +96,6 @@ def plural(places: "Assignment | Sequence[TopicPartition] | Sequence[TopicPartit
     return "" if len(places) == 1 else "s"
 
 
-def joined(places: "Assignment | Sequence[TopicPartition] | Sequence[TopicPartitionReplica]") -> str:
+def join_places(places: "Assignment | Sequence[TopicPartition] | Sequence[TopicPartitionReplica]") -> str:
     """Return partitions, or replicas, as a text."""
     return ",".join(str(place) for place in sorted(places))

@@ -15,7 +15,7 @@ from kvorum.cli.reassign.plans import (
     file_option,
     moves_in,
     preserve_option,
-    say_unthrottled,
+    say_throttle_removed,
     with_reassignments,
 )
 
@@ -59,7 +59,7 @@ def verify(path: Path, preserve_throttles: bool, seconds: float, bootstrap: str,
             row = {"topic": replica.topic, "partition": replica.partition, "state": move.state}
             rows.append({**row, "replicas": f"{replica.broker}: {move.current}", "target": move.target})
         if progress.unthrottled_brokers is not None:
-            say_unthrottled(progress.unthrottled_brokers, progress.unthrottled_topics or ())
+            say_throttle_removed(progress.unthrottled_brokers, progress.unthrottled_topics or ())
         return rows
 
     rows = with_reassignments(bootstrap, work)

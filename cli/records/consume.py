@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kvorum.cli.completion import group_names, topic_names
-from kvorum.cli.connection.client import bootstrap_option, client_of, client_options, given_of
-from kvorum.cli.connection.librdkafka import Watch, reached
-from kvorum.cli.escapes import EscapeError, unescaped
+from kvorum.cli.connection.client import bootstrap_option, client_of, client_options, options_from_user
+from kvorum.cli.connection.librdkafka import ClientEvents, fetch_metadata
+from kvorum.cli.escapes import EscapeError, unescape
 from kvorum.cli.output import pairs
-from kvorum.cli.records.record_formats import NULL, FormatError, Part, as_json, compiled, plain
-from kvorum.cli.topics.offset_ranges import Bound, Kind, Range, RangeError, joined, parse_range
+from kvorum.cli.records.record_formats import NULL, FormatError, Part, as_json, compile_format, plain
+from kvorum.cli.topics.offset_ranges import Bound, Kind, Range, RangeError, join_ranges, parse_range
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -41,7 +41,7 @@ class OutputOrOffset(click.ParamType):  # type: ignore[type-arg]  # generic sinc
             self.fail(f"{value!r} is not one of {', '.join(map(repr, SHOWN))}; and {error}", param, ctx)
 
 
-class Places(click.ParamType):  # type: ignore[type-arg]
+class OffsetBounds(click.ParamType):  # type: ignore[type-arg]
     """Start and end."""
 
     name = "offset"
@@ -61,7 +61,7 @@ class Places(click.ParamType):  # type: ignore[type-arg]
 @click.option("-r", "--regex", is_flag=True, help="TOPICs are patterns that match complete names.")
 @click.option("--from-beginning", is_flag=True, help="Start at the earliest record instead of the end.")
 @click.option(
-    "--offset", "places", type=Places(), multiple=True, help="start, end, N, -N, +N, @TIME, or FROM:TO of these."
+    "--offset", "places", type=OffsetBounds(), multiple=True, help="start, end, N, -N, +N, @TIME, or FROM:TO of these."
 )
 @click.option(
     "-p", "--partition", "partitions", type=click.IntRange(0, INT32_MAX), multiple=True, help="Only these partitions."
@@ -102,7 +102,7 @@ def consume(topics: tuple[str, ...], bootstrap: str, **options: Any) -> None:
     """
     from confluent_kafka import Consumer
 
-    from kvorum.cli.records.consume_run import Reading, run
+    from kvorum.cli.records.consume_run import ConsumeOptions, run
 
     where = range_of(options)
     write = writer_of(options)
@@ -116,11 +116,11 @@ def consume(topics: tuple[str, ...], bootstrap: str, **options: Any) -> None:
         "isolation.level": "read_committed" if options["read_committed"] else "read_uncommitted",
     }
     own |= {} if options["rack"] is None else {"client.rack": options["rack"]}
-    typed = given_of(own, {"group.id": "group", "isolation.level": "read_committed", "client.rack": "rack"})
-    watch = Watch()
+    typed = options_from_user(own, {"group.id": "group", "isolation.level": "read_committed", "client.rack": "rack"})
+    watch = ClientEvents()
     given = pairs(options["properties"], "--property")
     consumer = client_of(Consumer, client_options(bootstrap, own, given, typed), watch)
-    reading = Reading(
+    reading = ConsumeOptions(
         topics=topics,
         is_regex=options["regex"],
         partitions=options["partitions"],
@@ -131,7 +131,7 @@ def consume(topics: tuple[str, ...], bootstrap: str, **options: Any) -> None:
         timeout_ms=options["timeout_ms"],
         write=write,
     )
-    run(consumer, reading, lambda topic: reached(consumer, watch, topic))
+    run(consumer, reading, lambda topic: fetch_metadata(consumer, watch, topic))
 
 
 def range_of(options: dict[str, Any]) -> Range:
@@ -142,7 +142,7 @@ def range_of(options: dict[str, Any]) -> Range:
     if options["group"] is not None and options["partitions"]:
         raise click.UsageError("--partition cannot be combined with --group, which assigns the partitions")
     try:
-        where = joined(given) if given else Range(Bound(Kind.START if options["from_beginning"] else Kind.END))
+        where = join_ranges(given) if given else Range(Bound(Kind.START if options["from_beginning"] else Kind.END))
     except RangeError as error:
         raise click.UsageError(str(error)) from None
     if options["group"] is not None and (where.end is not None or where.start.kind not in (Kind.START, Kind.END)):
@@ -172,9 +172,9 @@ def writer_of(options: dict[str, Any]) -> Part:
         if options["shape"] is not None:
             if options["key_delimiter"] is not None:
                 raise click.UsageError("--format already selects the key (%k)")
-            return compiled(options["shape"], null=null)
-        key_delimiter = None if options["key_delimiter"] is None else unescaped(options["key_delimiter"])
-        return plain(unescaped(options["delimiter"]), key_delimiter=key_delimiter, null=null)
+            return compile_format(options["shape"], null=null)
+        key_delimiter = None if options["key_delimiter"] is None else unescape(options["key_delimiter"])
+        return plain(unescape(options["delimiter"]), key_delimiter=key_delimiter, null=null)
     except (EscapeError, FormatError) as error:
         raise click.UsageError(str(error)) from None
 

@@ -11,7 +11,7 @@ from kvorum.cli.connection.librdkafka import exit_code_of
 from kvorum.cli.connection.missing_topics import no_topic
 from kvorum.cli.output import Exit, fail, warn
 from kvorum.cli.records.record_formats import Part
-from kvorum.cli.topics.offset_ranges import Bound, Kind, Range, resolved
+from kvorum.cli.topics.offset_ranges import Bound, Kind, Range, resolve_bound
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
@@ -25,7 +25,7 @@ INTERNAL: Final = re.compile(r"__.*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class ConsumeOptions:
     """Topics to read, and the output format."""
 
     topics: Sequence[str]
@@ -39,12 +39,12 @@ class Reading:
     write: Part
 
 
-def run(consumer: "Consumer", reading: Reading, ask: "Callable[[str | None], ClusterMetadata]") -> None:
+def run(consumer: "Consumer", reading: ConsumeOptions, ask: "Callable[[str | None], ClusterMetadata]") -> None:
     """Read and print until the end, or Ctrl-C. `ask` returns the metadata of a topic, or of all."""
     from confluent_kafka import KafkaException
 
     try:
-        loop = Loop(consumer, reading)
+        loop = ConsumeLoop(consumer, reading)
         if reading.group is not None:
             ask(None if reading.is_regex else reading.topics[0])
             loop.join()
@@ -59,7 +59,7 @@ def run(consumer: "Consumer", reading: Reading, ask: "Callable[[str | None], Clu
         consumer.close()
 
 
-def partitions_of(reading: Reading, ask: "Callable[[str | None], ClusterMetadata]") -> list[Partition]:
+def partitions_of(reading: ConsumeOptions, ask: "Callable[[str | None], ClusterMetadata]") -> list[Partition]:
     """Return the partitions to read; a topic or partition that is not there ends the command."""
     found: dict[str, list[int]] = {}
     if reading.is_regex:
@@ -94,13 +94,13 @@ def pattern_of(text: str) -> re.Pattern[str]:
         fail(f"{text!r} is not a regular expression: {error}", Exit.USAGE)
 
 
-class Loop:
+class ConsumeLoop:
     """One run: which partitions are still open, and how many records were printed."""
 
-    def __init__(self, consumer: "Consumer", reading: Reading) -> None:
+    def __init__(self, consumer: "Consumer", reading: ConsumeOptions) -> None:
         """Start without records."""
         self._consumer = consumer
-        self._reading = reading
+        self._options = reading
         self._open: set[Partition] = set()
         self._ends: dict[Partition, int] = {}
         self._count = 0
@@ -108,39 +108,39 @@ class Loop:
 
     def join(self) -> None:
         """Become a member of a group."""
-        topics = list(self._reading.topics)
-        if self._reading.is_regex:
+        topics = list(self._options.topics)
+        if self._options.is_regex:
             for text in topics:
                 pattern_of(text)
             topics = [f"^({text})$" for text in topics]
-        self._consumer.subscribe(topics, on_assign=self._assigned, on_revoke=self._revoked)
+        self._consumer.subscribe(topics, on_assign=self._on_assign, on_revoke=self._on_revoke)
 
-    def _assigned(self, _: object, partitions: "list[TopicPartition]") -> None:
+    def _on_assign(self, _: object, partitions: "list[TopicPartition]") -> None:
         self._open |= {(each.topic, each.partition) for each in partitions}
 
-    def _revoked(self, _: object, partitions: "list[TopicPartition]") -> None:
+    def _on_revoke(self, _: object, partitions: "list[TopicPartition]") -> None:
         self._open -= {(each.topic, each.partition) for each in partitions}
 
     def assign(self, partitions: list[Partition]) -> None:
         """Read these partitions, from the configured positions."""
         from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, TopicPartition
 
-        where = self._reading.where
+        where = self._options.where
         simple = {Kind.START: OFFSET_BEGINNING, Kind.END: OFFSET_END}
         starts: dict[Partition, int] = {}
         if where.end is None and where.start.kind in simple:
             starts = dict.fromkeys(partitions, simple[where.start.kind])
             self._open = set(partitions)
         else:
-            starts = self._resolved(where.start, partitions)
-            self._ends = {} if where.end is None else self._resolved(where.end, partitions)
+            starts = self._resolve(where.start, partitions)
+            self._ends = {} if where.end is None else self._resolve(where.end, partitions)
             self._open = {each for each in partitions if starts[each] < self._ends.get(each, starts[each] + 1)}
             begin, end = where
             if end is not None and begin.kind is end.kind is Kind.OFFSET and end.number < begin.number:
                 warn(f"{begin.number}:{end.number} is empty: the end is before the beginning")
         self._consumer.assign([TopicPartition(*each, starts[each]) for each in partitions if each in self._open])
 
-    def _resolved(self, bound: Bound, partitions: list[Partition]) -> dict[Partition, int]:
+    def _resolve(self, bound: Bound, partitions: list[Partition]) -> dict[Partition, int]:
         """Return the offset of a place in each partition. Raises KafkaException."""
         from confluent_kafka import KafkaException, TopicPartition
 
@@ -154,8 +154,8 @@ class Loop:
         found = {}
         for each in partitions:
             low, high = self._consumer.get_watermark_offsets(TopicPartition(*each), timeout=OFFSETS_SECONDS)
-            found[each] = resolved(bound, low, high, times.get(each))
-            if bound.kind is Kind.OFFSET and bound is self._reading.where.start and not low <= bound.number <= high:
+            found[each] = resolve_bound(bound, low, high, times.get(each))
+            if bound.kind is Kind.OFFSET and bound is self._options.where.start and not low <= bound.number <= high:
                 fail(f"{each[0]}-{each[1]} has no offset {bound.number}: its records are {low} to {high - 1}")
         return found
 
@@ -163,7 +163,7 @@ class Loop:
         """Print records until the limit, the end, or the timeout. Raises KafkaException."""
         from confluent_kafka import KafkaError
 
-        reading = self._reading
+        reading = self._options
         wait = POLL_SECONDS if reading.timeout_ms is None else min(POLL_SECONDS, reading.timeout_ms / 1000)
         last, begun = time.monotonic(), reading.group is None
         while (self._open or not begun) and self._count != reading.max_messages:
@@ -192,7 +192,7 @@ class Loop:
             self._out.flush()
             fail(error.str(), exit_code_of(error))
         place = (message.topic() or "", message.partition() or 0)
-        if self._reading.exits_at_end or (message.offset() or 0) >= self._ends.get(place, sys.maxsize):
+        if self._options.exits_at_end or (message.offset() or 0) >= self._ends.get(place, sys.maxsize):
             self._open.discard(place)
 
     def _take(self, message: "Message") -> None:
@@ -201,8 +201,8 @@ class Loop:
         end = self._ends.get(place, sys.maxsize)
         if offset < end:
             self._count += 1
-            self._out.write(self._reading.write(message))
-            if self._reading.group is not None:
+            self._out.write(self._options.write(message))
+            if self._options.group is not None:
                 self._out.flush()  # stored offsets are those of printed records
                 self._consumer.store_offsets(message)
         if offset + 1 >= end:

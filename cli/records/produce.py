@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kvorum.cli.completion import topic_names
-from kvorum.cli.connection.client import bootstrap_option, client_of, client_options, given_of
-from kvorum.cli.connection.librdkafka import Watch, reached
+from kvorum.cli.connection.client import bootstrap_option, client_of, client_options, options_from_user
+from kvorum.cli.connection.librdkafka import ClientEvents, fetch_metadata
 from kvorum.cli.connection.missing_topics import no_topic
-from kvorum.cli.escapes import EscapeError, unescaped
+from kvorum.cli.escapes import EscapeError, unescape
 from kvorum.cli.output import Exit, echo_json_line, fail, pairs, warn
-from kvorum.cli.records.record_lines import Readable, RecordError, Shape, pieces
-from kvorum.cli.records.sending import ANY_PARTITION, Header, Outgoing, Sending, StopSignals
-from kvorum.cli.text_values import bytes_given, is_utf8
+from kvorum.cli.records.record_lines import InputFile, RecordError, RecordLineFormat, pieces
+from kvorum.cli.records.record_sender import ANY_PARTITION, Header, ProducerRecord, RecordSender, StopSignals
+from kvorum.cli.text_values import encode_text, is_utf8
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
@@ -55,7 +55,7 @@ TIMESTAMP_MAX = 2**63 - 1
 @bootstrap_option
 def produce(
     topic: str,
-    file: Readable,
+    file: InputFile,
     is_json: bool,
     tee: bool,
     verbose: bool,
@@ -82,18 +82,18 @@ def produce(
         "acks": acks,
         "enable.idempotence": acks == "all",
     }
-    typed = given_of(own, {"compression.type": "compression", "acks": "acks", "enable.idempotence": "acks"})
-    watch = Watch()
+    typed = options_from_user(own, {"compression.type": "compression", "acks": "acks", "enable.idempotence": "acks"})
+    watch = ClientEvents()
     options = client_options(bootstrap, own, pairs(properties, "--property"), typed)
     client = client_of(Producer, idempotent_if_it_may(options, typed), watch)
-    known = reached(client, watch).topics
-    reached(client, watch, topic)
+    known = fetch_metadata(client, watch).topics
+    fetch_metadata(client, watch, topic)
     signals = StopSignals()
-    sending = Sending(client, topic, delivery_printer(output or ("text" if verbose else "none")), signals)
+    sending = RecordSender(client, topic, delivery_printer(output or ("text" if verbose else "none")), signals)
     stopped: str | None = None
-    with signals.noted():
+    with signals.handle():
         try:
-            for record in signals.reading(records(file, made, delimiter, is_json, tee)):
+            for record in signals.interrupt_reads(records(file, made, delimiter, is_json, tee)):
                 sending.send(record)
         except KeyboardInterrupt as stop:
             stopped = f"{str(stop) or 'interrupted'}: the records after these were not sent"
@@ -113,7 +113,7 @@ def idempotent_if_it_may(options: dict[str, Any], typed: dict[str, Any]) -> dict
     return options
 
 
-def shape_of(given: dict[str, Any], is_json: bool) -> tuple[Shape, bytes]:
+def shape_of(given: dict[str, Any], is_json: bool) -> tuple[RecordLineFormat, bytes]:
     """Return the record reader and the delimiter; conflicting options end the command."""
     if given["key_separator"] == "":
         raise click.BadParameter(
@@ -126,17 +126,17 @@ def shape_of(given: dict[str, Any], is_json: bool) -> tuple[Shape, bytes]:
         ((name, value),) = pairs([each], "--header").items()
         if not is_utf8(name):
             raise click.BadParameter(f"the name {name!r} is not UTF-8", param_hint="--header")
-        headers.append((name, bytes_given(value)))
+        headers.append((name, encode_text(value)))
     try:
-        delimiter = unescaped(given["delimiter"])
-        separator = None if given["key_separator"] is None else unescaped(given["key_separator"])
+        delimiter = unescape(given["delimiter"])
+        separator = None if given["key_separator"] is None else unescape(given["key_separator"])
     except EscapeError as error:
         raise click.UsageError(str(error)) from None
     if not delimiter:
         raise click.BadParameter("must not be empty", param_hint="--delimiter")
-    made = Shape(
+    made = RecordLineFormat(
         key_separator=separator,
-        key=None if given["key"] is None else bytes_given(given["key"]),
+        key=None if given["key"] is None else encode_text(given["key"]),
         null_if_empty=given["null_if_empty"],
         headers=headers,
         timestamp=given["timestamp"],
@@ -145,7 +145,9 @@ def shape_of(given: dict[str, Any], is_json: bool) -> tuple[Shape, bytes]:
     return made, delimiter
 
 
-def records(stream: Readable, shape: Shape, delimiter: bytes, is_json: bool, tee: bool) -> Iterator[Outgoing]:
+def records(
+    stream: InputFile, shape: RecordLineFormat, delimiter: bytes, is_json: bool, tee: bool
+) -> Iterator[ProducerRecord]:
     """Yield the records of a stream. Raises RecordError."""
     for number, piece in enumerate(pieces(stream, delimiter), start=1):
         text = piece.removesuffix(b"\r") if delimiter == b"\n" else piece
@@ -174,7 +176,7 @@ def delivery_printer(output: str) -> Any:
     return {"text": text, "json": as_json}.get(output)
 
 
-def conclude(sending: Sending, watch: Watch, stopped: str | None, created: str | None) -> None:
+def conclude(sending: RecordSender, watch: ClientEvents, stopped: str | None, created: str | None) -> None:
     """Wait for the records in flight and print the result; `created` is a topic that did not exist before."""
     lost = sending.finish()
     if created is not None and sending.acknowledged:

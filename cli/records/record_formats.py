@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from kvorum.cli.escapes import unescaped
+from kvorum.cli.escapes import unescape
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -36,7 +36,7 @@ def pairs_of(message: "Message") -> list[tuple[str, bytes | None]]:
     return [(name, data(value)) for name, value in items]
 
 
-def compiled(text: str, *, null: bytes = b"") -> Part:
+def compile_format(text: str, *, null: bytes = b"") -> Part:
     """Return the writer of a format; `null` replaces null keys and values. Raises FormatError, EscapeError."""
 
     def or_null(value: bytes | str | None) -> bytes:
@@ -69,9 +69,9 @@ def compiled(text: str, *, null: bytes = b"") -> Part:
     for match in PIECE.finditer(text):
         if match[1] not in signs:
             raise FormatError(f"%{match[1]} is not a format specifier; use {' '.join(f'%{sign}' for sign in signs)}")
-        parts += [constant(unescaped(text[place : match.start()])), signs[match[1]]]
+        parts += [constant(unescape(text[place : match.start()])), signs[match[1]]]
         place = match.end()
-    parts.append(constant(unescaped(text[place:])))
+    parts.append(constant(unescape(text[place:])))
     return lambda message: b"".join(part(message) for part in parts)
 
 

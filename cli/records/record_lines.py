@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from kvorum.cli.records.sending import ANY_PARTITION, Header, Outgoing
+from kvorum.cli.records.record_sender import ANY_PARTITION, Header, ProducerRecord
 from kvorum.cli.text_values import is_utf8
 
 READ_BYTES: Final = 64 * 1024
@@ -22,7 +22,7 @@ RECORD_BYTES_MAX: Final = 1 << 30
 """No broker takes more; where the delimiter never comes, memory would hold all of a file."""
 
 
-class Readable(Protocol):
+class InputFile(Protocol):
     """A file, a pipe, or a terminal."""
 
     def read1(self, size: int, /) -> bytes:
@@ -34,7 +34,7 @@ class RecordError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class RecordLineFormat:
     """Format of a record's text, and common fields of all records."""
 
     key_separator: bytes | None = None
@@ -46,20 +46,20 @@ class Shape:
     timestamp: int | None = None
     partition: int = ANY_PARTITION
 
-    def record(self, key: bytes | None, value: bytes | None) -> Outgoing:
+    def record(self, key: bytes | None, value: bytes | None) -> ProducerRecord:
         """Return a record of this key and value."""
         if self.null_if_empty:
             key, value = key or None, value or None
-        return Outgoing(key, value, self.headers, self.partition, self.timestamp)
+        return ProducerRecord(key, value, self.headers, self.partition, self.timestamp)
 
-    def of_line(self, line: bytes) -> Outgoing:
+    def of_line(self, line: bytes) -> ProducerRecord:
         """Return a record of its text; where the separator is not in it, all of it is the value."""
         if self.key_separator is None:
             return self.record(self.key, line)
         key, found, value = line.partition(self.key_separator)
         return self.record(key, value) if found else self.record(self.key, line)
 
-    def of_json(self, line: bytes, number: int) -> Outgoing:
+    def of_json(self, line: bytes, number: int) -> ProducerRecord:
         """Return a record of its JSON. Raises RecordError."""
         try:
             found = json.loads(line)
@@ -103,7 +103,7 @@ def headers_of(found: Any) -> list[Header]:
     return [(name, bytes_of(f"header {name}", value)) for name, value in pairs]
 
 
-def pieces(stream: Readable, delimiter: bytes) -> Iterator[bytes]:
+def pieces(stream: InputFile, delimiter: bytes) -> Iterator[bytes]:
     """Yield the texts between delimiters, as soon as they are complete.
 
     Raises RecordError for a piece without an end.

@@ -53,17 +53,17 @@ class Stream(threading.Thread):
 
         while not self._stopping.is_set():
             try:
-                self._producer.produce(self._topic, value, key, on_delivery=self._delivered)
+                self._producer.produce(self._topic, value, key, on_delivery=self._on_delivery)
             except BufferError:
                 self._producer.poll(POLL_SECONDS)
                 continue
             except KafkaException as error:  # only this record: it is too large
-                self._delivered(error.args[0], None)
+                self._on_delivery(error.args[0], None)
             self._producer.poll(0)
             return True
         return False
 
-    def _delivered(self, error: object, message: object) -> None:
+    def _on_delivery(self, error: object, message: object) -> None:
         if error is None:
             self.acknowledged += 1
             return

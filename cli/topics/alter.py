@@ -66,8 +66,8 @@ def alter(
             await cluster.create_partitions(name, partitions)
         if changes:
             await cluster.alter_configs(ResourceType.TOPIC, name, changes)
-        if resizing is not None and resizing.wanted:
-            await begin(cluster, resizing.wanted)
+        if resizing is not None and resizing.target:
+            await begin(cluster, resizing.target)
         return [key for key in deleted if key not in there]
 
     for key in with_cluster(bootstrap, work):

@@ -110,7 +110,7 @@ def time_of(text: str, now_ms: int) -> int:
         raise RangeError(f"{text!r} is not a time: use ms or s since 1970, 2026-01-31T12:00:00Z, or -1h30m") from None
 
 
-def joined(ranges: Sequence[Range]) -> Range:
+def join_ranges(ranges: Sequence[Range]) -> Range:
     """Return one range of several: kcat's s@ and e@ are each a half of one. Raises RangeError."""
     starts = [each.start for each in ranges if each.end is None]
     ends = [each for each in ranges if each.end is not None]
@@ -121,7 +121,7 @@ def joined(ranges: Sequence[Range]) -> Range:
     return ranges[0]
 
 
-def resolved(bound: Bound, low: int, high: int, at_time: int | None) -> int:
+def resolve_bound(bound: Bound, low: int, high: int, at_time: int | None) -> int:
     """Return the offset of a place in a partition of these ends; `at_time`: the first record from then on, if any."""
     match bound.kind:
         case Kind.START:

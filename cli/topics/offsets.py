@@ -10,7 +10,7 @@ from kvorum.cli.output import Exit, fail, output_option, show
 
 if TYPE_CHECKING:
     from kvorum.cli.topics.offset_filter import Filter
-    from kvorum.client.partitions.offsets import Found
+    from kvorum.client.partitions.offsets import LeaderOffset
     from kvorum.client.wire.cluster_client import ClusterClient
     from kvorum.protocol.topic_partition import TopicPartition
 
@@ -61,8 +61,8 @@ def offsets(
     except FilterError as error:
         raise click.UsageError(str(error)) from None
 
-    async def work(cluster: "ClusterClient") -> list[tuple["TopicPartition", "Found"]]:
-        return await found_offsets(cluster, wanted, time, internal=not exclude_internal)
+    async def work(cluster: "ClusterClient") -> list[tuple["TopicPartition", "LeaderOffset"]]:
+        return await fetch_offsets(cluster, wanted, time, internal=not exclude_internal)
 
     found = with_cluster(bootstrap, work)
     if not found:
@@ -75,7 +75,7 @@ def offsets(
         fail(refused[-1])
 
 
-def offset_row(place: "TopicPartition", found: "Found") -> dict[str, Any]:
+def offset_row(place: "TopicPartition", found: "LeaderOffset") -> dict[str, Any]:
     """Return a partition's row; without an offset if there is no such record, or its leader returned an error."""
     return {
         "topic": place.topic,
@@ -86,9 +86,9 @@ def offset_row(place: "TopicPartition", found: "Found") -> dict[str, Any]:
     }
 
 
-async def found_offsets(
+async def fetch_offsets(
     cluster: "ClusterClient", wanted: "Filter", time: int, *, internal: bool
-) -> list[tuple["TopicPartition", "Found"]]:
+) -> list[tuple["TopicPartition", "LeaderOffset"]]:
     """Return the leaders' answers for each wanted partition, by name."""
     from kvorum.client.partitions.offsets import list_offsets
     from kvorum.protocol.topic_partition import TopicPartition

@@ -22,7 +22,7 @@ class Kind(StrEnum):
     SURPLUS = "surplus"
 
 
-class Seen(NamedTuple):
+class ReplicaBatch(NamedTuple):
     """A batch as a replica has it."""
 
     base_offset: int
@@ -42,11 +42,11 @@ class Fault(NamedTuple):
     message: str
 
 
-def seen_in(data: bytes) -> list[Seen]:
+def parse_batches(data: bytes) -> list[ReplicaBatch]:
     """Return each whole batch of a piece of log. Raises KafkaError CORRUPT_MESSAGE where no batch can be made out."""
     with memoryview(data) as view:
         return [
-            Seen(
+            ReplicaBatch(
                 header.base_offset,
                 header.last_offset,
                 header.size,
@@ -64,13 +64,13 @@ class ReplicaState:
     broker: int
     begin: int
     next_offset: int
-    done: bool = False
+    is_finished: bool = False
     error: str | None = None
     """Why it was not read to its end."""
     batches: int = 0
     size: int = 0
     faults: dict[Kind, int] = field(default_factory=dict)
-    waiting: dict[int, Seen] = field(default_factory=dict)
+    is_waiting: dict[int, ReplicaBatch] = field(default_factory=dict)
     """{base offset: a batch that was not compared yet}."""
 
 
@@ -83,7 +83,7 @@ class ReplicaCheck:
     _settled: int = 0
     """Batches that end before this offset were compared."""
 
-    def take(self, replica: ReplicaState, found: Sequence[Seen]) -> list[Fault]:
+    def take(self, replica: ReplicaState, found: Sequence[ReplicaBatch]) -> list[Fault]:
         """Add the next batches of a replica; return their own faults."""
         faults = []
         for each in found:
@@ -93,14 +93,14 @@ class ReplicaCheck:
             replica.size += each.size
             replica.next_offset = each.last_offset + 1
             if self.compared:
-                replica.waiting[each.base_offset] = each
+                replica.is_waiting[each.base_offset] = each
             if not each.valid:
                 faults.append(self._fault(replica, Kind.DAMAGED, each, "its CRC does not match its bytes"))
         return faults
 
     def next(self) -> list[ReplicaState]:
         """Return the replicas to read next: those that lag most, so that few batches wait for comparison."""
-        left = [each for each in self.replicas if not each.done]
+        left = [each for each in self.replicas if not each.is_finished]
         least = min((each.next_offset for each in left), default=0)
         return [each for each in left if each.next_offset == least]
 
@@ -110,7 +110,7 @@ class ReplicaCheck:
         if not self.compared or len(usable) < 2:
             return []
         furthest = max(each.next_offset for each in usable)
-        upto = min((each.next_offset for each in usable if not each.done), default=furthest)
+        upto = min((each.next_offset for each in usable if not each.is_finished), default=furthest)
         upto = self._before_whole(usable, upto)
         faults: list[Fault] = []
         reference, *others = usable
@@ -119,7 +119,7 @@ class ReplicaCheck:
             end = min(upto, reference.next_offset, replica.next_offset)
             faults += self._compare(reference, replica, begin, end)
         for replica in self.replicas:
-            replica.waiting = {base: each for base, each in replica.waiting.items() if each.last_offset >= upto}
+            replica.is_waiting = {base: each for base, each in replica.is_waiting.items() if each.last_offset >= upto}
         self._settled = upto
         return faults
 
@@ -129,7 +129,7 @@ class ReplicaCheck:
             cut = [
                 each.base_offset
                 for replica in usable
-                for each in replica.waiting.values()
+                for each in replica.is_waiting.values()
                 if each.base_offset < upto <= each.last_offset
             ]
             if not cut:
@@ -139,8 +139,8 @@ class ReplicaCheck:
     def _compare(self, reference: ReplicaState, replica: ReplicaState, begin: int, end: int) -> list[Fault]:
         """Compare two replicas within the range of both, except for parts compared before."""
         faults = []
-        for base in sorted(reference.waiting.keys() | replica.waiting.keys()):
-            right, mine = reference.waiting.get(base), replica.waiting.get(base)
+        for base in sorted(reference.is_waiting.keys() | replica.is_waiting.keys()):
+            right, mine = reference.is_waiting.get(base), replica.is_waiting.get(base)
             known = right or mine
             assert known is not None, "some replicas have it"
             if known.base_offset < begin or not self._settled <= known.last_offset < end:
@@ -156,11 +156,11 @@ class ReplicaCheck:
                 faults.append(self._fault(replica, Kind.DIFFERENT, mine, detail))
         return faults
 
-    def _fault(self, replica: ReplicaState, kind: Kind, batch: Seen, message: str) -> Fault:
+    def _fault(self, replica: ReplicaState, kind: Kind, batch: ReplicaBatch, message: str) -> Fault:
         replica.faults[kind] = replica.faults.get(kind, 0) + 1
         return Fault(replica.broker, kind, batch.base_offset, batch.last_offset, message)
 
 
-def words(batch: Seen) -> str:
+def words(batch: ReplicaBatch) -> str:
     """Return a batch in words."""
     return f"up to offset {batch.last_offset}, {batch.size} bytes, CRC {batch.crc:08x}"

@@ -27,7 +27,7 @@ GROWTH: Final = (1 + ACCURACY) / (1 - ACCURACY)
 LOG_GROWTH: Final = log(GROWTH)
 
 
-class Distinct:
+class DistinctCounter:
     """Counts different byte strings; some hundred KiB while they are few, then 16."""
 
     __slots__ = ("_few", "_registers")
@@ -66,7 +66,7 @@ class Distinct:
         return round(estimate)
 
 
-class Sizes:
+class SizeSummary:
     """Sums up sizes, each a whole number from 0 on."""
 
     __slots__ = ("_buckets", "count", "least", "most", "total")

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from kvorum.client.analysis.sketches import Distinct, Sizes
+from kvorum.client.analysis.sketches import DistinctCounter, SizeSummary
 from kvorum.protocol.records import Record
 
 HOUR_MS: Final = 3_600_000
@@ -51,11 +51,11 @@ class Analysis:
     """Analysis of the records of a topic that were added."""
 
     partitions: dict[int, PartitionCounts] = field(default_factory=dict)
-    keys: Sizes = field(default_factory=Sizes)
-    values: Sizes = field(default_factory=Sizes)
+    keys: SizeSummary = field(default_factory=SizeSummary)
+    values: SizeSummary = field(default_factory=SizeSummary)
     """Sizes of those that are not null."""
-    distinct_keys: Distinct = field(default_factory=Distinct)
-    distinct_values: Distinct = field(default_factory=Distinct)
+    distinct_keys: DistinctCounter = field(default_factory=DistinctCounter)
+    distinct_values: DistinctCounter = field(default_factory=DistinctCounter)
     hours: dict[int, tuple[int, int]] = field(default_factory=dict)
     """{the hour's number since 1970: (records, bytes)}, the newest of them."""
 
@@ -81,7 +81,7 @@ class Analysis:
             del self.hours[min(self.hours)]
 
 
-def share_done(begin: Mapping[int, int], now: Mapping[int, int], ends: Mapping[int, int]) -> float:
+def progress_ratio(begin: Mapping[int, int], now: Mapping[int, int], ends: Mapping[int, int]) -> float:
     """Return the processed share of all offsets, 1 without any."""
     whole = sum(ends[each] - begin[each] for each in begin)
     return sum(now[each] - begin[each] for each in begin) / whole if whole else 1.0

@@ -6,7 +6,7 @@ Source: Kafka's ConsumerGroupCommand (prepareOffsetsToReset).
 from collections.abc import Iterable, Mapping, Sequence
 
 from kvorum.client.groups.offset_reset import LogEnds
-from kvorum.client.partitions.offsets import UNKNOWN_OFFSET, known_offsets
+from kvorum.client.partitions.offsets import UNKNOWN_OFFSET, fetch_offsets
 from kvorum.client.values.offset import OffsetSpec
 from kvorum.client.values.offset_reset import ResetTarget
 from kvorum.client.wire.cluster_client import ClusterClient, code_of, refuse
@@ -55,12 +55,12 @@ async def read_log_ends(
     """Read the offsets that a reset needs from the leaders. Raises KafkaError, Unreachable."""
     if not partitions:
         return {}
-    earliest = await known_offsets(client, partitions, OffsetSpec.EARLIEST, attempts=attempts)
-    latest = await known_offsets(client, partitions, OffsetSpec.LATEST, attempts=attempts)
+    earliest = await fetch_offsets(client, partitions, OffsetSpec.EARLIEST, attempts=attempts)
+    latest = await fetch_offsets(client, partitions, OffsetSpec.LATEST, attempts=attempts)
     times: Mapping[TopicPartition, int] = {}
     if target.timestamp_ms is not None:
         timestamp_ms = max(0, target.timestamp_ms)  # negative numbers mean the ends of the log
-        times = await known_offsets(client, partitions, timestamp_ms, attempts=attempts)
+        times = await fetch_offsets(client, partitions, timestamp_ms, attempts=attempts)
 
     def at_time(partition: TopicPartition) -> int | None:
         offset = times.get(partition, UNKNOWN_OFFSET)

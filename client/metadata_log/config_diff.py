@@ -140,7 +140,7 @@ def cell_of(config: DescribeConfigsResourceResult, left_out: frozenset[Source]) 
     return None
 
 
-def inherited(name: str, broker: Mapping[str, DescribeConfigsResourceResult], left_out: frozenset[Source]) -> Cell:
+def inherit_cell(name: str, broker: Mapping[str, DescribeConfigsResourceResult], left_out: frozenset[Source]) -> Cell:
     """Return the value of a topic without own configs: the first synonym that a broker has, else the default.
 
     A broker lists the synonyms of a topic's config from their main name on only: each is looked up here.
@@ -164,7 +164,7 @@ def cells_of(column: Column, described: Described, broker: Described) -> dict[st
     found: dict[str, Cell] = {}
     for each in described:
         if left_out and column.kind is ResourceType.TOPIC:
-            found[each.name] = inherited(each.name, of_broker, left_out)
+            found[each.name] = inherit_cell(each.name, of_broker, left_out)
             continue
         cell = cell_of(each, left_out)
         if cell is not None:
@@ -172,7 +172,7 @@ def cells_of(column: Column, described: Described, broker: Described) -> dict[st
     return found
 
 
-def meaning(kind: ResourceType, name: str, text: str | None) -> Value:
+def parse_value(kind: ResourceType, name: str, text: str | None) -> Value:
     """Return a config's parsed value; the text if it is invalid or the config is unknown."""
     definition = config_defs.TOPIC.get(name) if kind is ResourceType.TOPIC else config_defs.broker_def(name)
     try:
@@ -181,11 +181,11 @@ def meaning(kind: ResourceType, name: str, text: str | None) -> Value:
         return text
 
 
-def compared(kind: ResourceType, name: str, cell: Cell | None) -> object:
+def comparison_key(kind: ResourceType, name: str, cell: Cell | None) -> object:
     """Return what two cells have to have in common to be the same."""
     if cell is None:
         return None
-    return (cell.source,) if cell.sensitive else (meaning(kind, name, cell.value),)
+    return (cell.source,) if cell.sensitive else (parse_value(kind, name, cell.value),)
 
 
 def rows_of(
@@ -197,7 +197,7 @@ def rows_of(
     rows = []
     for name in sorted(set().union(*found)):
         cells = [each.get(name) for each in found]
-        first, *rest = (compared(kind, name, cell) for cell in cells)
+        first, *rest = (comparison_key(kind, name, cell) for cell in cells)
         differs = any(each != first for each in rest)
         rows.append(Row(name=name, cells=cells, differs=differs, own=kind is ResourceType.BROKER and name in OWN))
     return rows

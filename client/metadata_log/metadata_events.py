@@ -42,7 +42,7 @@ class PartitionState:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ClusterState:
     """State of the cluster at an offset of the log."""
 
     offset: int
@@ -64,10 +64,10 @@ class MetadataEventBuilder:
     labels: Mapping[str, str] = field(default_factory=dict)
     """{topic id: name} of topics that may or may not be there yet."""
     _change: list[tuple[int, int, Mapping[str, Any]]] | None = None
-    _begun: int = 0
+    _transaction: int = 0
     """First offset of that change."""
 
-    def learn(self, known: Known) -> None:
+    def learn(self, known: ClusterState) -> None:
         """Add the queried state of everything without a record so far; it is at least as new as the offset."""
         self.names = {**known.names, **self.names}
         self.fenced = {**known.fenced, **self.fenced}
@@ -80,13 +80,13 @@ class MetadataEventBuilder:
 
     def complete_until(self, offset: int) -> int:
         """Return the offset below which all events are complete; an incomplete change is not."""
-        return offset if self._change is None else self._begun
+        return offset if self._change is None else self._transaction
 
     def take(self, offset: int, timestamp_ms: int, record: Mapping[str, Any]) -> list[MetadataEvent]:
         """Return the events of a record; those of a transaction come at its end. Raises ValueError: bad record."""
         kind = record.get("type")
         if kind == "BeginTransaction":
-            self._change, self._begun = [], offset
+            self._change, self._transaction = [], offset
             return []
         if kind == "AbortTransaction":
             self._change = None
@@ -156,9 +156,9 @@ class MetadataEventBuilder:
                     }
                 )
             state.isr = isr
-        return rows + self._moving(place, record)
+        return rows + self._reassignment_events(place, record)
 
-    def _moving(self, place: tuple[str, int], record: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def _reassignment_events(self, place: tuple[str, int], record: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the event of a reassignment that began, changed, or ended; only `replicas`: their order changed."""
         parts = ("replicas", "adding_replicas", "removing_replicas")
         after = {name: list(record[name]) for name in parts if name in record}
@@ -175,7 +175,7 @@ class MetadataEventBuilder:
         if fenced and broker not in self.fenced:  # it comes so: that is no news
             self.fenced[broker] = True
             return rows
-        return rows + self._fencing(broker, fenced)
+        return rows + self._fencing_events(broker, fenced)
 
     def _unregister(self, record: Mapping[str, Any]) -> list[dict[str, Any]]:
         self.fenced.pop(record["broker_id"], None)
@@ -186,9 +186,9 @@ class MetadataEventBuilder:
         rows: list[dict[str, Any]] = []
         if record.get("in_controlled_shutdown"):
             rows.append({"type": "broker_shutting_down", "broker": broker})
-        return rows if fenced is None else rows + self._fencing(broker, bool(fenced))
+        return rows if fenced is None else rows + self._fencing_events(broker, bool(fenced))
 
-    def _fencing(self, broker: int, fenced: bool) -> list[dict[str, Any]]:
+    def _fencing_events(self, broker: int, fenced: bool) -> list[dict[str, Any]]:
         before, self.fenced[broker] = self.fenced.get(broker), fenced
         if before == fenced:
             return []

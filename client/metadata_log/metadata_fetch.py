@@ -8,10 +8,10 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from kvorum.client.metadata_log.metadata_image import MetadataProblem, Raw, Source, TooLarge
+from kvorum.client.metadata_log.metadata_image import LogSizeError, MetadataProblem, Raw, Source
 from kvorum.client.wire.cluster_client import ClusterClient, refuse
 from kvorum.network.addresses import Address
-from kvorum.protocol.errors import ErrorCode
+from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -44,10 +44,12 @@ AGAIN_SECONDS = 0.1
 """Pause between retries while a broker's copy is trimmed, for some 5 s."""
 NOBODY = -1
 """The replica id of a client, and an epoch that is not checked."""
+NOT_SERVED = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_REQUEST)
+"""Responses of Apache Kafka's brokers and controllers to a client that reads the metadata log."""
 
 
 @dataclass(slots=True)
-class Fetched:
+class FetchResult:
     """The fetched part of the metadata log: the snapshot before it, if any, and the batches since."""
 
     snapshot_id: SnapshotId | None = None
@@ -95,7 +97,7 @@ async def offset_of_log(cluster: ClusterClient, time: int) -> int:
         found = (await cluster.ask(request, ListOffsetsResponse)).topics[0].partitions[0]
         if found.error_code != ErrorCode.OFFSET_NOT_AVAILABLE:
             break
-    refuse(found.error_code, METADATA_TOPIC)
+    refuse_reading(found.error_code, METADATA_TOPIC)
     return found.offset
 
 
@@ -104,11 +106,11 @@ async def fetch_source(cluster: ClusterClient) -> Source:
     return (await fetch_log(cluster)).source()
 
 
-async def fetch_log(cluster: ClusterClient, bytes_max: int | None = None) -> Fetched:
-    """Return all of the metadata log up to now. Raises MetadataProblem, TooLarge, KafkaError, Unreachable."""
+async def fetch_log(cluster: ClusterClient, bytes_max: int | None = None) -> FetchResult:
+    """Return all of the metadata log up to now. Raises MetadataProblem, LogSizeError, KafkaError, Unreachable."""
     row = await fetch(cluster, 0, None)
     if row.error_code == ErrorCode.NONE and row.snapshot_id.end_offset < 0 and row.log_start_offset <= 0:
-        return Fetched(log=await log_from(cluster, 0, None, bytes_max))
+        return FetchResult(log=await log_from(cluster, 0, None, bytes_max))
     controller = await active_controller(cluster)
     named = (await fetch(cluster, 0, controller)).snapshot_id
     snapshot_id = SnapshotId(end_offset=named.end_offset, epoch=named.epoch)
@@ -116,7 +118,7 @@ async def fetch_log(cluster: ClusterClient, bytes_max: int | None = None) -> Fet
         raise MetadataProblem("the active controller returned no snapshot; give its directory with --dir")
     data = await fetch_snapshot(cluster, snapshot_id, controller, bytes_max)
     left = None if bytes_max is None else bytes_max - len(data)
-    return Fetched(snapshot_id, data, await log_from(cluster, snapshot_id.end_offset, controller, left))
+    return FetchResult(snapshot_id, data, await log_from(cluster, snapshot_id.end_offset, controller, left))
 
 
 async def active_controller(cluster: ClusterClient) -> Address:
@@ -134,7 +136,7 @@ async def active_controller(cluster: ClusterClient) -> Address:
 async def log_from(
     cluster: ClusterClient, start: int, address: Address | None, bytes_max: int | None = None
 ) -> list[Raw]:
-    """Return the batches from an offset up to the end. Raises TooLarge, KafkaError, Unreachable."""
+    """Return the batches from an offset up to the end. Raises LogSizeError, KafkaError, Unreachable."""
     found: list[Raw] = []
     offset, size = start, 0
     while True:
@@ -152,7 +154,10 @@ async def log_from(
 
 
 async def fetch(cluster: ClusterClient, offset: int, address: Address | None) -> PartitionData:
-    """Return the response for one offset of the log, without waiting. Raises KafkaError, Unreachable."""
+    """Return the response for one offset of the log, without waiting. Raises KafkaError, Unreachable.
+
+    UNSUPPORTED_VERSION: the node does not serve the log.
+    """
     partition = FetchPartition(partition=METADATA_PARTITION, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
     topics = [FetchTopic(topic=METADATA_TOPIC, partitions=[partition])]
     request = FetchRequest(max_bytes=FETCH_BYTES, topics=topics)
@@ -160,23 +165,32 @@ async def fetch(cluster: ClusterClient, offset: int, address: Address | None) ->
         if tries:
             await asyncio.sleep(AGAIN_SECONDS)
         answer = await cluster.ask(request, FetchResponse, address, version_max=FETCH_VERSION_MAX)
-        refuse(answer.error_code, METADATA_TOPIC)
+        refuse_reading(answer.error_code, METADATA_TOPIC)
         row = answer.responses[0].partitions[0]
         if row.error_code != ErrorCode.OFFSET_NOT_AVAILABLE:
             break
+    if row.error_code in NOT_SERVED:
+        refuse_reading(row.error_code, METADATA_TOPIC)
     return row
 
 
+def refuse_reading(code: int, message: str) -> None:
+    """Raise KafkaError for an error code that is one; UNSUPPORTED_VERSION: the node is Apache Kafka's."""
+    if code in NOT_SERVED:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"the cluster does not serve {METADATA_TOPIC} to clients")
+    refuse(code, message)
+
+
 def check_size(size: int, bytes_max: int | None) -> None:
-    """Enforce a limit. Raises TooLarge."""
+    """Enforce a limit. Raises LogSizeError."""
     if bytes_max is not None and size > bytes_max:
-        raise TooLarge(f"the metadata log is larger than {bytes_max} bytes; read its files with --dir")
+        raise LogSizeError(f"the metadata log is larger than {bytes_max} bytes; read its files with --dir")
 
 
 async def fetch_snapshot(
     cluster: ClusterClient, snapshot_id: SnapshotId, address: Address, bytes_max: int | None = None
 ) -> bytes:
-    """Return a snapshot's bytes, fetched in pieces. Raises KafkaError SNAPSHOT_NOT_FOUND, TooLarge, Unreachable."""
+    """Return a snapshot's bytes, fetched in pieces. Raises KafkaError SNAPSHOT_NOT_FOUND, LogSizeError, Unreachable."""
     data = b""
     while True:
         partition = RequestPartitionSnapshot(

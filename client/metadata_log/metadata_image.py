@@ -26,7 +26,7 @@ class MetadataProblem(KafkaException):
     code = ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-class TooLarge(MetadataProblem):
+class LogSizeError(MetadataProblem):
     """The metadata log is larger than the caller's limit."""
 
     code = ErrorCode.RECORD_LIST_TOO_LARGE

@@ -9,8 +9,8 @@ from collections import OrderedDict
 from functools import partial
 from typing import Final, NamedTuple
 
-from kvorum.client.metadata_log.metadata_fetch import Fetched, fetch_log, log_from, offset_of_log
-from kvorum.client.metadata_log.metadata_image import Raw, Source, TooLarge, image_at
+from kvorum.client.metadata_log.metadata_fetch import FetchResult, fetch_log, log_from, offset_of_log
+from kvorum.client.metadata_log.metadata_image import LogSizeError, Raw, Source, image_at
 from kvorum.client.metadata_log.metadata_tree import Tree, tree_of
 from kvorum.client.metadata_log.registrations import Registrations
 from kvorum.client.metadata_log.secret_configs import is_secret
@@ -40,11 +40,11 @@ class MetadataReader:
     def __init__(self) -> None:
         """Start without records."""
         self._lock = asyncio.Lock()
-        self._fetched: Fetched | None = None
+        self._log_cache: FetchResult | None = None
         self._trees: OrderedDict[int, Tree] = OrderedDict()
-        self._too_large: tuple[int, TooLarge] | None = None
+        self._too_large: tuple[int, LogSizeError] | None = None
         """Start of the log that was too large, and its error."""
-        self._registered: tuple[Fetched, Registrations] | None = None
+        self._registrations: tuple[FetchResult, Registrations] | None = None
         """The brokers of a log."""
 
     async def span(self, cluster: ClusterClient) -> tuple[int, int]:
@@ -56,7 +56,7 @@ class MetadataReader:
     async def tree(self, cluster: ClusterClient, at: int) -> Tree:
         """Return the tree behind the record at an offset within the span; -1: of an empty log. Do not change it.
 
-        Raises MetadataProblem, TooLarge, KafkaError, Unreachable.
+        Raises MetadataProblem, LogSizeError, KafkaError, Unreachable.
         """
         async with self._lock:
             found = self._trees.get(at)
@@ -71,7 +71,7 @@ class MetadataReader:
             return found
 
     async def batches(self, cluster: ClusterClient) -> list[Raw]:
-        """Return the log behind the snapshot, as of now. Raises TooLarge, KafkaError, Unreachable."""
+        """Return the log behind the snapshot, as of now. Raises LogSizeError, KafkaError, Unreachable."""
         async with self._lock:
             return list((await self._log(cluster)).log)
 
@@ -92,35 +92,37 @@ class MetadataReader:
         """Return the registered brokers by id, as of now. Raises as `tree`."""
         async with self._lock:
             log = await self._log(cluster)
-            known, self._registered = self._registered, None  # a failed update is not continued
+            known, self._registrations = self._registrations, None  # a failed update is not continued
             before = known[1] if known is not None and known[0] is log else None
-            read = await blocking.run(asyncio.get_running_loop(), registered, log, before)
-            self._registered = log, read[0]
+            read = await blocking.run(asyncio.get_running_loop(), read_registrations, log, before)
+            self._registrations = log, read[0]
             return read[1]
 
-    async def _log(self, cluster: ClusterClient) -> Fetched:
+    async def _log(self, cluster: ClusterClient) -> FetchResult:
         """Return the whole log up to now; fetched from its beginning if unknown, or if it does not continue there."""
-        if self._fetched is not None:
+        if self._log_cache is not None:
             try:
-                room = LOG_BYTES_MAX - self._fetched.size
-                self._fetched.log += await log_from(cluster, self._fetched.end, None, room)
+                room = LOG_BYTES_MAX - self._log_cache.size
+                self._log_cache.log += await log_from(cluster, self._log_cache.end, None, room)
             except KafkaError as error:
                 if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                     raise
-                self._fetched = None
-            except TooLarge:
-                self._fetched = None  # there may be a snapshot by now that takes its place
-        if self._fetched is None:
+                self._log_cache = None
+            except LogSizeError:
+                self._log_cache = None  # there may be a snapshot by now that takes its place
+        if self._log_cache is None:
             self._trees.clear()
             begin = await offset_of_log(cluster, EARLIEST)
             if self._too_large is not None and self._too_large[0] == begin:
-                raise TooLarge(str(self._too_large[1]))  # it has only grown since, and need not be fetched to know that
+                raise LogSizeError(
+                    str(self._too_large[1])
+                )  # it has only grown since, and need not be fetched to know that
             try:
-                self._fetched = await fetch_log(cluster, LOG_BYTES_MAX)
-            except TooLarge as error:
+                self._log_cache = await fetch_log(cluster, LOG_BYTES_MAX)
+            except LogSizeError as error:
                 self._too_large = begin, error
                 raise
-        return self._fetched
+        return self._log_cache
 
 
 def tree_at(source: Source, at: int) -> Tree:
@@ -128,7 +130,9 @@ def tree_at(source: Source, at: int) -> Tree:
     return tree_of(image_at(source, at) if at >= 0 else MetadataImage(), is_secret)
 
 
-def registered(log: Fetched, before: Registrations | None) -> tuple[Registrations, dict[int, BrokerRegistration]]:
+def read_registrations(
+    log: FetchResult, before: Registrations | None
+) -> tuple[Registrations, dict[int, BrokerRegistration]]:
     """Return the brokers of a log, continued from before; and the state for the next time. Raises MetadataProblem."""
     found = before
     if found is None:

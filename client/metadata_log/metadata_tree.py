@@ -128,7 +128,7 @@ def at_path(root: Tree, path: str) -> "Tree | str":
     return here
 
 
-def matching(root: Tree, pattern: str) -> list[tuple[str, "Tree | str"]]:
+def find_matches(root: Tree, pattern: str) -> list[tuple[str, "Tree | str"]]:
     """Return (path, value) of each match; * and ? match parts of one name. Raises NoSuchPath for none."""
     found: list[tuple[str, Tree | str]] = [("", root)]
     for part in filter(None, pattern.split("/")):
@@ -136,7 +136,7 @@ def matching(root: Tree, pattern: str) -> list[tuple[str, "Tree | str"]]:
             (f"{path}/{name}", child)
             for path, node in found
             if isinstance(node, dict)
-            for name, child in ordered(node)
+            for name, child in sort_entries(node)
             if name == part or fnmatch.fnmatchcase(name, part)
         ]
     if not found:
@@ -144,7 +144,7 @@ def matching(root: Tree, pattern: str) -> list[tuple[str, "Tree | str"]]:
     return [(path or "/", node) for path, node in found]
 
 
-def ordered(node: Tree) -> list[tuple[str, "Tree | str"]]:
+def sort_entries(node: Tree) -> list[tuple[str, "Tree | str"]]:
     """Return the entries of a folder: numbers by their value, then names."""
     return sorted(node.items(), key=lambda item: place_of(item[0]))
 
@@ -161,7 +161,7 @@ def walk(node: "Tree | str", path: str) -> Iterator[tuple[str, str | None]]:
         yield path, node
         return
     yield path, None
-    for name, child in ordered(node):
+    for name, child in sort_entries(node):
         yield from walk(child, f"{path.rstrip('/')}/{name}")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from kvorum.client.records.visible import Visible, visible
+from kvorum.client.records.visible_records import VisibleRecords, visible
 from kvorum.client.wire.cluster_client import ResourceType
 from kvorum.protocol.messages.fetch import AbortedTransaction
 from kvorum.protocol.records import Record
@@ -47,13 +47,13 @@ def without_secret(fields: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**fields, "value": HIDDEN}
 
 
-def visible_metadata(piece: bytes, from_offset: int, aborted: Sequence[AbortedTransaction] | None) -> Visible:
+def visible_metadata(piece: bytes, from_offset: int, aborted: Sequence[AbortedTransaction] | None) -> VisibleRecords:
     """Return what `visible` does of a piece of the metadata log, without the values of secrets. Raises as it does."""
     seen = visible(piece, from_offset, aborted)
-    return seen._replace(records=[shown(record) for record in seen.records])
+    return seen._replace(records=[hide_secrets(record) for record in seen.records])
 
 
-def shown(record: Record) -> Record:
+def hide_secrets(record: Record) -> Record:
     """Return a record of the metadata log without secrets; a record that is not a JSON object has none."""
     try:
         fields = msgspec.json.decode(record.value or b"", type=dict[str, Any])

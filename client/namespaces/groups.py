@@ -40,7 +40,7 @@ from kvorum.client.values.offset import OffsetSpec
 from kvorum.client.values.offset_reset import OffsetReset, ResetTarget
 from kvorum.client.wire.all_brokers import BrokerResponses, query_brokers
 from kvorum.client.wire.cluster_client import ClusterClient, Unreachable, error_in, refuse
-from kvorum.client.wire.coordinators import RETRIED, RETRIES, Coordinated, ask_group_coordinator, with_retries
+from kvorum.client.wire.coordinators import RETRIED, RETRIES, CoordinatorResponse, ask_group_coordinator, with_retries
 from kvorum.network.addresses import Address
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages import consumer_group_describe as consumer
@@ -358,10 +358,10 @@ class Groups:
         instance_ids: Iterable[str] = (),
         reason: str = "",
     ) -> Sequence[MemberRemoval]:
-        """Remove members from a classic group at once, as if they had left: by id, static ones by group.instance.id.
+        """Remove members from a group at once, as if they had left: by id, static ones by group.instance.id.
 
-        UNKNOWN_MEMBER_ID is the error of a member that does not exist or uses the consumer protocol, whose members
-        cannot be removed. Raises KafkaError if the group is not available at all.
+        The group is of the classic or the consumer protocol. UNKNOWN_MEMBER_ID is the error of a member that does not
+        exist. Raises KafkaError if the group is not available at all.
         """
         text = reason[:REASON_CHARS_MAX] or REMOVED_BY_ADMIN
         members = [MemberIdentity(member_id=each, reason=text) for each in member_ids]
@@ -374,7 +374,7 @@ class Groups:
         return [member_removal(row) for row in answer.members]
 
     async def remove_all_members(self, group_id: str, *, reason: str = "") -> Sequence[MemberRemoval]:
-        """Remove all current members of a classic group, static ones by their instance id."""
+        """Remove all current members of a group, static ones by their instance id."""
         members = (await self.describe(group_id)).members
         return await self.remove_members(
             group_id,
@@ -391,7 +391,7 @@ class Groups:
         code: Callable[[M], int],
         *,
         version_max: int | None = None,
-    ) -> Coordinated[M]:
+    ) -> CoordinatorResponse[M]:
         return await ask_group_coordinator(self._client, group_id, request, response, code, version_max=version_max)
 
 

@@ -30,7 +30,7 @@ class LogDirs:
 
     async def moves(self) -> Sequence[LogDirMove]:
         """Return the present moves on all brokers that respond, by partition and broker."""
-        return await self._moves.moving()
+        return await self._moves.list_moves()
 
     async def move(
         self, targets: Mapping[TopicPartitionReplica, str], *, timeout_ms: int = BEGIN_MS
@@ -51,4 +51,4 @@ class LogDirs:
 def errors_of(started: MoveStart) -> dict[TopicPartitionReplica, KafkaError | None]:
     """Return the error of each replica."""
     absent = KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE)
-    return {**dict.fromkeys(started.begun), **dict.fromkeys(started.absent, absent), **started.refused}
+    return {**dict.fromkeys(started.replicas), **dict.fromkeys(started.absent, absent), **started.errors}

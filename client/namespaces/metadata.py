@@ -3,7 +3,7 @@
 from kvorum.client.metadata_log.metadata_reader import MetadataReader
 from kvorum.client.metadata_log.metadata_tree import Tree, at_path
 from kvorum.client.values.cluster import ClusterDescription, cluster_value
-from kvorum.client.wire.cluster_client import METADATA_TOPIC, ClusterClient
+from kvorum.client.wire.cluster_client import ClusterClient
 from kvorum.protocol.errors import ErrorCode, KafkaError
 
 
@@ -30,13 +30,7 @@ class Metadata:
         OFFSET_OUT_OF_RANGE; KafkaError UNSUPPORTED_VERSION: the cluster is not Kvorum; MetadataProblem: the log is not
         readable, or larger than 64 MiB.
         """
-        try:
-            first, last = await self._reader.span(self._client)
-        except KafkaError as error:
-            if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise
-            message = f"the brokers do not serve {METADATA_TOPIC} to clients"
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, message) from error
+        first, last = await self._reader.span(self._client)
         if at is not None and not first <= at <= last:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"the metadata is available at offsets {first} to {last}")
         return at_path(await self._reader.tree(self._client, last if at is None else at), path)

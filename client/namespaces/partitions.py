@@ -26,9 +26,12 @@ class Partitions:
     ) -> None:
         """Increase the number of partitions of a topic to `total`; `assignments`: the replicas of each new one.
 
-        Raises KafkaError INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT, ...
+        Returns when the leaders serve all partitions, or after some 5 s. Raises KafkaError INVALID_PARTITIONS,
+        INVALID_REPLICA_ASSIGNMENT, ...
         """
         await self._client.create_partitions(topic, total, assignments=assignments, validate_only=validate_only)
+        if not validate_only:
+            await offsets.wait_for_leaders(self._client, {topic: total})
 
     async def list_offsets(
         self,

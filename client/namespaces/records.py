@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from kvorum.client.records.browsing import Browser, Limits, Progress
-from kvorum.client.records.newest import Newest
+from kvorum.client.records.newest_search import NewestSearch
 from kvorum.client.records.partitioner import partition_of
-from kvorum.client.records.producing import ALL, failure, produce
-from kvorum.client.records.reading import Reader
+from kvorum.client.records.record_browser import Browser, Limits, Progress
+from kvorum.client.records.record_producer import ALL, failure, produce
+from kvorum.client.records.record_reader import Reader
 from kvorum.client.values.record import NewRecord, Record, RecordMetadata, batch_record, record_value
 from kvorum.client.wire.cluster_client import ClusterClient, IsolationLevel
 from kvorum.protocol import records as batch
@@ -91,7 +91,7 @@ class Records:
             raise ValueError("count must be at least 1")
         reader = Reader(self._client, topic, isolation)
         earliest, ends = await reader.ends(await reader.partitions(partitions))
-        found = await Newest(reader, limits(count), SystemClock(), earliest, ends).find()
+        found = await NewestSearch(reader, limits(count), SystemClock(), earliest, ends).find()
         return [record_value(topic, each.partition, each.record) for each in found]
 
     async def produce(
@@ -153,7 +153,7 @@ class Records:
 
 def limits(records: int) -> Limits:
     """Return the limits of a search that only a number of records ends."""
-    return Limits(records=records, scanned=UNLIMITED, size=UNLIMITED, time_ms=UNLIMITED)
+    return Limits(records=records, scans_max=UNLIMITED, size=UNLIMITED, time_ms=UNLIMITED)
 
 
 def check_range(

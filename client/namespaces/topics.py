@@ -5,10 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from kvorum.client.config_sources import topic_overrides
-from kvorum.client.partitions.replication import NOTHING, moving_of
+from kvorum.client.partitions.offsets import wait_for_leaders
+from kvorum.client.partitions.replication import NOTHING, reassignments_or_nothing
 from kvorum.client.partitions.topic_partitions import topic_partitions
 from kvorum.client.values.config import Config, new_topic_config
-from kvorum.client.values.topic import CreatedTopic, NewTopic, Topic, creatable_topic, created_topic, topic_value
+from kvorum.client.values.topic import CreatedTopic, NewTopic, Topic, creatable_topic, created_topic_of, topic_value
 from kvorum.client.wire.cluster_client import ClusterClient, ResourceType, error_in, refuse
 from kvorum.protocol.errors import KafkaError
 
@@ -38,7 +39,7 @@ class Topics:
             for topic in metadata.topics
             if fnmatch.fnmatchcase(topic.name or "", pattern) and (internal or not topic.is_internal)
         ]
-        moving = await moving_of(self._client, found) if reassignments else NOTHING
+        moving = await reassignments_or_nothing(self._client, found) if reassignments else NOTHING
         return [
             topic_value(topic, moving, authorized_operations=authorized_operations)
             for topic in sorted(found, key=lambda topic: topic.name or "")
@@ -55,7 +56,7 @@ class Topics:
         client = self._client
         row = await client.topic(name)
         configs = topic_overrides(await client.describe_configs(ResourceType.TOPIC, name))
-        moving = await moving_of(client, [row])
+        moving = await reassignments_or_nothing(client, [row])
         return replace(
             topic_value(row, moving), configs=configs, partitions=await topic_partitions(client, row, moving)
         )
@@ -72,6 +73,7 @@ class Topics:
     ) -> CreatedTopic:
         """Create a topic; None: the cluster's defaults. `assignments`: replicas per partition, instead of numbers.
 
+        Returns when the leaders serve its partitions, or after some 5 s.
         Raises KafkaError TOPIC_ALREADY_EXISTS, INVALID_REPLICATION_FACTOR, ...
         """
         topic = NewTopic(
@@ -82,7 +84,10 @@ class Topics:
             configs=configs or {},
         )
         answer = await self._client.create_topic(creatable_topic(topic), validate_only=validate_only)
-        return created_topic(answer.topics[0])
+        created = created_topic_of(answer.topics[0])
+        if not validate_only:
+            await wait_for_leaders(self._client, {created.name: created.partition_count or 0})
+        return created
 
     async def default_configs(self) -> Sequence[Config]:
         """Return the configs that a new topic would have, by name (KIP-525; Kafka 2.4).
@@ -97,11 +102,17 @@ class Topics:
     async def create_many(
         self, topics: Iterable[NewTopic], *, validate_only: bool = False
     ) -> dict[str, CreatedTopic | KafkaError]:
-        """Create topics with one request; return the result or the error of each, by name."""
+        """Create topics with one request; return the result or the error of each, by name. Returns as `create`."""
         answer = await self._client.create_topics(
             [creatable_topic(each) for each in topics], validate_only=validate_only
         )
-        return {row.name: error_in(row.error_code, row.error_message) or created_topic(row) for row in answer.topics}
+        found = {
+            row.name: error_in(row.error_code, row.error_message) or created_topic_of(row) for row in answer.topics
+        }
+        if not validate_only:
+            created = [each for each in found.values() if isinstance(each, CreatedTopic)]
+            await wait_for_leaders(self._client, {each.name: each.partition_count or 0 for each in created})
+        return found
 
     async def delete(self, name: str) -> None:
         """Delete a topic with its records. Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION, ..."""

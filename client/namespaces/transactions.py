@@ -49,7 +49,10 @@ PARTITIONS_PER_REQUEST: Final = 500
 MAX_TIMEOUT_MS: Final = 15 * 60_000
 """transaction.max.timeout.ms: a transaction that is open for less may still be active."""
 FENCING_TIMEOUT_MS: Final = 60_000
-"""Transaction timeout of the InitProducerId that fences a producer."""
+"""Maximum transaction timeout of the InitProducerId that fences a producer; less if its own is.
+
+A broker rejects one above its transaction.max.timeout.ms.
+"""
 
 
 class Transactions:
@@ -185,8 +188,8 @@ class Transactions:
 
         Raises KafkaError TRANSACTIONAL_ID_NOT_FOUND: a name with a mistake does not create a new id.
         """
-        await self.describe(transactional_id)
-        request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout=FENCING_TIMEOUT_MS)
+        timeout_ms = min((await self.describe(transactional_id)).timeout_ms, FENCING_TIMEOUT_MS)
+        request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout=timeout_ms)
 
         async def ask() -> InitProducerIdResponse:
             _, address = await self._coordinator(transactional_id)

@@ -23,7 +23,7 @@ HIGH_WATERMARK = -1
 """As an offset: all that is committed."""
 
 
-class Deleted(NamedTuple):
+class DeletionResult(NamedTuple):
     """Result for a partition: its new start, or the error."""
 
     low_watermark: int = -1
@@ -32,20 +32,20 @@ class Deleted(NamedTuple):
 
 async def delete_records(
     cluster: ClusterClient, offsets: Mapping[TopicPartition, int]
-) -> dict[TopicPartition, Deleted]:
+) -> dict[TopicPartition, DeletionResult]:
     """Delete the records below each offset; return the result per partition. Raises Unreachable.
 
     Not retried: the errors are in the answer, and a repetition is harmless.
     """
     leaders = await leaders_of(cluster, sorted({place.topic for place in offsets}))
-    found: dict[TopicPartition, Deleted] = {}
+    found: dict[TopicPartition, DeletionResult] = {}
     groups: dict[Address, list[TopicPartition]] = {}
     for place in offsets:
         address = leaders.addresses.get(leaders.of.get(place, -1))
         if place not in leaders.of:
-            found[place] = Deleted(error=leaders.refused.get(place.topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            found[place] = DeletionResult(error=leaders.errors.get(place.topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         elif address is None:
-            found[place] = Deleted(error=ErrorCode.LEADER_NOT_AVAILABLE)
+            found[place] = DeletionResult(error=ErrorCode.LEADER_NOT_AVAILABLE)
         else:
             groups.setdefault(address, []).append(place)
     answers = await asyncio.gather(
@@ -58,7 +58,7 @@ async def delete_records(
 
 async def _of_leader(
     cluster: ClusterClient, address: Address, offsets: Mapping[TopicPartition, int]
-) -> dict[TopicPartition, Deleted]:
+) -> dict[TopicPartition, DeletionResult]:
     topics = [
         DeleteRecordsTopic(
             name=name,
@@ -73,9 +73,9 @@ async def _of_leader(
             DeleteRecordsRequest(topics=topics, timeout=cluster.wait_ms), DeleteRecordsResponse, address
         )
     except Unreachable:
-        return dict.fromkeys(offsets, Deleted(error=ErrorCode.LEADER_NOT_AVAILABLE))
+        return dict.fromkeys(offsets, DeletionResult(error=ErrorCode.LEADER_NOT_AVAILABLE))
     return {
-        TopicPartition(topic.name, row.partition_index): Deleted(row.low_watermark, code_of(row.error_code))
+        TopicPartition(topic.name, row.partition_index): DeletionResult(row.low_watermark, code_of(row.error_code))
         for topic in answer.topics
         for row in topic.partitions
     }

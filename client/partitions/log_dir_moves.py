@@ -59,14 +59,14 @@ class MoveState(NamedTuple):
 class MoveStart(NamedTuple):
     """Responses of brokers: started moves, replicas that do not exist yet, and rejected moves with reasons."""
 
-    begun: list[TopicPartitionReplica]
+    replicas: list[TopicPartitionReplica]
     absent: list[TopicPartitionReplica]
-    refused: dict[TopicPartitionReplica, KafkaError]
+    errors: dict[TopicPartitionReplica, KafkaError]
 
     @property
     def reasons(self) -> dict[TopicPartitionReplica, str]:
         """Return the reasons of the rejected moves as texts."""
-        return {replica: error.message or error.code.name for replica, error in self.refused.items()}
+        return {replica: error.message or error.code.name for replica, error in self.errors.items()}
 
 
 class LogDirMoves:
@@ -84,18 +84,18 @@ class LogDirMoves:
             own = {replica: path for replica, path in wanted.items() if replica.broker == broker}
             if broker not in known:
                 missing = KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, "its broker does not exist")
-                started.refused.update(dict.fromkeys(own, missing))
+                started.errors.update(dict.fromkeys(own, missing))
                 continue
             answer = await self._cluster.ask(request_of(own), AlterReplicaLogDirsResponse, known[broker])
             for topic in answer.results:
                 for row in topic.partitions:
                     replica = TopicPartitionReplica(topic.topic_name, row.partition_index, broker)
                     if row.error_code == ErrorCode.NONE:
-                        started.begun.append(replica)
+                        started.replicas.append(replica)
                     elif row.error_code == ErrorCode.REPLICA_NOT_AVAILABLE:
                         started.absent.append(replica)
                     else:
-                        started.refused[replica] = KafkaError(code_of(row.error_code))
+                        started.errors[replica] = KafkaError(code_of(row.error_code))
         return started
 
     async def begin(self, wanted: Mapping[TopicPartitionReplica, str], timeout_ms: int) -> MoveStart:
@@ -104,10 +104,10 @@ class LogDirMoves:
         deadline, left, begun = loop.time() + timeout_ms / 1000, dict(wanted), list[TopicPartitionReplica]()
         while True:
             started = await self.ask(left)
-            begun += started.begun
+            begun += started.replicas
             left = {replica: wanted[replica] for replica in started.absent}
-            if not left or started.refused or loop.time() >= deadline:
-                return MoveStart(begun, list(left), started.refused)
+            if not left or started.errors or loop.time() >= deadline:
+                return MoveStart(begun, list(left), started.errors)
             await asyncio.sleep(AGAIN_SECONDS)
 
     async def states(self, wanted: Mapping[TopicPartitionReplica, str]) -> dict[TopicPartitionReplica, MoveState]:
@@ -134,7 +134,7 @@ class LogDirMoves:
         }
         return await self.ask(moving)
 
-    async def moving(self) -> list[LogDirMove]:
+    async def list_moves(self) -> list[LogDirMove]:
         """Return the moves on all responding brokers, by partition and broker."""
 
         async def at_broker(broker: int, address: Address) -> list[LogDirMove]:
@@ -154,7 +154,7 @@ class LogDirMoves:
         """Stop the moves of some partitions, or of all; the replicas stay in their present directories."""
         present = {
             each.replica: each.current
-            for each in await self.moving()
+            for each in await self.list_moves()
             if each.current is not None
             and (partitions is None or TopicPartition(each.topic, each.partition) in partitions)
         }

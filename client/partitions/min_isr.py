@@ -32,7 +32,7 @@ ASK_MS: Final = 5_000
 log = get_logger("admin")
 
 
-class InSync(NamedTuple):
+class MinIsrCounts(NamedTuple):
     """Partitions with too few in-sync replicas, and the number that lost a replica and have just enough."""
 
     under: frozenset[TopicPartition]
@@ -49,7 +49,7 @@ def enough(row: MetadataResponsePartition, minimum: int) -> int:
     return min(minimum, len(row.replica_nodes))
 
 
-async def in_sync(cluster: ClusterClient, topics: Iterable[MetadataResponseTopic]) -> InSync | None:
+async def in_sync(cluster: ClusterClient, topics: Iterable[MetadataResponseTopic]) -> MinIsrCounts | None:
     """Find them, within ASK_MS; None where the minimums of the topics in question are not known."""
     known = {topic.name or "": topic.partitions for topic in topics}
     short = sorted(name for name, rows in known.items() if any(is_short(row) for row in rows))
@@ -66,7 +66,7 @@ async def in_sync(cluster: ClusterClient, topics: Iterable[MetadataResponseTopic
                 under.add(TopicPartition(name, row.partition_index))
             elif len(row.isr_nodes) == minimum < len(row.replica_nodes):
                 at += 1
-    return InSync(frozenset(under), at)
+    return MinIsrCounts(frozenset(under), at)
 
 
 async def minimums_of(cluster: ClusterClient, topics: Sequence[str], until: float) -> dict[str, int]:

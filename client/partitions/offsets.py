@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from kvorum.client.values.offset import OffsetSpec
 from kvorum.client.wire.cluster_client import ClusterClient, Unreachable, code_of
 from kvorum.client.wire.coordinators import RETRIES, RETRY_PAUSE_SECONDS
 from kvorum.network.addresses import Address
@@ -33,8 +34,14 @@ RETRIED: Final = frozenset(
     }
 )
 
+UNPUBLISHED: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER})
+"""Errors of brokers that have not published new partitions yet."""
+PUBLICATION_CHECKS: Final = 50
+PUBLICATION_PAUSE_SECONDS: Final = 0.1
+"""Pause between checks of new partitions, for some 5 s."""
 
-class Found(NamedTuple):
+
+class LeaderOffset(NamedTuple):
     """A leader's response: UNKNOWN_OFFSET and -1 if no record matches, or an error."""
 
     offset: int
@@ -48,7 +55,7 @@ class Leaders(NamedTuple):
 
     of: dict[TopicPartition, int]
     addresses: dict[int, Address]
-    refused: dict[str, ErrorCode]
+    errors: dict[str, ErrorCode]
 
 
 async def leaders_of(cluster: ClusterClient, topics: list[str]) -> Leaders:
@@ -67,20 +74,20 @@ async def leaders_of(cluster: ClusterClient, topics: list[str]) -> Leaders:
 
 async def list_offsets(
     cluster: ClusterClient, times: Mapping[TopicPartition, int], *, isolation_level: int = 0, attempts: int = RETRIES
-) -> dict[TopicPartition, Found]:
+) -> dict[TopicPartition, LeaderOffset]:
     """Return the offset of each partition for its time (ms, or an OffsetSpec), or its permanent error.
 
     Raises Unreachable.
     """
-    found: dict[TopicPartition, Found] = {}
+    found: dict[TopicPartition, LeaderOffset] = {}
     left = dict(times)
     for attempt in range(attempts):
         leaders = await leaders_of(cluster, sorted({place.topic for place in left}))
         groups: dict[int, list[TopicPartition]] = {}
         for place in left:
             if place not in leaders.of:
-                refusal = leaders.refused.get(place.topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                found[place] = Found(UNKNOWN_OFFSET, error=refusal)
+                refusal = leaders.errors.get(place.topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                found[place] = LeaderOffset(UNKNOWN_OFFSET, error=refusal)
                 continue
             groups.setdefault(leaders.of[place], []).append(place)
         answers = await asyncio.gather(
@@ -100,9 +107,9 @@ async def list_offsets(
 
 async def _of_leader(
     cluster: ClusterClient, address: Address | None, times: Mapping[TopicPartition, int], isolation_level: int
-) -> dict[TopicPartition, Found]:
+) -> dict[TopicPartition, LeaderOffset]:
     """Query one broker; if it is unknown or does not answer, its partitions have no leader for now."""
-    nobody = {place: Found(UNKNOWN_OFFSET, error=ErrorCode.LEADER_NOT_AVAILABLE) for place in times}
+    nobody = {place: LeaderOffset(UNKNOWN_OFFSET, error=ErrorCode.LEADER_NOT_AVAILABLE) for place in times}
     if address is None:
         return nobody
     topics = [
@@ -123,15 +130,38 @@ async def _of_leader(
     except Unreachable:
         return nobody
     return {
-        TopicPartition(topic.name, row.partition_index): Found(
-            row.offset, row.timestamp, row.leader_epoch, code_of(row.error_code)
+        TopicPartition(topic.name, row.partition_index): LeaderOffset(
+            row.offset, row.timestamp, row.leader_epoch, leaders_error(row.error_code)
         )
         for topic in answer.topics
         for row in topic.partitions
     }
 
 
-async def known_offsets(
+def leaders_error(code: int) -> ErrorCode:
+    """Return the error of a partition at a broker that leads it, of which that broker may not be aware yet."""
+    found = code_of(code)
+    return ErrorCode.NOT_LEADER_OR_FOLLOWER if found is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else found
+
+
+async def wait_for_leaders(cluster: ClusterClient, partition_counts: Mapping[str, int]) -> None:
+    """Wait until the leaders of new partitions serve them, for some 5 s; {topic: number of partitions}.
+
+    Apache Kafka responds to CreateTopics and CreatePartitions before its brokers publish the change, Kvorum after.
+    """
+    left = [TopicPartition(name, index) for name, count in partition_counts.items() for index in range(count)]
+    for _ in range(PUBLICATION_CHECKS):
+        try:
+            found = await list_offsets(cluster, dict.fromkeys(left, int(OffsetSpec.LATEST)), attempts=1)
+        except (KafkaError, Unreachable):
+            return  # they are created all the same
+        left = [place for place, each in found.items() if each.error in UNPUBLISHED]
+        if not left:
+            return
+        await asyncio.sleep(PUBLICATION_PAUSE_SECONDS)
+
+
+async def fetch_offsets(
     cluster: ClusterClient, places: Sequence[TopicPartition], time: int, *, attempts: int = RETRIES
 ) -> dict[TopicPartition, int]:
     """Return the offset of each partition for one time. Raises KafkaError where a leader refuses."""

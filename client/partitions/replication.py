@@ -20,8 +20,8 @@ from kvorum.runtime.logs import get_logger
 
 ASK_MS: Final = 5_000
 """Timeout: without a controller no reassignment makes progress, and the response should not be delayed."""
-Moving = Mapping[TopicPartition, Reassignment]
-NOTHING: Final[Moving] = MappingProxyType({})
+ReassignmentMap = Mapping[TopicPartition, Reassignment]
+NOTHING: Final[ReassignmentMap] = MappingProxyType({})
 
 log = get_logger("admin")
 
@@ -41,17 +41,17 @@ def is_under_replicated(row: MetadataResponsePartition, moving: Reassignment | N
     return len(row.isr_nodes) < replication_factor(row.replica_nodes, moving)
 
 
-async def moving_of(
+async def reassignments_or_nothing(
     cluster: ClusterClient, topics: Iterable[MetadataResponseTopic], timeout_ms: int = ASK_MS
-) -> Moving:
-    """Return the current reassignments of these; empty without a response in time (fetch_moving)."""
-    found = await fetch_moving(cluster, topics, timeout_ms)
+) -> ReassignmentMap:
+    """Return the current reassignments of these; empty without a response in time (fetch_reassignments)."""
+    found = await fetch_reassignments(cluster, topics, timeout_ms)
     return NOTHING if found is None else found
 
 
-async def fetch_moving(
+async def fetch_reassignments(
     cluster: ClusterClient, topics: Iterable[MetadataResponseTopic], timeout_ms: int
-) -> Moving | None:
+) -> ReassignmentMap | None:
     """Return the current reassignments of these; None: no broker responded in time.
 
     The controller is queried only if a replica is out of sync. While a replica is being added one is: with all in sync

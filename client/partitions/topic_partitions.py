@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from kvorum.client.partitions.offsets import topic_offsets
-from kvorum.client.partitions.replication import NOTHING, Moving
+from kvorum.client.partitions.replication import NOTHING, ReassignmentMap
 from kvorum.client.values.offset import OffsetSpec
 from kvorum.client.values.partition import Partition, ids
 from kvorum.client.values.topic import topic_value
@@ -12,7 +12,7 @@ from kvorum.protocol.messages.metadata import MetadataResponseTopic
 
 
 async def topic_partitions(
-    cluster: ClusterClient, topic: MetadataResponseTopic, moving: Moving = NOTHING
+    cluster: ClusterClient, topic: MetadataResponseTopic, moving: ReassignmentMap = NOTHING
 ) -> tuple[Partition, ...]:
     """Return the partitions in the Metadata of a topic, by number; `moving`: the current reassignments.
 

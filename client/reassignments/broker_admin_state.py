@@ -44,7 +44,7 @@ NAMED_MAX: Final = 100
 
 
 @dataclass(slots=True)
-class _Holdings:
+class _ReplicaCounts:
     """Counts of one broker's partitions in the Metadata response."""
 
     leaders: int = 0
@@ -103,7 +103,7 @@ def _broker_state(
     under_way: Mapping[TopicPartition, Reassignment],
 ) -> BrokerState:
     broker_id = broker.broker_id
-    held = _Holdings()
+    held = _ReplicaCounts()
     kept: list[TopicPartition] = []
     for place, row in rows:
         held.replicas += broker_id in row.replica_nodes

@@ -20,7 +20,7 @@ from kvorum.protocol.topic_partition import TopicPartition
 class ReplicationFactorChange(NamedTuple):
     """The reassignments that are to begin, the number of replicas before, and whether a reassignment is under way."""
 
-    wanted: Assignment
+    target: Assignment
     before: int
     is_in_progress: bool
 

@@ -72,24 +72,21 @@ def throttle_configs(copies: Mapping[TopicPartition, Copy]) -> dict[str, dict[st
 
 async def read_throttles(client: ClusterClient) -> Throttles:
     """Return all throttles that are set. Raises KafkaError, Unreachable."""
-    metadata = await client.metadata()
-    names = sorted(topic.name for topic in metadata.topics if topic.name)
+    names = sorted(topic.name for topic in (await client.metadata()).topics if topic.name)
     topics: list[TopicThrottle] = []
     for start in range(0, len(names), TOPICS_AT_ONCE):
         topics += await read_topic_throttles(client, names[start : start + TOPICS_AT_ONCE])
-    brokers = sorted(metadata.brokers, key=lambda each: each.node_id)
-    responses = await asyncio.gather(
-        *(read_broker_throttle(client, each.node_id, (each.host, each.port)) for each in brokers)
-    )
+    addresses = {each.broker_id: (each.host, each.port) for each in (await client.describe_cluster()).brokers}
+    responses = await asyncio.gather(*(read_broker_throttle(client, *each) for each in sorted(addresses.items())))
     rows = [each for each in responses if each is not None]
     return Throttles(
-        brokers=tuple(each for each in rows if each != not_throttled(each.broker)),
+        brokers=tuple(each for each in rows if each != no_throttle(each.broker)),
         topics=tuple(topics),
-        unreachable=tuple(sorted({each.node_id for each in brokers} - {each.broker for each in rows})),
+        unreachable=tuple(sorted(addresses.keys() - {each.broker for each in rows})),
     )
 
 
-def not_throttled(broker: int) -> BrokerThrottle:
+def no_throttle(broker: int) -> BrokerThrottle:
     """Return the throttle of a broker without one."""
     return BrokerThrottle(broker=broker, leader_rate=None, follower_rate=None, log_dirs_rate=None)
 

@@ -270,7 +270,7 @@ class Parser:
         options = re2.Options()
         options.max_mem, options.log_errors = PATTERN_MEMORY_BYTES_MAX, False
         try:
-            search: Callable[[str], object] = re2.compile(unquoted(word.text, is_pattern=True), options).search
+            search: Callable[[str], object] = re2.compile(strip_quotes(word.text, is_pattern=True), options).search
         except (re2.error, UnicodeEncodeError) as error:
             raise BadExpression(f"character {word.place}: not an RE2 pattern: {error}") from error
         return search
@@ -283,7 +283,7 @@ class Parser:
                 raise BadExpression(f"character {word.place}: a number of more than {NUMBER_CHARS_MAX} characters")
             return constant(int(word.text) if word.text.lstrip("-").isdecimal() else float(word.text))
         if word.kind == "text":
-            return constant(unquoted(word.text))
+            return constant(strip_quotes(word.text))
         if word.kind == "sign" and word.text == "(":
             inner = self.any(depth + 1)
             self._expect(")")
@@ -338,7 +338,7 @@ class Parser:
             elif self._took("["):
                 word = self._take()
                 if word.kind == "text":
-                    steps.append(unquoted(word.text))
+                    steps.append(strip_quotes(word.text))
                 elif word.kind == "number" and word.text.lstrip("-").isdecimal():
                     steps.append(int(word.text[:NUMBER_CHARS_MAX]))
                 else:
@@ -357,26 +357,26 @@ def constant(value: object) -> Node:
 def path(root: str, steps: Sequence[str | int]) -> Node:
     """Return a node that reads a field of a record."""
 
-    def found(subject: Subject) -> object:
+    def read_path(subject: Subject) -> object:
         value = subject.root(root)
         for each in steps:
             value = step(value, each)
         return value
 
-    return found
+    return read_path
 
 
 def matcher(left: Node, search: Callable[[str], object]) -> Node:
     """Return a node that searches a pattern in a text."""
 
-    def found(subject: Subject) -> bool:
+    def read_path(subject: Subject) -> bool:
         value = left(subject)
         return isinstance(value, str) and search(value.encode(errors="replace").decode()) is not None
 
-    return found
+    return read_path
 
 
-def unquoted(text: str, *, is_pattern: bool = False) -> str:
+def strip_quotes(text: str, *, is_pattern: bool = False) -> str:
     """Return the text between quotes; a pattern keeps its backslashes, except before its quotes."""
     inner, quote = text[1:-1], text[0]
     if is_pattern:

@@ -75,7 +75,7 @@ def depth_of(value: object, enough: int) -> int:
     return enough + 1
 
 
-def shown(data: bytes | None, form: Format) -> tuple[object, Format]:
+def format_bytes(data: bytes | None, form: Format) -> tuple[object, Format]:
     """Return bytes as JSON can carry them, and in which form; null is null in all of them. Never raises."""
     if data is None:
         return None, form
@@ -92,17 +92,17 @@ def shown(data: bytes | None, form: Format) -> tuple[object, Format]:
             try:
                 return json_of(data), form
             except NoJson:
-                return shown(data, Format.AUTO)
+                return format_bytes(data, Format.AUTO)
         case Format.TEXT:
             return as_text(data)
         case Format.AUTO | Format.INTERNAL:
-            return guessed(data)
+            return guess_format(data)
         case _:
             found = serdes.read(form.value, data)
-            return shown(data, Format.AUTO) if found is None else (found, form)
+            return format_bytes(data, Format.AUTO) if found is None else (found, form)
 
 
-def guessed(data: bytes) -> tuple[object, Format]:
+def guess_format(data: bytes) -> tuple[object, Format]:
     """Return bytes in the form they seem to be in."""
     if data[:1] in (b"{", b"["):
         try:
@@ -133,27 +133,27 @@ class RecordView:
     key: Format = Format.AUTO
     value: Format = Format.AUTO
 
-    def shown(self, record: Record) -> tuple[tuple[object, Format], tuple[object, Format]]:
+    def format_record(self, record: Record) -> tuple[tuple[object, Format], tuple[object, Format]]:
         """Return key and value as JSON can carry them, and in which form each. Never raises."""
-        decoded = self._decoded(record)
-        key, value = shown(record.key, self.key), shown(record.value, self.value)
+        decoded = self._decode(record)
+        key, value = format_bytes(record.key, self.key), format_bytes(record.value, self.value)
         if decoded is not None and self.key is Format.AUTO:
             key = (decoded.key, Format.INTERNAL)
         if decoded is not None and self.value is Format.AUTO:
             value = (decoded.value, Format.INTERNAL)
         return key, value
 
-    def understood(self, record: Record, name: str) -> object:
+    def parse_side(self, record: Record, name: str) -> object:
         """Return key or value as an expression sees it."""
         form, data = (self.key, record.key) if name == "key" else (self.value, record.value)
         if form in TYPED and data is not None:
-            return shown(data, form)[0]
-        decoded = self._decoded(record) if form is Format.AUTO else None
+            return format_bytes(data, form)[0]
+        decoded = self._decode(record) if form is Format.AUTO else None
         if decoded is not None:
             return decoded.key if name == "key" else decoded.value
-        return understood(data)
+        return parse_value(data)
 
-    def _decoded(self, record: Record) -> DecodedRecord | None:
+    def _decode(self, record: Record) -> DecodedRecord | None:
         """Return the decoded record of a coordinator; None of any other, and of an unreadable one."""
         shapes = SHAPES_OF.get(self.topic)
         if shapes is None or Format.AUTO not in (self.key, self.value):
@@ -182,7 +182,7 @@ class RecordSubject:
     def root(self, name: str) -> object:
         """Return key, value, headers, partition, offset or timestamp."""
         if name not in self._roots:
-            self._roots[name] = self._decoded(name)
+            self._roots[name] = self._decode(name)
         return self._roots[name]
 
     def text(self, name: str) -> str | None:
@@ -190,10 +190,10 @@ class RecordSubject:
         data = self.record.key if name == "key" else self.record.value
         return None if data is None else data.decode(errors="replace")
 
-    def _decoded(self, name: str) -> object:
+    def _decode(self, name: str) -> object:
         match name:
             case "key" | "value":
-                return self._view.understood(self.record, name)
+                return self._view.parse_side(self.record, name)
             case "headers":
                 return headers_of(self.record)
             case "partition":
@@ -205,7 +205,7 @@ class RecordSubject:
                 return self.record.timestamp
 
 
-def understood(data: bytes | None) -> object:
+def parse_value(data: bytes | None) -> object:
     """Return the JSON value, the text without JSON, None for null."""
     if data is None:
         return None

@@ -192,12 +192,12 @@ def consumer_member(row: consumer_group_describe.Member) -> Member:
         rack=row.rack_id,
         topics=tuple(row.subscribed_topic_names),
         pattern=row.subscribed_topic_regex or None,
-        assignment=sorted_partitions(row.assignment),
-        target=sorted_partitions(row.target_assignment),
+        assignment=partitions_of(row.assignment),
+        target=partitions_of(row.target_assignment),
     )
 
 
-def sorted_partitions(assignment: consumer_group_describe.Assignment) -> tuple[TopicPartition, ...]:
+def partitions_of(assignment: consumer_group_describe.Assignment) -> tuple[TopicPartition, ...]:
     """Return the partitions of an assignment."""
     return tuple(
         sorted(

@@ -52,6 +52,7 @@ class LogDir:
     usable_bytes: int | None
     """Free bytes of its volume; None: not known."""
     replicas: tuple[LogDirReplica, ...]
+    """By topic and partition; a copy that moves is behind its replica."""
 
     @property
     def size_bytes(self) -> int:
@@ -89,14 +90,19 @@ def log_dir_value(broker: int, row: DescribeLogDirsResult) -> LogDir:
         total_bytes=row.total_bytes if row.total_bytes >= 0 else None,
         usable_bytes=row.usable_bytes if row.usable_bytes >= 0 else None,
         replicas=tuple(
-            LogDirReplica(
-                topic=topic.name,
-                partition=each.partition_index,
-                size_bytes=each.partition_size,
-                offset_lag=each.offset_lag,
-                is_future=each.is_future_key,
+            sorted(
+                (
+                    LogDirReplica(
+                        topic=topic.name,
+                        partition=each.partition_index,
+                        size_bytes=each.partition_size,
+                        offset_lag=each.offset_lag,
+                        is_future=each.is_future_key,
+                    )
+                    for topic in row.topics
+                    for each in topic.partitions
+                ),
+                key=lambda replica: (replica.topic_partition, replica.is_future),
             )
-            for topic in row.topics
-            for each in topic.partitions
         ),
     )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from kvorum.client.partitions.replication import NOTHING, Moving, replication_factor
+from kvorum.client.partitions.replication import NOTHING, ReassignmentMap, replication_factor
 from kvorum.client.values.partition import Partition
 from kvorum.network.authorizer import Operation
 from kvorum.protocol.messages.create_topics import (
@@ -73,7 +73,9 @@ class CreatedTopic:
     replication_factor: int | None
 
 
-def topic_value(row: MetadataResponseTopic, moving: Moving = NOTHING, *, authorized_operations: bool = False) -> Topic:
+def topic_value(
+    row: MetadataResponseTopic, moving: ReassignmentMap = NOTHING, *, authorized_operations: bool = False
+) -> Topic:
     """Return a topic of a Metadata response; `moving`: the current reassignments."""
     name = row.name or ""
     return Topic(
@@ -92,7 +94,7 @@ def operation_names(bits: int) -> tuple[str, ...]:
     return tuple(each.name for each in Operation if bits >> each & 1)
 
 
-def partition_value(topic: str, row: MetadataResponsePartition, moving: Moving = NOTHING) -> Partition:
+def partition_value(topic: str, row: MetadataResponsePartition, moving: ReassignmentMap = NOTHING) -> Partition:
     """Return a partition of a Metadata response; `moving`: the current reassignments."""
     partition = Partition(
         topic=topic,
@@ -107,7 +109,7 @@ def partition_value(topic: str, row: MetadataResponsePartition, moving: Moving =
     return with_reassignment(partition, moving)
 
 
-def with_reassignment(partition: Partition, moving: Moving) -> Partition:
+def with_reassignment(partition: Partition, moving: ReassignmentMap) -> Partition:
     """Return a partition with its reassignment, if it is among these."""
     found = moving.get(TopicPartition(partition.topic, partition.partition))
     if found is None:
@@ -128,7 +130,7 @@ def creatable_topic(topic: NewTopic) -> CreatableTopic:
     )
 
 
-def created_topic(row: CreatableTopicResult) -> CreatedTopic:
+def created_topic_of(row: CreatableTopicResult) -> CreatedTopic:
     """Return a topic of a CreateTopics response."""
     return CreatedTopic(
         name=row.name,

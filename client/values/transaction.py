@@ -32,7 +32,7 @@ class Transaction:
     start_time_ms: int | None
     """None: no transaction is open."""
     partitions: tuple[TopicPartition, ...]
-    """Partitions of the open transaction, by topic in the coordinator's order."""
+    """Partitions of the open transaction, sorted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +83,9 @@ def transaction_value(row: describe_transactions.TransactionState, coordinator_i
         state=row.transaction_state,
         timeout_ms=row.transaction_timeout,
         start_time_ms=row.transaction_start_time if row.transaction_start_time >= 0 else None,
-        partitions=tuple(TopicPartition(topic.topic, each) for topic in row.topics for each in topic.partitions),
+        partitions=tuple(
+            sorted(TopicPartition(topic.topic, each) for topic in row.topics for each in topic.partitions)
+        ),
     )
 
 

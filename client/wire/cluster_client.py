@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import NamedTuple, Protocol, TypeVar
 
 from kvorum.client.wire.connections import QUICK, Connections, may_repeat
-from kvorum.client.wire.metadata_barrier import UpTo
+from kvorum.client.wire.metadata_barrier import MetadataBarrier
 from kvorum.network.addresses import Address
 from kvorum.network.cluster_check import ClusterCheck
 from kvorum.network.dial import ChannelError
@@ -124,7 +124,7 @@ class ConfigChange:
     operation: ConfigOperation = ConfigOperation.SET
 
 
-class Eligible(NamedTuple):
+class EligibleReplicas(NamedTuple):
     """Eligible leader replicas outside the ISR (KIP-966); None if the cluster does not return them."""
 
     elr: list[int] | None = None
@@ -145,7 +145,7 @@ class ClusterClient:
     _connections: Connections = field(init=False)
     _silent: set[Address] = field(default_factory=set)
     """Brokers that did not respond to their last request: tried last."""
-    _since: UpTo | None = None
+    _since: MetadataBarrier | None = None
     """Offset of the metadata log that a broker must have before it is queried."""
     _broker_addresses: dict[Address, None] = field(default_factory=dict)
     """Brokers in the last response that listed them: tried if none of `bootstrap` responds."""
@@ -238,7 +238,7 @@ class ClusterClient:
         quorum = await self.describe_quorum(timeout_ms=self.part_ms)
         found = self.another()
         found._connections, found._silent = self._connections, self._silent
-        found._since = UpTo(quorum.topics[0].partitions[0].high_watermark)
+        found._since = MetadataBarrier(quorum.topics[0].partitions[0].high_watermark)
         return found
 
     def _candidates(self) -> list[Address]:
@@ -268,12 +268,12 @@ class ClusterClient:
         refuse(found.error_code, f"topic {name!r}")
         return found
 
-    async def eligible(self, topic: str, partitions: Iterable[int]) -> dict[int, Eligible]:
+    async def eligible(self, topic: str, partitions: Iterable[int]) -> dict[int, EligibleReplicas]:
         """Return {partition: its eligible leader replicas} of these partitions of a topic.
 
         Metadata has no field for them; a cluster without DescribeTopicPartitions returns none.
         """
-        found = dict.fromkeys(partitions, Eligible())
+        found = dict.fromkeys(partitions, EligibleReplicas())
         request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=topic)])
         while True:
             try:
@@ -284,7 +284,7 @@ class ClusterClient:
                 return found
             for row in (partition for each in answer.topics for partition in each.partitions):
                 if row.partition_index in found:
-                    found[row.partition_index] = Eligible(row.eligible_leader_replicas, row.last_known_elr)
+                    found[row.partition_index] = EligibleReplicas(row.eligible_leader_replicas, row.last_known_elr)
             following = answer.next_cursor
             reached = -1 if request.cursor is None else request.cursor.partition_index
             if following is None or following.topic_name != topic or following.partition_index <= reached:
@@ -422,13 +422,13 @@ class ClusterClient:
         return address_in(described, described.controller_id)
 
 
-class Coded(Protocol):
+class ErrorRow(Protocol):
     """One row of an answer."""
 
     error_code: int
 
 
-def first_code(rows: Sequence[Coded]) -> int:
+def first_code(rows: Sequence[ErrorRow]) -> int:
     """Return the first error code of a response whose rows have one each: from a broker that is not the controller."""
     return rows[0].error_code if rows else ErrorCode.NONE
 

@@ -77,7 +77,7 @@ IDLE_MAX: Final = 4
 
 
 @dataclass(slots=True)
-class _Own:
+class _RequestConnections:
     """The connections to one broker that belong to one request each while it is under way."""
 
     room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(OWN_MAX))
@@ -102,7 +102,7 @@ class Connections:
         self._client_id = client_id
         self._chance = chance
         self._shared: dict[Address, Channel] = {}
-        self._own: dict[Address, _Own] = {}
+        self._own: dict[Address, _RequestConnections] = {}
         self._busy: set[Channel] = set()
 
     async def ask(
@@ -110,28 +110,28 @@ class Connections:
     ) -> M:
         """Send a request to a broker over the connection that fits it. Raises ChannelError, KafkaError."""
         if type(request) in QUICK:
-            return await send_request(self.shared(address), request, response, timeout_ms, version_max)
+            return await send_request(self.shared_channel(address), request, response, timeout_ms, version_max)
         async with self.own(address, timeout_ms) as channel:
             return await send_request(channel, request, response, timeout_ms, version_max)
 
-    def shared(self, address: Address) -> Channel:
+    def shared_channel(self, address: Address) -> Channel:
         """Return the shared connection for quick requests."""
         channel = self._shared.get(address)
         if channel is None:
-            channel = self._shared[address] = self._made(address)
+            channel = self._shared[address] = self._create_channel(address)
         return channel
 
     @asynccontextmanager
     async def own(self, address: Address, timeout_ms: int) -> AsyncIterator[Channel]:
         """Use a separate connection; if a response is still pending it is closed. Raises ChannelError."""
-        own = self._own.setdefault(address, _Own())
+        own = self._own.setdefault(address, _RequestConnections())
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 await own.room.acquire()
         except TimeoutError as error:
             reason = f"{OWN_MAX} requests are already waiting for a response"
             raise RequestTimedOut(reason, maybe_sent=False) from error
-        channel = own.idle.pop() if own.idle else self._made(address)
+        channel = own.idle.pop() if own.idle else self._create_channel(address)
         self._busy.add(channel)
         answered = False
         try:
@@ -150,7 +150,7 @@ class Connections:
         idle = [channel for own in self._own.values() for channel in own.idle]
         await asyncio.gather(*(channel.close() for channel in (*self._shared.values(), *idle, *self._busy)))
 
-    def _made(self, address: Address) -> Channel:
+    def _create_channel(self, address: Address) -> Channel:
         return Channel(
             *address, client_id=self._client_id, chance=self._chance, check=self._check, security=self._security
         )

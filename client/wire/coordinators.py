@@ -39,7 +39,7 @@ class KeyType(IntEnum):
     TRANSACTION = 1
 
 
-class Coordinated(NamedTuple, Generic[M]):
+class CoordinatorResponse(NamedTuple, Generic[M]):
     """A response and its broker."""
 
     coordinator_id: int
@@ -90,12 +90,12 @@ async def ask_group_coordinator(
     code_of: Callable[[M], int],
     *,
     version_max: int | None = None,
-) -> Coordinated[M]:
+) -> CoordinatorResponse[M]:
     """Send a request to a group's coordinator, which is looked up again if it moved; return the last response."""
 
-    async def ask() -> Coordinated[M]:
+    async def ask() -> CoordinatorResponse[M]:
         coordinator_id, address = await find_coordinator(cluster, KeyType.GROUP, group_id)
         answer = await cluster.ask(request, response, address, version_max=version_max)
-        return Coordinated(coordinator_id, address, answer)
+        return CoordinatorResponse(coordinator_id, address, answer)
 
     return await with_retries(ask, lambda found: code_of(found.answer))

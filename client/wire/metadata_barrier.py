@@ -33,15 +33,15 @@ COME_AGAIN: Final = frozenset({ErrorCode.OFFSET_NOT_AVAILABLE, ErrorCode.OFFSET_
 
 
 @dataclass(slots=True)
-class UpTo:
+class MetadataBarrier:
     """An offset of the metadata log, and the brokers that have it; these are not queried again."""
 
     offset: int
-    reached: set[Address] = field(default_factory=set)
+    brokers: set[Address] = field(default_factory=set)
 
     async def wait_for(self, connections: Connections, address: Address, timeout_ms: int) -> None:
         """Wait until a broker has the log up to there. Raises ChannelError, KafkaError."""
-        if address in self.reached:
+        if address in self.brokers:
             return
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
@@ -52,11 +52,11 @@ class UpTo:
                 reason = f"it is at {end} of the metadata log, not at {self.offset}"
                 raise RequestTimedOut(reason, maybe_sent=False)
             if end is not None:
-                end = await grown(connections, address, end, left_ms)
+                end = await wait_for_growth(connections, address, end, left_ms)
             else:
                 await asyncio.sleep(AGAIN_SECONDS)
                 end = await end_at(connections, address, left_ms)
-        self.reached.add(address)
+        self.brokers.add(address)
 
 
 async def end_at(connections: Connections, address: Address, timeout_ms: int) -> int | None:
@@ -65,10 +65,10 @@ async def end_at(connections: Connections, address: Address, timeout_ms: int) ->
     request = ListOffsetsRequest(replica_id=CLIENT, topics=[ListOffsetsTopic(name=METADATA_TOPIC, partitions=[row])])
     answer = await connections.ask(address, request, ListOffsetsResponse, timeout_ms=timeout_ms)
     found = answer.topics[0].partitions[0]
-    return None if said(found.error_code) else found.offset
+    return None if check_retriable(found.error_code) else found.offset
 
 
-async def grown(connections: Connections, address: Address, end: int, wait_ms: int) -> int | None:
+async def wait_for_growth(connections: Connections, address: Address, end: int, wait_ms: int) -> int | None:
     """Wait for a broker's copy to grow beyond its end; return the new end, None as above. Raises as above."""
     row = FetchPartition(partition=METADATA_PARTITION, fetch_offset=end, partition_max_bytes=1)
     topic = FetchTopic(topic=METADATA_TOPIC, topic_id=METADATA_TOPIC_ID, partitions=[row])
@@ -76,13 +76,13 @@ async def grown(connections: Connections, address: Address, end: int, wait_ms: i
         replica_id=CLIENT, max_wait=wait_ms, min_bytes=1, max_bytes=1, session_epoch=SESSIONLESS, topics=[topic]
     )
     answer = await connections.ask(address, request, FetchResponse, timeout_ms=wait_ms + ANSWER_MS)
-    if said(answer.error_code):
+    if check_retriable(answer.error_code):
         return None
     found = answer.responses[0].partitions[0]
-    return None if said(found.error_code) else found.high_watermark
+    return None if check_retriable(found.error_code) else found.high_watermark
 
 
-def said(code: int) -> bool:
+def check_retriable(code: int) -> bool:
     """Return whether the error is retriable. Raises KafkaError for any other error."""
     if code not in (ErrorCode.NONE, *COME_AGAIN):
         raise KafkaError(ErrorCode(code), METADATA_TOPIC)

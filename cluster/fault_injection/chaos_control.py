@@ -123,7 +123,7 @@ Commands: TypeAlias = Inject | Withdraw | Clear | Refuse | Accept | Failpoints |
 Answer: TypeAlias = dict[str, object]
 
 
-class CannotDo(Exception):
+class CommandError(Exception):
     """The command is not possible, with the reason."""
 
 
@@ -177,11 +177,11 @@ class ChaosControl:
         try:
             command = msgspec.json.decode(line, type=Commands)
             return {"ok": True, **await self._do(command)}
-        except (msgspec.DecodeError, CannotDo, TooManyRules, NoSuchListener, OSError) as error:
+        except (msgspec.DecodeError, CommandError, TooManyRules, NoSuchListener, OSError) as error:
             return {"ok": False, "error": str(error)}
 
     async def _do(self, command: Commands) -> Answer:
-        """Execute a command; return the response. Raises CannotDo, TooManyRules, NoSuchListener, OSError."""
+        """Execute a command; return the response. Raises CommandError, TooManyRules, NoSuchListener, OSError."""
         injection = self._injection
         match command:
             case Inject():
@@ -210,7 +210,7 @@ class ChaosControl:
         try:
             failpoints.arm(text)
         except ValueError as error:
-            raise CannotDo(str(error)) from error
+            raise CommandError(str(error)) from error
         self._armed = text
         if text:
             log.warning("failpoints armed", arm=text)
@@ -219,7 +219,7 @@ class ChaosControl:
         try:
             failpoints.slow(text)
         except ValueError as error:
-            raise CannotDo(str(error)) from error
+            raise CommandError(str(error)) from error
         self._slow = text
         if text:
             log.warning("disk delay injected", arm=text)
@@ -251,13 +251,13 @@ class ChaosControl:
 
 
 def rule_of(command: Inject) -> Rule:
-    """Return the rule of a command. Raises CannotDo."""
+    """Return the rule of a command. Raises CommandError."""
     api_key = _api_of(command.api)
     code = _code_of(command.code)
     if command.action == "error" and code is ErrorCode.NONE:
-        raise CannotDo("an error requires a code: Kafka's name, such as NOT_LEADER_OR_FOLLOWER, or its number")
+        raise CommandError("an error requires a code: Kafka's name, such as NOT_LEADER_OR_FOLLOWER, or its number")
     if command.action == "delay" and command.delay_ms == 0:
-        raise CannotDo("a delay requires delay_ms")
+        raise CommandError("a delay requires delay_ms")
     return Rule(
         action=command.action,
         api_key=api_key,
@@ -273,7 +273,7 @@ def rule_of(command: Inject) -> Rule:
 
 
 def _api_of(api: int | str) -> int:
-    """Return an API's key from its number or name, as PRODUCE or CreateTopics. Raises CannotDo."""
+    """Return an API's key from its number or name, as PRODUCE or CreateTopics. Raises CommandError."""
     if isinstance(api, int):
         if api in {int(each) for each in ApiKey}:
             return api
@@ -282,15 +282,15 @@ def _api_of(api: int | str) -> int:
         for each in ApiKey:
             if each.name.replace("_", "").lower() == wanted:
                 return int(each)
-    raise CannotDo(f"unknown API {api!r}")
+    raise CommandError(f"unknown API {api!r}")
 
 
 def _code_of(code: int | str) -> ErrorCode:
-    """Return an error code from its number or name. Raises CannotDo."""
+    """Return an error code from its number or name. Raises CommandError."""
     try:
         return ErrorCode(code) if isinstance(code, int) else ErrorCode[code]
     except (ValueError, KeyError):
-        raise CannotDo(f"unknown error code {code!r}") from None
+        raise CommandError(f"unknown error code {code!r}") from None
 
 
 async def _send(writer: asyncio.StreamWriter, answer: Answer) -> None:

@@ -19,7 +19,7 @@ from importlib.metadata import version
 from typing import Final, NamedTuple
 from urllib.parse import parse_qsl
 
-from kvorum.admin.http.access import Refused, refuse_conditions
+from kvorum.admin.http.access import HttpError, refuse_conditions
 from kvorum.client.roles import Role
 from kvorum.cluster.http.http_pages import GOT, Answer, Request, allow, as_json
 from kvorum.cluster.http.tokens import PageAccess
@@ -96,7 +96,7 @@ class NodePages:
         """Respond to a request, rejections included."""
         try:
             return await self._page(request).answer(request)
-        except Refused as refused:
+        except HttpError as refused:
             headers = []
             if refused.status == 401:
                 headers.append(("WWW-Authenticate", "Bearer"))
@@ -112,16 +112,16 @@ class NodePages:
         access.check_page(said("host", ""), said("origin"), said("sec-fetch-site"), said("sec-fetch-dest"))
         page = self._pages.get(request.path)
         if page is None:
-            raise Refused(404, "NOT_FOUND", f"this {self._role} has {', '.join(self._pages)}")
+            raise HttpError(404, "NOT_FOUND", f"this {self._role} has {', '.join(self._pages)}")
         if request.method != page.method and not (request.method == "HEAD" and page.method == "GET"):
-            raise Refused(405, "METHOD_NOT_ALLOWED", f"{request.path} requires {page.method}")
+            raise HttpError(405, "METHOD_NOT_ALLOWED", f"{request.path} requires {page.method}")
         access.check_role(said("authorization"), page.needs)
         if page.method != "GET":
             refuse_conditions(request.headers)
         return page
 
     def _who(self, request: Request) -> str:
-        return self._page_access.access.who(request.headers.get("authorization"))
+        return self._page_access.access.caller_name(request.headers.get("authorization"))
 
     async def _node(self, request: Request) -> Answer:
         parameters(request)
@@ -169,9 +169,9 @@ class NodePages:
         try:
             taken = await self._own.snapshot()
         except SnapshotBusy as error:
-            raise Refused(409, "SNAPSHOT_IN_PROGRESS", str(error)) from error
+            raise HttpError(409, "SNAPSHOT_IN_PROGRESS", str(error)) from error
         except NothingToSnapshot as error:
-            raise Refused(503, "NOT_READY", str(error)) from error
+            raise HttpError(503, "NOT_READY", str(error)) from error
         took_ms, named = self._own.clock.monotonic_ms() - began, taken.snapshot_id
         log.info(
             "metadata snapshot requested over HTTP",
@@ -208,7 +208,7 @@ def log_page(lines: list[LogLine], dropped: int) -> Answer:
 
 def parameters(request: Request, *known: str) -> dict[str, str]:
     """Return the parameters of a request, each known and given once. Raises Refused."""
-    refused = partial(Refused, 400, "BAD_PARAMETER")
+    refused = partial(HttpError, 400, "BAD_PARAMETER")
     found: dict[str, str] = {}
     try:
         given = parse_qsl(request.query, keep_blank_values=True, max_num_fields=PARAMETERS_MAX)
@@ -228,7 +228,7 @@ def number(given: dict[str, str], name: str, default: int, largest: int) -> int:
     text = given.get(name, str(default))
     if text.isascii() and text.isdigit() and len(text) <= NUMBER_DIGITS_MAX and 1 <= int(text) <= largest:
         return int(text)
-    raise Refused(400, "BAD_PARAMETER", f"{name} must be a number from 1 to {largest}")
+    raise HttpError(400, "BAD_PARAMETER", f"{name} must be a number from 1 to {largest}")
 
 
 def level_of(given: dict[str, str]) -> Level:
@@ -236,4 +236,4 @@ def level_of(given: dict[str, str]) -> Level:
     name = given.get("level", "info").upper()
     if name in Level.__members__:
         return Level[name]
-    raise Refused(400, "BAD_PARAMETER", f"level must be one of {', '.join(Level.__members__).lower()}")
+    raise HttpError(400, "BAD_PARAMETER", f"level must be one of {', '.join(Level.__members__).lower()}")

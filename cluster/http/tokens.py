@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from kvorum.admin.http.access import Access, BadTokens, Refused, is_local, labels_of, tokens_of
+from kvorum.admin.http.access import Access, BadTokens, HttpError, is_local, labels_of, tokens_of
 from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import Disk
 from kvorum.runtime.listeners import HttpEndpoint
@@ -33,7 +33,7 @@ class PageAccess:
     def check_open(self) -> None:
         """Raises Refused."""
         if self.closed is not None:
-            raise Refused(*self.closed)
+            raise HttpError(*self.closed)
 
 
 def page_access_of(settings: Settings, disk: Disk, endpoint: HttpEndpoint) -> PageAccess:

@@ -41,24 +41,24 @@ PEER = struct.Struct("3i")
 log = get_logger("cluster")
 
 
-class RunsAlready(ClusterError):
+class ClusterRunError(ClusterError):
     """Another process starts or runs the cluster in this folder."""
 
 
 @contextmanager
 def hold(folder: str) -> Iterator[None]:
-    """Hold the lock for starting or running the cluster in a folder, which is created. Raises RunsAlready, OSError."""
+    """Hold the lock for running the cluster in a folder, which is created. Raises ClusterRunError, OSError."""
     paths = ClusterPaths(os.path.abspath(folder))
     disk = OsDisk()
     disk.mkdir(paths.folder)
     with disk.lock(paths.lock) as held:
         if not held:
-            raise RunsAlready(f"the cluster in {folder} {RUNNING.format(folder=folder)}")
+            raise ClusterRunError(f"the cluster in {folder} {RUNNING.format(folder=folder)}")
         yield
 
 
 def check_down(cluster: LocalCluster) -> None:
-    """Refuse to take over nodes that run: they are not this process's children. Raises RunsAlready."""
+    """Refuse to take over nodes that run: they are not this process's children. Raises ClusterRunError."""
     deadline = time.monotonic() + ORPHAN_SECONDS
     running = []
     for node in cluster.plan.nodes:
@@ -67,7 +67,7 @@ def check_down(cluster: LocalCluster) -> None:
             running.append(node.name)
     if running:
         folder = cluster.paths.folder
-        raise RunsAlready(f"{', '.join(running)} of {folder} {RUNNING.format(folder=folder)}")
+        raise ClusterRunError(f"{', '.join(running)} of {folder} {RUNNING.format(folder=folder)}")
 
 
 def run_until_signal(
@@ -79,7 +79,7 @@ def run_until_signal(
 
     `on_ready` also gets the received signals: if it takes long, it must check for the first one itself. The caller
     holds the folder (`hold`). Returns the exit code: 1 if a node is not up, or the node's own if a restart would not
-    help. Raises RunsAlready when one of the nodes runs.
+    help. Raises ClusterRunError when one of the nodes runs.
     """
     check_down(cluster)
     with _signals() as (wakeup, signals), _control_socket(cluster.paths) as server:

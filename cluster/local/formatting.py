@@ -113,7 +113,7 @@ class InitialController:
     endpoints: list[VoterEndpoint]
 
 
-class VotersAtFirst(TypedDict):
+class InitialVoters(TypedDict):
     """Initial voters with which a Raft directory is formatted."""
 
     voter_ids: list[int]
@@ -177,7 +177,7 @@ def undo_format(disk: Disk, settings: Settings, formatted: Sequence[FormattedDir
 
 def _voters_at_first(
     settings: Settings, directories: Mapping[int, Uuid] | None, initial: Mapping[int, InitialController] | None
-) -> VotersAtFirst:
+) -> InitialVoters:
     if initial is None:
         known: VoterSet | None = dict(directories.items()) if directories is not None else None
         return {"voter_ids": sorted(voters(settings)), "directories": known, "endpoints": None}

@@ -37,6 +37,7 @@ from kvorum.cluster.local.plan_recovery import rebuild_plan, refuse_remains
 from kvorum.cluster.local.port_check import port_problem
 from kvorum.cluster.process import readiness
 from kvorum.protocol.uuids import Uuid
+from kvorum.quorum.records import MetadataRecord
 from kvorum.runtime.config import Settings
 from kvorum.runtime.config_files import load_node
 from kvorum.runtime.disk import Disk, OsDisk
@@ -86,8 +87,10 @@ class LocalCluster:
     _started: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
 
     @classmethod
-    def create(cls, folder: str, plan: ClusterPlan, detached: bool = False) -> "LocalCluster":
-        """Create the cluster in a folder: configurations, identities.
+    def create(
+        cls, folder: str, plan: ClusterPlan, detached: bool = False, bootstrap: Sequence[MetadataRecord] = ()
+    ) -> "LocalCluster":
+        """Create the cluster in a folder: configurations, identities, and `bootstrap`, records of its first metadata.
 
         An existing one is kept unchanged.
 
@@ -107,9 +110,10 @@ class LocalCluster:
                 for settings in every:
                     # Directory ids of voters elsewhere are unknown: the voters agree on them at first start.
                     all_known = voters(settings).keys() <= directories.keys()
-                    formatted = format_node(disk, settings, plan.cluster_id, directories if all_known else None)
+                    known = directories if all_known else None
+                    formatted = format_node(disk, settings, plan.cluster_id, known, bootstrap=bootstrap)
                     undo.callback(undo_format, disk, settings, formatted)
-                disk.write_atomic(paths.unstarted, b"")
+                disk.write_atomic(paths.never_started_file, b"")
                 write_plan(disk, paths, plan)
                 undo.pop_all()
         return cls(paths, found or plan, detached)
@@ -123,14 +127,14 @@ class LocalCluster:
         """
         paths, disk = ClusterPaths(os.path.abspath(folder)), OsDisk()
         plan = read_plan(disk, paths)
-        if plan is None or not disk.exists(paths.unstarted):
+        if plan is None or not disk.exists(paths.never_started_file):
             return None
         cluster = cls(paths, plan)
         if any(cluster.processes(node.name) for node in plan.nodes) or not is_empty_cluster(disk, paths, plan):
             return None
         aside = os.path.join(paths.folder, f"never-started-{plan.cluster_id}")
         disk.mkdir(aside)
-        for path in (*(paths.node(node.name).folder for node in plan.nodes), paths.cluster, paths.unstarted):
+        for path in (*(paths.node(node.name).folder for node in plan.nodes), paths.cluster, paths.never_started_file):
             if disk.exists(path):
                 os.rename(path, os.path.join(aside, os.path.basename(path)))
         return aside
@@ -184,14 +188,14 @@ class LocalCluster:
 
         One that was started here is included from its start to its end, with a pid file or without.
         """
-        return self._started_here(name) | self._with_pid_file(name)
+        return self._child_process(name) | self._with_pid_file(name)
 
     def _with_pid_file(self, name: str) -> dict[str, ProcessId]:
         paths = self.node(name)
         found = {process: living(paths.pid(process)) for process in PROCESSES}
         return {process: pid for process, pid in found.items() if pid is not None}
 
-    def _started_here(self, name: str) -> dict[str, ProcessId]:
+    def _child_process(self, name: str) -> dict[str, ProcessId]:
         started = self._started.get(name)
         found = None if started is None or started.poll() is not None else identify(started.pid)
         return {} if found is None else {"node": found}
@@ -213,7 +217,7 @@ class LocalCluster:
         outcome = readiness.wait_all(pipes, timeout_seconds, interrupt, self.on_waiting, self.refusals.__setitem__)
         if any(what != "died" for what in outcome.values()):  # one that is late may be ready later
             with suppress(FileNotFoundError):
-                os.unlink(self.paths.unstarted)
+                os.unlink(self.paths.never_started_file)
         return outcome
 
     def start_without_waiting(self, *names: str) -> list[tuple[str, int]]:

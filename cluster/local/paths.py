@@ -68,7 +68,7 @@ class ClusterPaths:
         return os.path.join(self.folder, "cluster.json")
 
     @property
-    def unstarted(self) -> str:
+    def never_started_file(self) -> str:
         """Exists from the format until a node of the cluster was ready for the first time."""
         return os.path.join(self.folder, "never-started")
 

@@ -62,12 +62,12 @@ def follow_broker(metrics: Metrics, server: BrokerServer, clock: Clock, *, expos
     for name, of_log in OF_A_LOG.items():
         metrics.gauge(name).sample(partial(_logs, server, of_log))
     for name, of_partition in OF_A_LED_PARTITION.items():
-        metrics.gauge(name).sample(partial(_led_partitions, server, of_partition))
+        metrics.gauge(name).sample(partial(_leader_rows, server, of_partition))
     metrics.gauge(names.TOPIC_PARTITIONS).sample(partial(_topics, server))
     metrics.gauge(names.BROKER_INFO).sample(partial(_identity, server))
     metrics.gauge(names.QUEUED_REQUESTS).labels().follow(lambda: server.queued_requests)
     metrics.gauge(names.QUEUED_REQUEST_BYTES).labels().follow(lambda: server.queued_request_bytes)
-    metrics.gauge(names.CONFIGS_LEFT_OUT).sample(partial(_configs_left_out, server))
+    metrics.gauge(names.CONFIGS_LEFT_OUT).sample(partial(_left_out_rows, server))
     metrics.gauge(names.LOG_DIRECTORY_OFFLINE).sample(partial(_directories, server))
     metrics.gauge(names.LOG_DIRECTORY_FREE_BYTES).sample(partial(_volumes, server, server.disk.free_bytes))
     metrics.gauge(names.LOG_DIRECTORY_TOTAL_BYTES).sample(partial(_volumes, server, server.disk.total_bytes))
@@ -165,14 +165,14 @@ def _logs(server: BrokerServer, read: Callable[[Log], float]) -> Iterator[Row]:
         yield (METADATA_TOPIC, 0), read(parts.loader.log)
 
 
-def _led_partitions(server: BrokerServer, read: Callable[[Partition], float]) -> Iterator[Row]:
+def _leader_rows(server: BrokerServer, read: Callable[[Partition], float]) -> Iterator[Row]:
     """Go over the partitions led here."""
     if server.parts is not None:
         for led in tuple(server.parts.replica_manager.hosted.leaders()):
             yield tuple(led.topic_partition), read(led)
 
 
-def _configs_left_out(server: BrokerServer) -> Iterator[Row]:
+def _left_out_rows(server: BrokerServer) -> Iterator[Row]:
     parts = server.parts
     for each in () if parts is None else parts.broker.configs.layers.left_out:
         yield (each.key, each.layer), 1

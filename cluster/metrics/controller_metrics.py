@@ -72,8 +72,8 @@ class QuorumMetrics:
         self._leads = leads
         self._commits_ms = Recent(WINDOW_SECONDS)
         self._elections_ms = Recent(WINDOW_SECONDS)
-        self._appended = Recent(WINDOW_SECONDS)
-        self._fetched = Recent(WINDOW_SECONDS)
+        self._append_rate = Recent(WINDOW_SECONDS)
+        self._fetch_rate = Recent(WINDOW_SECONDS)
         self._candidate_since_ms: int | None = None
         self._applied_ms = 0
         """The timestamp of the last batch applied; 0 before the first."""
@@ -85,8 +85,8 @@ class QuorumMetrics:
             names.RAFT_COMMIT_LATENCY_MAX: self._commits_ms.largest,
             names.RAFT_ELECTION_LATENCY_AVG: self._elections_ms.mean,
             names.RAFT_ELECTION_LATENCY_MAX: self._elections_ms.largest,
-            names.RAFT_APPEND_RECORDS_RATE: self._appended.rate,
-            names.RAFT_FETCH_RECORDS_RATE: self._fetched.rate,
+            names.RAFT_APPEND_RECORDS_RATE: self._append_rate.rate,
+            names.RAFT_FETCH_RECORDS_RATE: self._fetch_rate.rate,
         }
         for name, value in gauges.items():
             metrics.gauge(name).labels().follow(lambda value=value: value(clock.monotonic_ms()))  # type: ignore[misc]
@@ -122,7 +122,7 @@ class QuorumMetrics:
     def on_batch_applied(self, base_offset: int, epoch: int, timestamp_ms: int, batch: bytes) -> None:
         """Count its records: appended by this leader, or replicated from another."""
         count = parse_header(batch).records_count
-        (self._appended if self._leads() else self._fetched).add(count, self._clock.monotonic_ms())
+        (self._append_rate if self._leads() else self._fetch_rate).add(count, self._clock.monotonic_ms())
         self._applied_ms = timestamp_ms
 
     def on_snapshot_loaded(self, snapshot: SnapshotView) -> None:

@@ -65,6 +65,16 @@ def follow_disk(metrics: Metrics, counted: Callable[[], tuple[int, int] | None] 
     metrics.gauge(names.DISK_WRITE_BYTES).sample(lambda: read(1))
 
 
+def follow_certificates(metrics: Metrics, clock: Clock, ends: Callable[[], list[tuple[str, float]]]) -> None:
+    """Expose the time until certificates expire; `ends` returns (listener, seconds since 1970)."""
+
+    def left() -> list[tuple[tuple[str], float]]:
+        now = clock.wall_ms() / 1000
+        return [((listener,), end - now) for listener, end in ends()]
+
+    metrics.gauge(names.CERTIFICATE_EXPIRY).sample(left)
+
+
 def follow_volume(metrics: Metrics, disk: Disk, path: str) -> None:
     """Expose the free space of a directory's volume: a controller's, with its metadata."""
     metrics.gauge(names.LOG_DIRECTORY_FREE_BYTES).sample(lambda: of_volume(path, disk.free_bytes))

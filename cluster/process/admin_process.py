@@ -4,8 +4,8 @@ from contextlib import ExitStack
 
 from aiohttp import web
 
+from kvorum.admin.app import AdminApp
 from kvorum.admin.http.access import Access, BadTokens, is_local
-from kvorum.admin.http.app import AdminApp
 from kvorum.admin.http.http_server import runner_of
 from kvorum.admin.v1.jobs.connect_client import ConnectClient
 from kvorum.client.wire.cluster_client import ClusterClient
@@ -15,7 +15,7 @@ from kvorum.cluster.local.paths import NodePaths
 from kvorum.cluster.metrics.process_metrics import build_info, watch_loop
 from kvorum.cluster.process import readiness
 from kvorum.cluster.process.exits import Exit
-from kvorum.cluster.process.hosting import Ending, Refusal, host
+from kvorum.cluster.process.hosting import Refusal, StopReason, host
 from kvorum.network.addresses import Address
 from kvorum.network.cluster_check import ClusterCheck, EndpointType
 from kvorum.network.node_security import admin_security
@@ -72,7 +72,7 @@ def check_of(disk: Disk, settings: Settings) -> ClusterCheck | None:
 def run_admin(settings: Settings, paths: NodePaths) -> int:
     """Run the admin process until it receives a stop signal; return the exit code."""
 
-    async def serve(ending: Ending, stack: ExitStack) -> Exit:
+    async def serve(ending: StopReason, stack: ExitStack) -> Exit:
         access = access_of(settings, OsDisk())
         local = NodeLogs(OsDisk(), settings.int("node.id"), settings.list("log.dirs"))
         check = check_of(OsDisk(), settings)

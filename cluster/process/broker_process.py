@@ -10,10 +10,10 @@ from kvorum.cluster.http.node_pages import Process
 from kvorum.cluster.http.observability import serve_observability
 from kvorum.cluster.local.paths import NodePaths
 from kvorum.cluster.metrics.broker_metrics import follow_broker
-from kvorum.cluster.metrics.process_metrics import IDLE_NAMES, watch_loop
+from kvorum.cluster.metrics.process_metrics import IDLE_NAMES, follow_certificates, watch_loop
 from kvorum.cluster.process import readiness
 from kvorum.cluster.process.exits import Exit, leave_full_note
-from kvorum.cluster.process.hosting import Ending, Refusal, host, report_waiting
+from kvorum.cluster.process.hosting import Refusal, StopReason, host, report_waiting
 from kvorum.network.cluster_check import WrongCluster
 from kvorum.network.metrics import RegistryMetrics
 from kvorum.runtime import chance
@@ -33,7 +33,7 @@ log = get_logger("broker")
 def run_broker(settings: Settings, paths: NodePaths) -> int:
     """Run the broker until it receives a stop signal; return the exit code."""
 
-    async def serve(ending: Ending, stack: ExitStack) -> Exit:
+    async def serve(ending: StopReason, stack: ExitStack) -> Exit:
         def fault(error: BaseException) -> None:
             if isinstance(error, RegistrationRefused):
                 ending.refuse(Exit.CRASHED, str(error))
@@ -57,6 +57,7 @@ def run_broker(settings: Settings, paths: NodePaths) -> int:
             server = BrokerServer(settings, world)
             alone = "controller" not in settings.list("process.roles")
             follow_broker(metrics, server, world.clock, exposes_raft=alone)
+            follow_certificates(metrics, world.clock, server.security.certificate_ends)
             with watch_loop(metrics, world.clock, (*IDLE_NAMES, *((names.RAFT_POLL_IDLE,) if alone else ()))):
                 own = Process(
                     clock=world.clock,
@@ -72,7 +73,7 @@ def run_broker(settings: Settings, paths: NodePaths) -> int:
     return host("broker", paths, serve)
 
 
-async def _run(server: BrokerServer, ending: Ending) -> Exit:
+async def _run(server: BrokerServer, ending: StopReason) -> Exit:
     """Start, report to the parent when the broker is unfenced, stop in order. A stop signal aborts the start."""
     starting = asyncio.get_running_loop().create_task(_start(server))
     waiting = asyncio.get_running_loop().create_task(ending.wait())

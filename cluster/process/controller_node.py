@@ -1,6 +1,6 @@
 """A controller, composed: Raft's journal and transport, the metadata log, the server, and the CONTROLLER listeners.
 
-    node = ControllerNode(settings, opened, ControllerWorld(...), cluster_id=...)
+    node = ControllerNode(settings, opened, ControllerDependencies(...), cluster_id=...)
     await node.start()          # serves; `not_ready` says what is missing until a leader is known
     await node.close()          # resigns first if it leads
 
@@ -15,6 +15,7 @@ from random import Random
 from kvorum.cluster.local.formatting import controller_directory, own_endpoints
 from kvorum.cluster.local.quorum_presence import QuorumPresence
 from kvorum.cluster.metrics.controller_metrics import follow_quorum
+from kvorum.cluster.metrics.process_metrics import follow_certificates
 from kvorum.network.addresses import Address, AddressBook
 from kvorum.network.cluster_check import WrongCluster, missing_peers, wrong_cluster
 from kvorum.network.connection_counts import ConnectionCounts
@@ -50,7 +51,7 @@ BROKERS_STOP_SECONDS_MAX = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerWorld:
+class ControllerDependencies:
     """Dependencies that the host of a controller passes in."""
 
     disk: Disk
@@ -74,7 +75,7 @@ class ControllerNode:
         self,
         settings: Settings,
         opened: Opened,
-        world: ControllerWorld,
+        world: ControllerDependencies,
         *,
         cluster_id: str,
         bootstrap: Sequence[MetadataRecord] = (),
@@ -181,6 +182,7 @@ class ControllerNode:
             ControllerConfigs(settings, lambda: self.server.store.image, self._configs_changed)
         )
         follow_quorum(world.metrics, self.metadata_log, self.transport, world.clock)
+        follow_certificates(world.metrics, world.clock, self.security.certificate_ends)
         self.metadata_log.start()
         endpoints = controller_listeners(settings)
         limits, counts, budget, queue, memory = (

@@ -10,9 +10,9 @@ from kvorum.cluster.local.formatting import controller_directory, raft_directory
 from kvorum.cluster.local.paths import NodePaths
 from kvorum.cluster.metrics.process_metrics import IDLE_NAMES, follow_volume, watch_loop
 from kvorum.cluster.process import readiness
-from kvorum.cluster.process.controller_node import ControllerNode, ControllerWorld
+from kvorum.cluster.process.controller_node import ControllerDependencies, ControllerNode
 from kvorum.cluster.process.exits import Exit
-from kvorum.cluster.process.hosting import Ending, Refusal, host, report_waiting
+from kvorum.cluster.process.hosting import Refusal, StopReason, host, report_waiting
 from kvorum.cluster.process.identity import identity_of, lock_directory
 from kvorum.network.cluster_check import WrongCluster
 from kvorum.network.metrics import RegistryMetrics
@@ -57,7 +57,7 @@ def bootstrap_of(disk: Disk, settings: Settings) -> list[MetadataRecord]:
         raise Refusal(Exit.DATA_REFUSED, f"{error}; move the file away, or format a new node again") from error
 
 
-def end(ending: Ending, error: BaseException, folder: str) -> None:
+def end(ending: StopReason, error: BaseException, folder: str) -> None:
     """End the process: in order where the operator has to correct something, at once otherwise."""
     if isinstance(error, WrongCluster):
         ending.refuse(Exit.DATA_REFUSED, str(error))
@@ -68,14 +68,14 @@ def end(ending: Ending, error: BaseException, folder: str) -> None:
 def run_controller(settings: Settings, paths: NodePaths) -> int:
     """Run the controller until it receives a stop signal; return the exit code."""
 
-    async def serve(ending: Ending, stack: ExitStack) -> Exit:
+    async def serve(ending: StopReason, stack: ExitStack) -> Exit:
         disk, clock, metrics = OsDisk(), SystemClock(), Metrics()
         folder = controller_directory(settings)
         identity = identity_of(disk, settings, folder)
         lock_directory(disk, folder, stack)
         opened = open_quorum(disk, settings, identity.cluster_id)
         async with open_interposer(settings, "controller") as interposer:
-            world = ControllerWorld(
+            world = ControllerDependencies(
                 disk=disk,
                 clock=clock,
                 chance=chance.new_random,

@@ -29,13 +29,13 @@ def restart_helps(code: int) -> bool:
     return code not in (Exit.DONE, Exit.USAGE, Exit.DATA_REFUSED, Exit.BUSY, Exit.FATAL, Exit.CONFIG)
 
 
-class FullNote:
+class DiskFullFlag:
     """One bit from a role's process to its supervisor: it ended because a disk was full.
 
     Shared memory, because a full disk accepts no file, and Exit.DATA_REFUSED has other reasons too.
     """
 
-    own: "FullNote | None" = None
+    own: "DiskFullFlag | None" = None
     """The bit of this process: set before the fork."""
 
     def __init__(self) -> None:
@@ -54,8 +54,8 @@ class FullNote:
 
 def leave_full_note(error: BaseException) -> None:
     """Record for the supervisor whether this process ends because of a full disk."""
-    if FullNote.own is not None:
-        FullNote.own.leave(any(failure.errno in FULL_ERRNOS for failure in _disk_errors(error)))
+    if DiskFullFlag.own is not None:
+        DiskFullFlag.own.leave(any(failure.errno in FULL_ERRNOS for failure in _disk_errors(error)))
 
 
 def folder_problem(error: OSError, folder: str) -> str:

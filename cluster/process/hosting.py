@@ -65,7 +65,7 @@ class Refusal(Exception):
         self.reason = reason
 
 
-class Ending:
+class StopReason:
     """Reason of an orderly stop: a signal, or the environment. The first reason counts."""
 
     def __init__(self) -> None:
@@ -179,12 +179,12 @@ def only_os_error(error: Exception) -> OSError | None:
     return error if isinstance(error, OSError) else None
 
 
-def host(role: str, paths: NodePaths, serve: Callable[[Ending, ExitStack], Awaitable[Exit]]) -> int:
+def host(role: str, paths: NodePaths, serve: Callable[[StopReason, ExitStack], Awaitable[Exit]]) -> int:
     """Run a role's server to its end in an event loop; return the exit code."""
 
     async def main() -> Exit:
         loop = asyncio.get_running_loop()
-        ending = Ending()
+        ending = StopReason()
         loop.set_exception_handler(handle_loop_exception)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, ending.request_stop)

@@ -21,7 +21,7 @@ from types import FrameType
 
 from kvorum.cluster.local.paths import NodePaths
 from kvorum.cluster.process import readiness
-from kvorum.cluster.process.exits import Exit, FullNote, restart_helps
+from kvorum.cluster.process.exits import DiskFullFlag, Exit, restart_helps
 from kvorum.cluster.process.fork import ForkProcess, Work
 from kvorum.runtime.disk import Disk, OsDisk
 from kvorum.runtime.logs import get_logger
@@ -55,7 +55,7 @@ class Child:
     started_at: float = 0.0
     crashes: int = 0
     restart_at: float | None = None
-    full_note: FullNote = field(default_factory=FullNote)
+    full_note: DiskFullFlag = field(default_factory=DiskFullFlag)
     waits_for_room: bool = False
     """Whether it ended for a full disk: it is started again once there is room."""
     stop_requested: bool = False
@@ -69,7 +69,7 @@ class Child:
         if self.log_path is not None:
             output = os.open(self.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         self.full_note.leave(False)
-        FullNote.own = self.full_note
+        DiskFullFlag.own = self.full_note
         try:
             self.prepare()
             self.process = ForkProcess(f"kvorum {self.role}", self.work, output, writing, environment)

@@ -8,22 +8,25 @@ machine code, and must be installed where executors run, or shipped with spark.a
 """
 
 import atexit
+import contextlib
 import logging
 import os
 import shutil
 import sys
 import tempfile
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, cast
 
+import py4j
 import pyspark
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 import kvorum.pipelines
-from kvorum.pipelines.session import machine
+from kvorum.pipelines.session import class_archive, machine
 from kvorum.pipelines.session.connector import Choice, Wanted, choose, folder_of_jars, jars_of
 
 logger = logging.getLogger(__name__)
@@ -107,11 +110,7 @@ def build(name: str, wanted: SessionSettings) -> Session:
         builder = builder.config(key, value)
     is_first = not submitted and SparkContext._gateway is None
     if is_first and is_local(wanted.master or "local") and "SPARK_HOME" not in os.environ:
-        os.environ["SPARK_HOME"] = unpacked_home(Path(pyspark.__path__[0]))  # for the JVM, not for other children
-        try:
-            spark = builder.getOrCreate()
-        finally:
-            del os.environ["SPARK_HOME"]
+        spark = start_local(builder, java)
     else:
         spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("WARN")
@@ -122,21 +121,69 @@ def build(name: str, wanted: SessionSettings) -> Session:
     return Session(spark=spark, choice=choice)
 
 
-def unpacked_home(package: Path) -> str:
-    """Return a folder for SPARK_HOME in which python/lib/pyspark.zip is the installed package, by links.
+@contextlib.contextmanager
+def local_spark_home() -> Iterator[None]:
+    """Set SPARK_HOME, unless it is set, for a JVM that starts meanwhile; other children do not get it."""
+    if "SPARK_HOME" in os.environ:
+        yield
+        return
+    with environment({"SPARK_HOME": unpacked_home(Path(pyspark.__path__[0]))}):
+        yield
 
-    Spark's Python workers import pyspark from that archive, which has no compiled code: each compiles a hundred modules
-    when it starts (0.5 s of CPU) and is 12 MB larger.
+
+def start_local(builder: SparkSession.Builder, java: machine.Java) -> SparkSession:
+    """Start the JVM and the session, with an archive of Spark's classes, or to write one."""
+    package = Path(pyspark.__path__[0])
+    home = unpacked_home(package)
+    archive, class_list = class_archive.archive_path(java, package), Path(home, "classes")
+    options = class_archive.jvm_options(archive, class_list)
+    variables = {
+        "SPARK_HOME": home,
+        "SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1"),  # else Spark resolves the host's name
+        "SPARK_SUBMIT_OPTS": class_archive.join_options(options),
+    }
+    with environment(variables):
+        spark = builder.getOrCreate()
+    system = cast("Any", spark.sparkContext._jvm).java.lang.System
+    if class_list.exists():
+        class_archive.start_writer(java, archive, class_list, system.getProperty("java.class.path"))
+    elif options and "sharing" not in system.getProperty("java.vm.info"):
+        logger.info("archive of Spark's classes ignored by the JVM: %s; delete it if it is damaged", archive)
+    return spark
+
+
+@contextlib.contextmanager
+def environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set variables for the JVM that starts inside, not for later children."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def unpacked_home(package: Path) -> str:
+    """Return a folder for SPARK_HOME in which the archives of python/lib are the installed packages, by links.
+
+    Spark's Python workers import pyspark and py4j from these archives, which have no compiled code: each compiles a
+    hundred modules when it starts (0.5 s of CPU) and is 12 MB larger.
     """
     home = Path(tempfile.mkdtemp(prefix="kvorum-spark-"))
     atexit.register(shutil.rmtree, home, ignore_errors=True)
-    archive = home / "python" / "lib" / "pyspark.zip"
-    archive.mkdir(parents=True)
-    (archive / "pyspark").symlink_to(package)
-    archives = (package / "python" / "lib").glob("py4j-*.zip")
-    for path in (package / "bin", package / "jars", package / "conf", *archives):
+    libraries = home / "python" / "lib"
+    installed = {"pyspark.zip": package}
+    installed |= {path.name: Path(py4j.__path__[0]) for path in (package / "python" / "lib").glob("py4j-*.zip")}
+    for name, path in installed.items():
+        (libraries / name).mkdir(parents=True)
+        (libraries / name / path.name).symlink_to(path)
+    for path in (package / "bin", package / "jars", package / "conf"):
         if path.exists():  # conf/spark-defaults.conf is the user's
-            (home / path.relative_to(package)).symlink_to(path)
+            (home / path.name).symlink_to(path)
     return str(home)
 
 

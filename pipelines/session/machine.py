@@ -32,10 +32,12 @@ class MachineError(Exception):
 
 
 class Java(NamedTuple):
-    """A Java on this"""
+    """A Java on this machine."""
 
     path: str
     version: int
+    build: str = ""
+    """All lines of `java -version`."""
 
 
 def find_java(environment: Mapping[str, str] = os.environ) -> Java:
@@ -58,7 +60,7 @@ def find_java(environment: Mapping[str, str] = os.environ) -> Java:
     version = int(found[1])
     if version not in JAVA_VERSIONS:
         raise MachineError(f"{path} is Java {version}; Spark requires {wanted}: set JAVA_HOME")
-    return Java(path, version)
+    return Java(path, version, answer.stderr + answer.stdout)
 
 
 def mebibytes(text: str) -> int:

@@ -61,7 +61,7 @@ def mutants(
         raise click.UsageError(
             f"{next(n for n in only if n not in SIMULATED)} is not detectable by simulation: use --real"
         )
-    found = on_processes(only, first, out) if real else simulated(only or SIMULATED, seeds, first, swarm, jobs)
+    found = on_processes(only, first, out) if real else hunt_simulated(only or SIMULATED, seeds, first, swarm, jobs)
     results = []
     total = 0 if real else len(only or SIMULATED)  # how many scenarios show a mutant on processes is known as they come
     with bar(total, "mutants", beside_output=True) as done:
@@ -76,7 +76,7 @@ def mutants(
     sys.exit(Exit.DONE if all(result.caught_by for result in results) else Exit.FAILED)
 
 
-def simulated(names: tuple[str, ...], seeds: int, first: int, swarm: bool, jobs: int) -> "Iterator[MutantResult]":
+def hunt_simulated(names: tuple[str, ...], seeds: int, first: int, swarm: bool, jobs: int) -> "Iterator[MutantResult]":
     """Hunt mutants with simulations."""
     import multiprocessing
     import os
@@ -98,7 +98,7 @@ def on_processes(only: tuple[str, ...], seed: int, out: Path | None) -> "Iterato
     import tempfile
 
     try:
-        from sim.mutants.real import CouldNotRun, hunt_real
+        from sim.mutants.real import NoVerdict, hunt_real
         from sim.mutants.scenarios import SHOWN, scenarios_of
     except ModuleNotFoundError as error:
         fail(f"{error.name} is not installed; {install_hint('chaos')}", Exit.USAGE)
@@ -111,7 +111,7 @@ def on_processes(only: tuple[str, ...], seed: int, out: Path | None) -> "Iterato
                 folder = (out or Path(scratch)) / name / scenario.name.replace("/", "-")
                 try:
                     yield hunt_real(name, folder, seed=seed, scenario=scenario)
-                except CouldNotRun as error:
+                except NoVerdict as error:
                     fail(f"{name}, {scenario.name}: not run: {error}", Exit.USAGE)
 
 

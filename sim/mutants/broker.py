@@ -70,15 +70,15 @@ def forget_epoch_start_offset(patches: Patches) -> None:
 def no_maximal_isr(patches: Patches) -> None:
     """While an ISR change is pending, the leader waits for the hoped-for ISR instead of the larger one."""
 
-    def joining(self: PendingExpandIsr) -> frozenset[int]:
+    def isr_before_join(self: PendingExpandIsr) -> frozenset[int]:
         return self.last_committed.isr
 
-    def leaving(self: PendingShrinkIsr) -> frozenset[int]:
+    def isr_after_leave(self: PendingShrinkIsr) -> frozenset[int]:
         return self.last_committed.isr - self.out_of_sync_replica_ids
 
     # A slot's place: the constructor still wants to set it.
-    patches.replace(PendingExpandIsr, "maximal_isr", property(joining, lambda self, value: None))
-    patches.replace(PendingShrinkIsr, "maximal_isr", property(leaving))
+    patches.replace(PendingExpandIsr, "maximal_isr", property(isr_before_join, lambda self, value: None))
+    patches.replace(PendingShrinkIsr, "maximal_isr", property(isr_after_leave))
 
 
 def ignore_broker_epoch(patches: Patches) -> None:
@@ -143,7 +143,7 @@ def keep_high_watermark_at_shrink(patches: Patches) -> None:
         if self not in still:
             increment(self, now_ms)
 
-    def led(self: Partition, registration: PartitionRegistration, log: ReplicaLog, now_ms: int) -> bool:
+    def lead(self: Partition, registration: PartitionRegistration, log: ReplicaLog, now_ms: int) -> bool:
         if self.role is not Role.LEADING or registration.leader_epoch > self.leader_epoch:
             return make_leader(self, registration, log, now_ms)
         still.append(self)
@@ -152,7 +152,7 @@ def keep_high_watermark_at_shrink(patches: Patches) -> None:
         finally:
             still.remove(self)
 
-    def completed(
+    def complete_proposal(
         partition: Partition, proposal: AlterPartitionProposal, answer: AlterPartitionAnswer, now_ms: int
     ) -> None:
         still.append(partition)
@@ -162,8 +162,8 @@ def keep_high_watermark_at_shrink(patches: Patches) -> None:
             still.remove(partition)
 
     patches.replace(Partition, "maybe_increment_leader_high_watermark", unless_still)
-    patches.replace(Partition, "make_leader", led)
-    patches.replace(isr_manager, "complete_alter_partition", completed)
+    patches.replace(Partition, "make_leader", lead)
+    patches.replace(isr_manager, "complete_alter_partition", complete_proposal)
 
 
 def join_below_min_isr(patches: Patches) -> None:
@@ -202,14 +202,14 @@ def duplicate_at_log_end(patches: Patches) -> None:
     """A batch that was written before is answered with the log's end, not with its own offset (Redpanda #5356)."""
     append = Partition.append_records_to_leader
 
-    def appended(self: Partition, records: memoryview, required_acks: int, now_ms: int) -> AppendInfo:
+    def append_records(self: Partition, records: memoryview, required_acks: int, now_ms: int) -> AppendInfo:
         info = append(self, records, required_acks, now_ms)
         assert isinstance(info, AppendInfo) and self.log is not None
         if not info.is_duplicate:
             return info
         return info._replace(first_offset=self.log.log_end_offset)
 
-    patches.replace(Partition, "append_records_to_leader", appended)
+    patches.replace(Partition, "append_records_to_leader", append_records)
 
 
 def promote_too_early(patches: Patches) -> None:
@@ -224,7 +224,7 @@ def promote_too_early(patches: Patches) -> None:
 
     catch_up = future_copy.catch_up
 
-    def caught_up(current: Log, future: Log, bytes_max: int) -> bool:
+    def catch_up_early(current: Log, future: Log, bytes_max: int) -> bool:
         catch_up(current, future, bytes_max)
         return True
 
@@ -235,7 +235,7 @@ def promote_too_early(patches: Patches) -> None:
         self._take_log(log)
 
     patches.replace(future_copy, "read", nearly)
-    patches.replace(future_copy, "catch_up", caught_up)
+    patches.replace(future_copy, "catch_up", catch_up_early)
     patches.replace(log_dir_moves, "has_all", lambda current, future: True)
     patches.replace(future_logs, "_take_over", take_over)
     patches.replace(Partition, "replace_log", replace_log)

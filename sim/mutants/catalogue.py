@@ -8,12 +8,12 @@ from typing import Final
 from sim.log_dir_failures import add_log_dir_failures
 from sim.mutants import broker, controller, coordinators, directories, duties, quotas, racks, voters
 from sim.mutants.patches import Patches
-from sim.mutants.plans import COORDINATED, DEPOSED_UNAWARES, SECONDS, THREE, Extra, coordination
-from sim.quorum_options import members, moving, upgraded
-from sim.quotas import limited
-from sim.racks import racked
-from sim.reassigning import reduced
-from sim.throttling import throttled_departures, throttled_reassignments
+from sim.mutants.plans import COORDINATED, DEPOSED_UNAWARES, SECONDS, THREE, PlanExtras, coordination
+from sim.quorum_options import address_change_options, membership_options, upgrade_options
+from sim.quotas import add_quotas
+from sim.racks import add_racks
+from sim.reassignment_throttles import add_departure_throttles, add_reassignment_throttles
+from sim.reassignments import add_reductions
 
 CLUSTER: Final = "cluster"
 """Whole clusters, everything drawn."""
@@ -58,7 +58,7 @@ class Mutant:
     """Whether replicas move between the log directories of their brokers."""
     throttles: bool = False
     """Whether these moves are throttled."""
-    extras: tuple[Extra, ...] = ()
+    extras: tuple[PlanExtras, ...] = ()
     """Additional parts of the directed run."""
     seconds: float = SECONDS
     """Virtual, of a directed run."""
@@ -149,7 +149,7 @@ ALL: Final = (
         means=DIRECTED,
         options={**THREE, "brokers": 4, "min_isr": 1, "fault_kinds": ["kill", "pause"]},
         reassigns=True,
-        extras=(reduced,),
+        extras=(add_reductions,),
         first=2,
     ),
     *(
@@ -181,7 +181,7 @@ ALL: Final = (
             **{"fault_kinds": ["kill"], "fault_every_s": 3.0},
         },
         duties=True,
-        extras=(throttled_departures,),
+        extras=(add_departure_throttles,),
     ),
     Mutant(
         name="hold-back-who-is-in-sync",
@@ -195,7 +195,7 @@ ALL: Final = (
         },
         load={"producers": [(-1, True), (-1, False)], "every_s": 0.05, "burst_s": 0.0},
         reassigns=True,
-        extras=(throttled_reassignments,),
+        extras=(add_reassignment_throttles,),
     ),
     Mutant(
         name="promote-too-early",
@@ -247,7 +247,7 @@ ALL: Final = (
             apply=apply,
             means=DIRECTED,
             options={**THREE, "fault_kinds": ["kill", "reset"], "fault_every_s": 1.5},
-            extras=(limited,),
+            extras=(add_quotas,),
             first=first,
         )
         for name, apply, first in (
@@ -262,7 +262,7 @@ ALL: Final = (
             apply=apply,
             means=DIRECTED,
             options={**THREE, "fault_kinds": ["kill", "cut"], "fault_every_s": 1.5},
-            extras=(racked,),
+            extras=(add_racks,),
         )
         for name, apply in (
             ("show-above-high-watermark", racks.show_above_high_watermark),
@@ -288,15 +288,15 @@ ALL: Final = (
     *(
         Mutant(name=name, apply=apply, means=QUORUM, quorum=quorum, beyond=beyond, first=first)
         for name, apply, quorum, beyond, first in (
-            ("change-before-committed", voters.change_before_committed, members, 0, 1),
-            ("count-a-removed-leader", voters.count_a_removed_leader, members, 0, 34),
-            ("count-a-lost-voter", voters.count_a_lost_voter, members, 0, 5),
-            ("use-a-set-when-committed", voters.use_a_set_when_committed, members, 0, 0),
-            ("forget-the-upgrade", voters.forget_the_upgrade, upgraded, 0, 7),
-            ("upgrade-at-once", voters.upgrade_at_once, upgraded, 0, 0),
-            ("upgrade-whoever-is-there", voters.upgrade_whoever_is_there, upgraded, 272, 1),
-            ("take-lost-voters-in", voters.take_lost_voters_in, upgraded, 0, 29),
-            ("look-for-itself-once", voters.look_for_itself_once, moving, 0, 5),
+            ("change-before-committed", voters.change_before_committed, membership_options, 0, 1),
+            ("count-a-removed-leader", voters.count_a_removed_leader, membership_options, 0, 34),
+            ("count-a-lost-voter", voters.count_a_lost_voter, membership_options, 0, 5),
+            ("use-a-set-when-committed", voters.use_a_set_when_committed, membership_options, 0, 0),
+            ("forget-the-upgrade", voters.forget_the_upgrade, upgrade_options, 0, 7),
+            ("upgrade-at-once", voters.upgrade_at_once, upgrade_options, 0, 0),
+            ("upgrade-whoever-is-there", voters.upgrade_whoever_is_there, upgrade_options, 272, 1),
+            ("take-lost-voters-in", voters.take_lost_voters_in, upgrade_options, 0, 29),
+            ("look-for-itself-once", voters.look_for_itself_once, address_change_options, 0, 5),
         )
     ),
     *(
@@ -332,10 +332,10 @@ SIMULATED: Final = tuple(mutant.name for mutant in ALL if mutant.means != PROCES
 
 
 @contextmanager
-def mutated(name: str, *, real: bool = False) -> Iterator[None]:
+def apply_mutant(name: str, *, real: bool = False) -> Iterator[None]:
     """Apply a mutant in this process; `real`: this is a node's process, not a simulation.
 
-    Raises KeyError: unknown; TargetGone: its target does not exist.
+    Raises KeyError: unknown; PatchError: its target does not exist.
     """
     mutant = MUTANTS[name]
     with Patches() as patches:

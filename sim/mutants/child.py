@@ -10,7 +10,7 @@ import sys
 from typing import Final
 
 from kvorum.cluster.process import child
-from sim.mutants.catalogue import MUTANTS, mutated
+from sim.mutants.catalogue import MUTANTS, apply_mutant
 
 VARIABLE: Final = "KVORUM_CHAOS_MUTANT"
 MODULE: Final = "sim.mutants.child"
@@ -24,7 +24,7 @@ def main(arguments: list[str] | None = None) -> int:
     if name not in MUTANTS:
         print(f"{VARIABLE}={name!r} is none of {', '.join(MUTANTS)}", file=sys.stderr)
         return USAGE
-    with mutated(name, real=True):
+    with apply_mutant(name, real=True):
         return child.main(arguments)
 
 

@@ -31,7 +31,7 @@ WITHHELD_WRITES: Final = 5
 """Number of writes of a journal that are lost: some seconds' worth."""
 
 
-class Unsynced:
+class UnsyncedFile:
     """A file whose `sync` does nothing; all else is the file's."""
 
     def __init__(self, file: File) -> None:
@@ -123,19 +123,19 @@ def journal_without_sync(patches: Patches) -> None:
     """The quorum's journal reports unsynced data as durable; a crash loses the tail."""
     write = DurableJournal.write
 
-    def unsynced(self: DurableJournal, batch: Batch) -> None:
+    def write_unsynced(self: DurableJournal, batch: Batch) -> None:
         assert self._file is not None
-        self._file = Unsynced(self._file)
+        self._file = UnsyncedFile(self._file)
         try:
             write(self, batch)
         finally:
-            if isinstance(self._file, Unsynced):
+            if isinstance(self._file, UnsyncedFile):
                 self._file = self._file.file
 
-    patches.replace(DurableJournal, "write", unsynced)
+    patches.replace(DurableJournal, "write", write_unsynced)
 
 
-class Withheld(Unsynced):
+class BufferFile(UnsyncedFile):
     """A file that buffers its newest writes, as a kernel does with unsynced data: kill -9 loses them."""
 
     def __init__(self, file: File) -> None:
@@ -161,9 +161,9 @@ def journal_withheld(patches: Patches) -> None:
     write = DurableJournal.write
 
     def withheld(self: DurableJournal, batch: Batch) -> None:
-        if not isinstance(self._file, Withheld):
+        if not isinstance(self._file, BufferFile):
             assert self._file is not None
-            self._file = Withheld(self._file)
+            self._file = BufferFile(self._file)
         write(self, batch)
 
     patches.replace(DurableJournal, "write", withheld)
@@ -178,7 +178,7 @@ def guard_off(patches: Patches) -> None:
     """pysyncobj's own faults return: a matching Append truncates everything after it, an answer of any term counts."""
     judge_append = guard.judge_append
 
-    def truncating(
+    def truncate_all(
         previous_index: int,
         previous_term: int,
         entry_terms: Sequence[int],
@@ -203,7 +203,7 @@ def guard_off(patches: Patches) -> None:
             return verdict._replace(truncate_from=verdict.at + 1)
         return verdict
 
-    patches.replace(follower, "judge_append", truncating)
+    patches.replace(follower, "judge_append", truncate_all)
     patches.replace(follower.Follower, "_must_be_above", lambda *_: None)
     patches.replace(AckFilter, "accepts", lambda self, term, sequence, *, current_term: True)
 

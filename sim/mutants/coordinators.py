@@ -29,21 +29,21 @@ Partition = CoordinatorPartition[Any, Any]
 def answer_before_committed(patches: Patches) -> None:
     """A coordinator answers as soon as it has decided, before its records are committed."""
 
-    def answered(waiter: "asyncio.Future[R]", response: R) -> "asyncio.Future[R]":
+    def answer(waiter: "asyncio.Future[R]", response: R) -> "asyncio.Future[R]":
         early: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         early.set_result(response)
         return early
 
-    _answering(patches, answered)
+    _with_answer(patches, answer)
 
 
 def answer_of_former_epoch(patches: Patches) -> None:
     """Uncommitted decisions are answered as done when leadership ends (KAFKA-20634)."""
 
-    def answered(waiter: "asyncio.Future[R]", response: R) -> "asyncio.Future[R]":
+    def answer(waiter: "asyncio.Future[R]", response: R) -> "asyncio.Future[R]":
         late: asyncio.Future[R] = asyncio.get_running_loop().create_future()
 
-        def done(future: "asyncio.Future[R]") -> None:
+        def on_done(future: "asyncio.Future[R]") -> None:
             error = None if future.cancelled() else future.exception()
             if late.done():
                 return
@@ -52,13 +52,13 @@ def answer_of_former_epoch(patches: Patches) -> None:
             else:
                 late.set_exception(error)
 
-        waiter.add_done_callback(done)
+        waiter.add_done_callback(on_done)
         return late
 
-    _answering(patches, answered)
+    _with_answer(patches, answer)
 
 
-def _answering(patches: Patches, answered: Callable[[Any, Any], Any]) -> None:
+def _with_answer(patches: Patches, answered: Callable[[Any, Any], Any]) -> None:
     """Have another future answer for each decision that waits for its records."""
     write = CoordinatorPartition.write
 
@@ -71,11 +71,11 @@ def _answering(patches: Patches, answered: Callable[[Any, Any], Any]) -> None:
     ) -> "asyncio.Future[R]":
         decided: list[Decision[R]] = []
 
-        def noted(state: Any, now_ms: int) -> Decision[R]:
+        def note_decision(state: Any, now_ms: int) -> Decision[R]:
             decided.append(decide(state, now_ms))
             return decided[-1]
 
-        waiter: asyncio.Future[R] = write(self, name, noted, producer, guard)
+        waiter: asyncio.Future[R] = write(self, name, note_decision, producer, guard)
         if waiter.done() or not decided or not decided[-1].records:
             return waiter
         waiter.add_done_callback(lambda future: None if future.cancelled() else future.exception())

@@ -18,13 +18,13 @@ from sim.mutants.patches import Patches
 def stay_in_a_failed_directory(patches: Patches) -> None:
     """The replicas of a failed log directory stay in sync and keep leading, known to the controller."""
 
-    def unchanged(
+    def change_nothing(
         context: Context, partitions: Iterable[TopicIdPartition], *, remove: int
     ) -> Steps[list[MetadataRecord]]:
         yield
         return []
 
-    patches.replace(liveness, "leader_and_isr_changes", unchanged)
+    patches.replace(liveness, "leader_and_isr_changes", change_nothing)
 
 
 def vouch_for_a_lost_directory(patches: Patches) -> None:

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Final
 
 from kvorum.chaos.report.results import MutantResult
-from sim.draw import drawn
-from sim.mutants.catalogue import CLUSTER, DIRECTED, MUTANTS, QUORUM, Mutant, mutated
-from sim.mutants.plans import directed
+from sim.draw import draw_plan
+from sim.mutants.catalogue import CLUSTER, DIRECTED, MUTANTS, QUORUM, Mutant, apply_mutant
+from sim.mutants.plans import draw_directed
 from sim.plan import Plan
 from sim.quorum_faults import run_seed
 from sim.run import quiet, run_plan
@@ -24,7 +24,7 @@ def hunt(mutant: Mutant, seeds: Iterable[int]) -> MutantResult:
     """Run seeds with the mutant in place until one fails. `seconds` of the result are of real time."""
     began = time.monotonic()
     tried = 0
-    with mutated(mutant.name):
+    with apply_mutant(mutant.name):
         for seed in seeds:
             tried += 1
             found = FINDERS[mutant.means](mutant, seed)
@@ -53,7 +53,7 @@ def passes(mutant: Mutant, seed: int) -> bool:
 def plan_of(mutant: Mutant, seed: int) -> Plan:
     """Return the plan of a seed, as the mutant's means has it."""
     return (
-        directed(
+        draw_directed(
             seed,
             mutant.options,
             mutant.load,
@@ -68,7 +68,7 @@ def plan_of(mutant: Mutant, seed: int) -> Plan:
         )
         if mutant.means == DIRECTED
         # Its seeds were found without.
-        else drawn(
+        else draw_plan(
             seed,
             SECONDS,
             coordinators=False,

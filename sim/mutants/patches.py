@@ -1,6 +1,6 @@
 """Applies a mistake to production code and removes it: replaces attributes in this process, and restores them.
 
-No production module knows of mutants, so a mutant names its target; if the target does not exist, it raises TargetGone
+No production module knows of mutants, so a mutant names its target; if the target does not exist, it raises PatchError
 instead of changing nothing and being "not caught".
 """
 
@@ -11,7 +11,7 @@ from typing import Final, Self
 from kvorum.runtime.compiled import is_compiled
 
 
-class TargetGone(Exception):
+class PatchError(Exception):
     """The code that a mutant replaces no longer exists: adapt the mutant to the present code."""
 
 
@@ -23,15 +23,15 @@ class Patches:
         self._before: Final[list[tuple[object, str, object]]] = []
 
     def replace(self, owner: object, name: str, value: object) -> None:
-        """Replace an attribute that a class or a module itself defines. Raises TargetGone where it has none.
+        """Replace an attribute that a class or a module itself defines. Raises PatchError where it has none.
 
         Neither has a compiled one: what calls it knows it already.
         """
         module = owner.__name__ if isinstance(owner, ModuleType) else getattr(owner, "__module__", "")
         if module in sys.modules and is_compiled(module):
-            raise TargetGone(f"{module} is compiled, and no part of it can be replaced: run mutants on Python alone")
+            raise PatchError(f"{module} is compiled, and no part of it can be replaced: run mutants on Python alone")
         if name not in vars(owner):
-            raise TargetGone(f"{getattr(owner, '__name__', owner)} has no {name}: the mutant changes nothing")
+            raise PatchError(f"{getattr(owner, '__name__', owner)} has no {name}: the mutant changes nothing")
         self._before.append((owner, name, vars(owner)[name]))
         setattr(owner, name, value)
 

@@ -6,18 +6,18 @@ from typing import Final, Protocol
 
 import msgspec
 
-from sim.coordinated import OFFSETS, aimed
-from sim.duties import dutiful
-from sim.moving import moved, throttled
+from sim.admin_states import add_admin_states
+from sim.coordination import OFFSETS, aim_fault
+from sim.directory_moves import add_directory_moves, add_move_throttles
 from sim.plan import BROKERS, LEADER, Coordination, Fault, Load, Options, Plan, draw_faults, draw_options
-from sim.reassigning import reassigned
+from sim.reassignments import add_reassignments
 from sim.scripted_faults import add_fault_script
 
 SECONDS: Final = 20.0
 """Virtual seconds of load and faults."""
 
 
-class Extra(Protocol):
+class PlanExtras(Protocol):
     """Additional modules of a seed besides load and faults: modules of sim each draw one."""
 
     def __call__(
@@ -27,7 +27,7 @@ class Extra(Protocol):
         ...
 
 
-def directed(
+def draw_directed(
     seed: int,
     fixed: dict[str, object],
     load: dict[str, object],
@@ -39,7 +39,7 @@ def directed(
     duties: bool = False,
     moves: bool = False,
     throttles: bool = False,
-    extras: Sequence[Extra] = (),
+    extras: Sequence[PlanExtras] = (),
 ) -> Plan:
     """Draw a plan from its seed with fixed options, load, and parts of every fault.
 
@@ -53,18 +53,18 @@ def directed(
     options = msgspec.structs.replace(options, **fixed, load=busy)
     faults = draw_faults(rng, options, seconds)
     if options.coordination is not None:
-        faults = [aimed(rng, options.coordination, fault) for fault in faults]
+        faults = [aim_fault(rng, options.coordination, fault) for fault in faults]
     faults = [msgspec.structs.replace(fault, **every_fault) for fault in faults]
     if script is not None:
         options, faults = add_fault_script(rng, options, faults, seconds, only=script)
     if reassigns:
-        options, faults = reassigned(rng, options, faults, seconds, certain=True)
+        options, faults = add_reassignments(rng, options, faults, seconds, certain=True)
     if duties:
-        options, faults = dutiful(rng, options, faults, seconds, certain=True)
+        options, faults = add_admin_states(rng, options, faults, seconds, certain=True)
     if moves:
-        options, faults = moved(rng, options, faults, seconds, certain=True)
+        options, faults = add_directory_moves(rng, options, faults, seconds, certain=True)
     if throttles:
-        options, faults = throttled(rng, options, faults, seconds, certain=True)
+        options, faults = add_move_throttles(rng, options, faults, seconds, certain=True)
     for extra in extras:
         options, faults = extra(rng, options, faults, seconds, certain=True)
     return Plan(seed=seed, seconds=seconds, options=options, faults=faults)

@@ -20,12 +20,12 @@ REASON_CHARS_MAX: Final = 120
 """Letters of the missed expectations in the result."""
 
 
-class CouldNotRun(Exception):
+class NoVerdict(Exception):
     """The scenario had no verdict: it proves nothing."""
 
 
 @dataclass(slots=True)
-class MutatedRun(Run):
+class MutantRun(Run):
     """A run whose nodes all carry a mutant."""
 
     mutant: str = field(kw_only=True)
@@ -52,7 +52,7 @@ def run_real(
     """
     scenario = scenario or scenarios_of(name)[0]
     if mutated:
-        return MutatedRun(scenario, folder, seed, keep_data=False, mutant=name).run()
+        return MutantRun(scenario, folder, seed, keep_data=False, mutant=name).run()
     return Run(scenario, folder, seed, keep_data=False).run()
 
 
@@ -60,12 +60,12 @@ def hunt_real(name: str, folder: Path, *, seed: int = 1, scenario: Scenario | No
     """Run a scenario for a mutant (the first by default) with it and return the findings.
 
     By the checker, else unmet expectations of the scenario (such as a recovered cluster). Raises
-    CouldNotRun.
+    NoVerdict.
     """
     began = time.monotonic()
     outcome = run_real(name, folder, seed=seed, scenario=scenario)
     if outcome.verdict is None:
-        raise CouldNotRun(outcome.could_not_run or outcome.skipped)
+        raise NoVerdict(outcome.could_not_run or outcome.skipped)
     found = ", ".join(f"{each.anomaly} x {each.count}" for each in outcome.verdict.violations)
     found = found or "; ".join(outcome.failures)[:REASON_CHARS_MAX]
     caught_by = f"{REAL}, {outcome.scenario}, seed {seed}: {found}" if found else None

@@ -96,10 +96,10 @@ def look_for_itself_once(patches: Patches) -> None:
     """A controller that the voters had where it is, or did not have at all, does not look again."""
     is_known = QuorumPresence._is_known
 
-    async def until_known(self: QuorumPresence) -> bool:
+    async def wait_until_known(self: QuorumPresence) -> bool:
         known = await is_known(self)
         if known:
             await asyncio.get_running_loop().create_future()
         return known
 
-    patches.replace(QuorumPresence, "_is_known", until_known)
+    patches.replace(QuorumPresence, "_is_known", wait_until_known)

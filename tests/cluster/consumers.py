@@ -107,6 +107,8 @@ class ByKafkaPython:
         )
         self._consumer.subscribe([topic])
         know_topic(self._consumer, topic)
+        # Join without a limit of time: a poll that times out may discard its join (see by_kafka_python).
+        self._consumer._coordinator.ensure_active_group()
 
     def poll(self) -> list[Row]:
         found = self._consumer.poll(timeout_ms=200).values()

@@ -11,10 +11,17 @@ import json
 import signal
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
+SESSION_MS = 120_000
+"""Longer than a test waits: the session of a busy member, or of one that starts again, does not end."""
+SHORT_SESSION_MS = 6_000
+"""For a member that is killed and not started again."""
 POLL_SECONDS = 0.2
+LONG_POLL_MS = 3_600_000
+"""Longer than any test."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -27,11 +34,15 @@ class Options:
     topic: str
     strategy: str = "range"
     instance: str | None = None
-    session_ms: int = 6_000
+    session_ms: int = SESSION_MS
     heartbeat_ms: int = 500
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
+
+
+class PollStopped(BaseException):
+    """SIGTERM arrived during a long poll."""
 
 
 class Told:
@@ -40,10 +51,18 @@ class Told:
     def __init__(self) -> None:
         self.assigned: list[int] | None = None
         self.stopping = False
+        self.is_in_long_poll = False
         signal.signal(signal.SIGTERM, self._stop)
 
     def _stop(self, number: int, frame: object) -> None:
         self.stopping = True
+        if self.is_in_long_poll:
+            raise PollStopped
+
+    def begin_long_poll(self) -> bool:
+        """Return whether to poll; SIGTERM ends the poll until `is_in_long_poll` is reset."""
+        self.is_in_long_poll = True
+        return not self.stopping
 
     def assignment(self, partitions: set[int]) -> None:
         now = sorted(partitions)
@@ -53,8 +72,9 @@ class Told:
 
 
 def tell(**event: Any) -> None:
-    """Write one line."""
-    print(json.dumps(event), flush=True)
+    """Write one line at once: kafka-python calls its listener in another thread."""
+    sys.stdout.write(json.dumps(event) + "\n")
+    sys.stdout.flush()
 
 
 def tell_rebalance(word: str, partitions: Iterable[Any]) -> None:
@@ -100,14 +120,19 @@ def by_confluent(options: Options) -> None:
 def know_topic(consumer: Any, topic: str) -> None:
     """Have kafka-python know the partitions of a topic it has subscribed to before it joins.
 
-    Otherwise it joins again as soon as it knows them; and 3.0.12 never looks at the answer to such a join if the poll
-    in which it began was over before it came.
+    Otherwise it joins again as soon as it knows them.
     """
     while topic not in consumer.topics():
         pass
 
 
 def by_kafka_python(options: Options) -> None:
+    """Poll until records arrive.
+
+    A poll of 3.0.12 that times out leaves its join running. If the join completes before the next poll begins, that
+    poll discards the result and joins again (BaseCoordinator.join_group_async). The second join of a leader is a
+    rebalance of the group. On a busy machine, polls of 0.2 s did so many times in a row.
+    """
     from kafka import ConsumerRebalanceListener, KafkaConsumer
     from kafka.coordinator.assignors.range import RangePartitionAssignor
     from kafka.errors import KafkaError
@@ -115,11 +140,13 @@ def by_kafka_python(options: Options) -> None:
     class Listener(ConsumerRebalanceListener):
         def on_partitions_assigned(self, assigned: Any) -> None:
             tell_rebalance("given", assigned)
+            reported.assignment({each.partition for each in assigned})
 
         def on_partitions_revoked(self, revoked: Any) -> None:
             tell_rebalance("revoked", revoked)
 
     assert options.strategy == "range"
+    reported = Told()
     consumer = KafkaConsumer(
         bootstrap_servers=options.bootstrap,
         group_id=options.group,
@@ -132,19 +159,16 @@ def by_kafka_python(options: Options) -> None:
     )
     consumer.subscribe([options.topic], listener=Listener())
     know_topic(consumer, options.topic)
-    reported = Told()
-    while not reported.stopping:
-        found = consumer.poll(timeout_ms=int(POLL_SECONDS * 1000), max_records=50)
-        reported.assignment({each.partition for each in consumer.assignment()})
-        for records in found.values():
-            for each in records:
-                tell(record=[each.partition, each.offset, each.value.decode()])
-        if found:
-            try:
+    with suppress(PollStopped):
+        while reported.begin_long_poll():
+            found = consumer.poll(timeout_ms=LONG_POLL_MS, max_records=50)
+            reported.is_in_long_poll = False
+            for records in found.values():
+                for each in records:
+                    tell(record=[each.partition, each.offset, each.value.decode()])
+            with suppress(KafkaError):
                 consumer.commit()
-            except KafkaError:
-                continue
-            tell(committed={key.partition: records[-1].offset + 1 for key, records in found.items()})
+                tell(committed={key.partition: records[-1].offset + 1 for key, records in found.items()})
     consumer.close()
 
 

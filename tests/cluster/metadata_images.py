@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from kvorum.chaos.workload.metadata_copies import StoredMetadata, stored_metadata
+from kvorum.chaos.workload.metadata_copies import StoredMetadata, read_metadata
 from kvorum.cluster.local.local import LocalCluster
 from kvorum.quorum.image import MetadataImage
 
@@ -22,7 +22,7 @@ def assert_copies_are_equal(cluster: LocalCluster, *names: str) -> dict[str, Sto
     A copy that begins behind the common end with its snapshot is compared there: nothing but signs of life may lie
     between the two, as after a pause. Returns the copies by node.
     """
-    copies = {name: stored_metadata(Path(cluster.node(name).data)) for name in names}
+    copies = {name: read_metadata(Path(cluster.node(name).data)) for name in names}
     known: dict[int, tuple[str, bytes]] = {}
     for name, copy in copies.items():
         for offset, (_, data) in copy.log.items():

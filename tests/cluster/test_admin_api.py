@@ -110,7 +110,7 @@ def test_a_group_is_described_and_moved_when_its_members_are_gone(cluster: Local
 
 def test_a_member_that_is_removed_comes_back_as_another(cluster: LocalCluster) -> None:
     group, path = "removed", "/v1/groups/removed/members"
-    options = {"bootstrap.servers": cluster.plan.bootstrap, "group.id": group, "session.timeout.ms": 6_000}
+    options = {"bootstrap.servers": cluster.plan.bootstrap, "group.id": group}
     consumers = [Consumer(options), Consumer(options | {"group.instance.id": "still/here"})]
     for consumer in consumers:
         consumer.subscribe(["places"])

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from kvorum.chaos.faults.events import FaultRegister
-from kvorum.chaos.faults.inside import EndedUnanswered, Inside, inside_configs
+from kvorum.chaos.faults.inside_faults import InsideFaults, ResponseMissing, inside_configs
 from kvorum.cluster.local.local import LocalCluster, wait_for_exit
 from kvorum.protocol.compression import Codec
 from kvorum.runtime.process import identify, send
@@ -68,11 +68,11 @@ def full_isr(admin: AdminClient) -> None:
     eventually(is_full, "a full ISR")
 
 
-def die_at(cluster: LocalCluster, inside: Inside, node: str, place: str, hit: int) -> None:
+def die_at(cluster: LocalCluster, inside: InsideFaults, node: str, place: str, hit: int) -> None:
     """Have a broker die where the cleaner passes this place, and come back."""
     broker = identify(cluster.pid_of(node, "broker"))
     assert broker is not None
-    with suppress(EndedUnanswered):  # it may come by at once
+    with suppress(ResponseMissing):  # it may come by at once
         inside.ask(f"{node}/broker", {"do": "failpoints", "arm": f"{place}=kill@{hit}"})
     assert wait_for_exit(broker, 60), f"{node} never came by {place}"
 
@@ -132,7 +132,7 @@ def test_nothing_last_is_lost_while_brokers_die_cleaning(start_cluster: Start, t
         "log.segment.delete.delay.ms=500", *doors,
     )  # fmt: skip
     bootstrap = cluster.plan.bootstrap
-    inside = Inside.of(cluster.plan, FaultRegister())
+    inside = InsideFaults.of(cluster.plan, FaultRegister())
     create_topic(
         bootstrap, TOPIC, PARTITIONS, 3, min_insync_replicas="2", cleanup_policy="compact", segment_ms="300",
         internal_segment_bytes="40000", delete_retention_ms="500",

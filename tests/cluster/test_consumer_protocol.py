@@ -26,6 +26,7 @@ from confluent_kafka.admin import (
 from kvorum.cluster.local.local import LocalCluster
 from tests.cluster.clients import DEADLINE_SECONDS, create_topic, eventually
 from tests.cluster.conftest import KEPT, clusters_in
+from tests.cluster.group_member import SHORT_SESSION_MS
 from tests.cluster.nodes import name_of, restart
 
 WORKER = Path(__file__).with_name("consumer_worker.py")
@@ -34,8 +35,10 @@ EVERYTHING = {("t", number) for number in range(PARTITIONS)}
 SETTINGS = (
     "group.consumer.min.heartbeat.interval.ms=100",
     "group.consumer.heartbeat.interval.ms=300",
-    "group.consumer.min.session.timeout.ms=1000",
-    "group.consumer.session.timeout.ms=6000",
+    "group.consumer.min.session.timeout.ms=6000",
+    # Longer than a test waits: the session of a busy member, or of one that starts again, does not end.
+    "group.consumer.max.session.timeout.ms=120000",
+    "group.consumer.session.timeout.ms=120000",
     "group.consumer.assignment.interval.ms=200",
     "group.initial.rebalance.delay.ms=300",
     "offsets.topic.num.partitions=4",
@@ -175,6 +178,7 @@ def committed(bootstrap: str, group: str, topic: str = "t", partitions: int = PA
 def test_members_join_leave_and_are_killed(cluster: LocalCluster, admin: AdminClient, workers: Any, group: str) -> None:
     """Nothing is skipped meanwhile, and whoever stays reads what stays its own without a stop."""
     bootstrap = cluster.plan.bootstrap
+    set_session_timeout(admin, group, SHORT_SESSION_MS)
     send(bootstrap, "t", [f"a{number}" for number in range(60)])
     first = workers("first")
     shared(first)
@@ -312,20 +316,19 @@ def test_seeking_pausing_and_replaying_by_time(cluster: LocalCluster, group: str
         consumer.close()
 
 
-def test_a_group_has_configs_of_its_own(admin: AdminClient, group: str) -> None:
-    kind = ResourceType.GROUP
-    change = ConfigResource(
-        kind,
-        group,
-        incremental_configs=[
-            ConfigEntry("consumer.session.timeout.ms", "7000", incremental_operation=AlterConfigOpType.SET)
-        ],
-    )
+def set_session_timeout(admin: AdminClient, group: str, timeout_ms: int) -> None:
+    """Set a group's own session timeout."""
+    entry = ConfigEntry("consumer.session.timeout.ms", str(timeout_ms), incremental_operation=AlterConfigOpType.SET)
+    change = ConfigResource(ResourceType.GROUP, group, incremental_configs=[entry])
     (future,) = admin.incremental_alter_configs([change]).values()
     future.result(30)
 
+
+def test_a_group_has_configs_of_its_own(admin: AdminClient, group: str) -> None:
+    set_session_timeout(admin, group, 7_000)
+
     def described() -> dict[str, ConfigEntry]:
-        (requested,) = admin.describe_configs([ConfigResource(kind, group)]).values()
+        (requested,) = admin.describe_configs([ConfigResource(ResourceType.GROUP, group)]).values()
         found: dict[str, ConfigEntry] = requested.result(30)
         return found
 

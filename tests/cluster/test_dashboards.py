@@ -23,8 +23,8 @@ Labels = frozenset[str]
 Told = dict[str, set[Labels]]
 """By metric: the label names its samples have; no samples, no entries."""
 
-NOT_YET = {names.CONNECTIONS_REFUSED}
-"""Told from the first time it happens on."""
+NOT_YET = {names.CONNECTIONS_REFUSED, names.CERTIFICATE_EXPIRY}
+"""Told from the first time it happens on; of listeners with TLS."""
 
 BROKER, CONTROLLER = "broker", "controller"
 BOTH = (BROKER, CONTROLLER)

@@ -85,7 +85,10 @@ def test_each_record_is_copied_once_and_in_order_despite_failures(
     start_cluster: Start, tmp_path: Path, client: str, factor: int
 ) -> None:
     cluster = start_cluster(
-        "three-nodes.yaml", "broker.session.timeout.ms=3000", "group.initial.rebalance.delay.ms=500"
+        "three-nodes.yaml",
+        "broker.session.timeout.ms=3000",
+        "broker.heartbeat.interval.ms=500",
+        "group.initial.rebalance.delay.ms=500",
     )
     bootstrap = cluster.plan.bootstrap
     deaths = max(DEATHS // factor, DEATHS_MIN)

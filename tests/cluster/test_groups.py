@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 from kvorum.cluster.local.local import LocalCluster
 from tests.cluster.clients import Sender, create_topic, eventually
 from tests.cluster.conftest import clusters_in
+from tests.cluster.group_member import SHORT_SESSION_MS
 from tests.cluster.members import Members, members_of
 from tests.cluster.nodes import kill_all, name_of, restart
 
@@ -56,7 +57,8 @@ def test_partitions_are_reassigned_when_members_join_leave_and_die(
         two = [members.start(client) for _ in range(2)]
         members.wait_shared(two)
         wait_read(members, send(bootstrap, topic))
-        five = two + [members.start(client) for _ in range(3)]
+        mortal = members.start(client, session_ms=SHORT_SESSION_MS)
+        five = [*two, mortal, *(members.start(client) for _ in range(2))]
         members.wait_shared(five)
         leaving, staying = five[:2], five[2:]
         for each in leaving:
@@ -64,7 +66,7 @@ def test_partitions_are_reassigned_when_members_join_leave_and_die(
         for each in leaving:
             each.wait_left()
         members.wait_shared(staying)
-        staying[0].kill()
+        mortal.kill()
         members.wait_shared(staying[1:])
         wait_read(members, send(bootstrap, topic, first=RECORDS))
         for each in staying[1:]:
@@ -101,7 +103,7 @@ def test_a_group_continues_when_its_coordinator_is_killed_and_keeps_its_offsets(
     bootstrap = cluster.plan.bootstrap
     create_topic(bootstrap, "failover", PARTITIONS, 3)
     with members_of(tmp_path, bootstrap, "failover-group", "failover", PARTITIONS) as members:
-        three = [members.start(client, session_ms=20_000) for client in CLIENTS]
+        three = [members.start(client) for client in CLIENTS]
         members.wait_shared(three)
         wait_read(members, send(bootstrap, "failover"))
         coordinator = describe(bootstrap, "failover-group").coordinator.id

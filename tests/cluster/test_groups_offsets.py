@@ -100,13 +100,13 @@ def test_a_static_member_that_is_killed_comes_back_without_a_rebalance(
     create_topic(bootstrap, topic, 6, 3)
     with members_of(tmp_path, bootstrap, f"static-group-{client}", topic, 6) as members:
         names = ["a", "b"]
-        two = [members.start(client, instance=name, session_ms=60_000) for name in names]
+        two = [members.start(client, instance=name) for name in names]
         members.wait_shared(two)
         for index in (0, 1):
             other, before = two[1 - index], list(two[index].assigned)
             calls = len(other.given), len(other.revoked)
             two[index].kill()
-            two[index] = members.start(client, instance=names[index], session_ms=60_000)
+            two[index] = members.start(client, instance=names[index])
             members.wait_shared(two)
             assert two[index].assigned == before
             values = send(bootstrap, topic, first=1000 * (index + 1))

@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import Producer
 
 from kvorum.chaos.faults.events import FaultRegister
-from kvorum.chaos.faults.inside import Inside, inside_configs
+from kvorum.chaos.faults.inside_faults import InsideFaults, inside_configs
 from kvorum.protocol.records import batches
 from tests.cluster.clients import create_topic, eventually, read_all
 from tests.cluster.conftest import Start
@@ -25,7 +25,7 @@ def test_a_new_producer_epoch_repeats_a_record_whose_answer_was_lost(start_clust
     """Partition 1 writes a record and its answer is lost; partition 0 refuses a sequence; both records are retried."""
     doors = [f"{key}={value}" for key, value in inside_configs(str(tmp_path / "doors")).items()]
     cluster = start_cluster("single.yaml", *doors)
-    (name, bootstrap), inside = next(iter(addresses(cluster).items())), Inside.of(cluster.plan, FaultRegister())
+    (name, bootstrap), inside = next(iter(addresses(cluster).items())), InsideFaults.of(cluster.plan, FaultRegister())
     process = f"{name}/broker"
     create_topic(bootstrap, TOPIC, 2, 1)
     acked: list[bytes] = []

@@ -77,6 +77,7 @@ def test_records_are_written_and_read(cluster: SyncCluster, bootstrap: str) -> N
         "records", [NewRecord(value=b"2", key="k", timestamp_ms=2_000)], acks=1, compression="gzip"
     )
     assert (written.offset, results[0].partition, results[0].error) == (0, written.partition, None)
+    eventually(lambda: len(list(cluster.records.read("records"))) == 2, "replicas of the records")
     records = list(cluster.records.read("records"))
     assert [(each.key, each.value) for each in records] == [(b"k", b"1"), (b"k", b"2")]
     assert (records[0].timestamp_ms, records[0].headers) == (1_000, (("h", b"x"),))

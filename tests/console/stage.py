@@ -16,7 +16,7 @@ from urllib.parse import unquote
 from aiohttp import web
 from playwright.sync_api import Browser, Page
 
-from kvorum.admin.http.console_files import add_console
+from kvorum.admin.console_files import add_console
 from tests.console.console_kit import WIDE, open_page
 
 WAIT_SECONDS = 30

@@ -10,11 +10,11 @@ from kvorum.quorum.raft.journal import DurableJournal
 from kvorum.runtime.disk import OsDisk
 from sim.mutants import hunt as hunting
 from sim.mutants.__main__ import mutants
-from sim.mutants.catalogue import ALL, CLUSTER, DIRECTED, MUTANTS, QUORUM, SIMULATED, Mutant, mutated
+from sim.mutants.catalogue import ALL, CLUSTER, DIRECTED, MUTANTS, QUORUM, SIMULATED, Mutant, apply_mutant
 from sim.mutants.child import VARIABLE, main
-from sim.mutants.controller import WITHHELD_WRITES, Withheld
+from sim.mutants.controller import WITHHELD_WRITES, BufferFile
 from sim.mutants.hunt import hunt, hunt_named, passes
-from sim.mutants.patches import Patches, TargetGone
+from sim.mutants.patches import PatchError, Patches
 
 TRIES = 4
 """Seeds from the first known one on: whatever changes the load moves what a seed finds."""
@@ -55,7 +55,7 @@ def test_leaving_puts_everything_back(mutant: Mutant) -> None:
 
 def test_a_mutant_whose_target_is_gone_fails_loudly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(Partition, "effective_min_isr")
-    with pytest.raises(TargetGone, match=r"Partition has no effective_min_isr"), mutated("ignore-min-isr"):
+    with pytest.raises(PatchError, match=r"Partition has no effective_min_isr"), apply_mutant("ignore-min-isr"):
         pass
 
 
@@ -63,7 +63,7 @@ def test_a_target_that_is_only_inherited_counts_as_gone() -> None:
     class Child(Partition):
         pass
 
-    with pytest.raises(TargetGone), Patches() as patches:
+    with pytest.raises(PatchError), Patches() as patches:
         patches.replace(Child, "make_leader", None)
 
 
@@ -99,16 +99,16 @@ def test_directed_plans_give_way_to_drawn_ones_where_only_the_swarm_is_wanted(mo
 
 def test_a_process_of_its_own_may_carry_a_form_of_the_mutant_that_shows_there() -> None:
     plain = DurableJournal.write
-    with mutated("journal-without-sync"):
+    with apply_mutant("journal-without-sync"):
         simulated = DurableJournal.write
-    with mutated("journal-without-sync", real=True):
+    with apply_mutant("journal-without-sync", real=True):
         real = DurableJournal.write
     assert len({plain, simulated, real}) == 3 and DurableJournal.write is plain
 
 
 def test_a_journal_that_is_not_synced_keeps_its_newest_writes_to_itself(tmp_path: Path) -> None:
     path = str(tmp_path / "journal")
-    file = Withheld(OsDisk().open(path, create=True))
+    file = BufferFile(OsDisk().open(path, create=True))
     for number in range(WITHHELD_WRITES + 2):
         file.pwrite(bytes([number + 1]), number)
         file.sync()

@@ -19,7 +19,7 @@ from kvorum.quorum.records import Config, Feature, MetadataRecord, Partition, Re
 from kvorum.runtime.config import Settings
 from kvorum.storage.names import LOG_SUFFIX, segment_file
 from sim.disk import SimDisk
-from sim.draw import drawn
+from sim.draw import draw_plan
 from sim.invariants import Invariants
 from sim.ledger import Ledger
 from sim.metadata_watch import MetadataWatch
@@ -102,7 +102,7 @@ class World:
         plain: dict[str, object] = {"min_isr": 2, "unclean": False, "elr": elr, "fault_kinds": ["kill"]}
         self.now = 100.0
         self.watch = MetadataWatch(HistoryWriter(), lambda: self.now, Settings.of({"node.id": 1}))
-        changed = msgspec.structs.replace(drawn(1).options, **{**plain, **options})
+        changed = msgspec.structs.replace(draw_plan(1).options, **{**plain, **options})
         self.invariants = Invariants(self.watch, changed, lambda: self.now)
         self.replicas = {broker_id: Replica(broker_id) for broker_id in ALL}
         self.elr = elr
@@ -159,7 +159,7 @@ class World:
         delta = MetadataDelta(MetadataImage())
         for record in records:
             delta.replay(record)
-        self.watch.seen("controller-1", delta.apply(self.offset, 1))
+        self.watch.check_image("controller-1", delta.apply(self.offset, 1))
 
     def take_role(self, broker_id: int, *, leads: bool | None = None) -> None:
         """Have a broker hear of what is committed."""

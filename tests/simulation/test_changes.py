@@ -13,10 +13,10 @@ from kvorum.broker.replica import partition_reads
 from kvorum.protocol.records import Record, build_batch, patch_place
 from kvorum.storage import log_retention
 from kvorum.storage.names import LOG_SUFFIX, segment_file
-from sim.changes import DRAWN, KINDS, changing
+from sim.changes import DRAWN, KINDS, add_changes
 from sim.disk import SimDisk
-from sim.draw import drawn
-from sim.ledger import Entry, Ledger, Shadow
+from sim.draw import draw_plan
+from sim.ledger import Entry, Ledger, ReplicaLog
 from sim.log_starts import UNTIL_HIGH_WATERMARK, LogStarts
 from sim.plan import Fault, Options, Plan, draw_options, from_json, to_json
 from sim.run import Outcome, run_plan
@@ -65,22 +65,24 @@ SMALL_SEGMENTS = Fault(at=0.1, kind="segment", detail="segment.ms=200")
 
 
 def test_seeds_together_reach_every_kind_of_change_and_some_have_none() -> None:
-    plans = [drawn(seed) for seed in range(200)]
+    plans = [draw_plan(seed) for seed in range(200)]
     assert {fault.kind for plan in plans for fault in plan.faults} >= {*KINDS}
     assert any(not {*KINDS} & {fault.kind for fault in plan.faults} for plan in plans)
 
 
 def test_a_seed_without_changes_is_not_changed_by_them() -> None:
-    seeds = [seed for seed in range(40) if not {*KINDS} & {fault.kind for fault in drawn(seed).faults}]
+    seeds = [seed for seed in range(40) if not {*KINDS} & {fault.kind for fault in draw_plan(seed).faults}]
     assert seeds
     for seed in seeds:
-        options, faults = changing(Random(f"kvorum changes {seed}"), drawn(seed).options, drawn(seed).faults, 60.0)
-        assert (options, faults) == (drawn(seed).options, drawn(seed).faults)
+        options, faults = add_changes(
+            Random(f"kvorum changes {seed}"), draw_plan(seed).options, draw_plan(seed).faults, 60.0
+        )
+        assert (options, faults) == (draw_plan(seed).options, draw_plan(seed).faults)
 
 
 def test_plans_with_changes_are_read_back_and_make_sense() -> None:
     for seed in range(60):
-        plan = drawn(seed)
+        plan = draw_plan(seed)
         assert from_json(to_json(plan)) == plan
         assert {fault.kind for fault in plan.faults} <= {*plan.options.fault_kinds}
         for fault in plan.faults:
@@ -90,7 +92,7 @@ def test_plans_with_changes_are_read_back_and_make_sense() -> None:
 
 def test_schedules_of_before_have_no_retention() -> None:
     assert stage(retention_check_ms=300_000).checkpoint_starts_ms == 500
-    data = msgspec.to_builtins(drawn(1).options)
+    data = msgspec.to_builtins(draw_plan(1).options)
     del data["retention_check_ms"], data["checkpoint_starts_ms"]
     assert msgspec.convert(data, Options).retention_check_ms == 300_000
 
@@ -176,7 +178,7 @@ def entries_of(count: int) -> list[Entry]:
 
 
 def moved(starts: LogStarts, before: int, after: int, wall_ms: int | None = 0, end: int = 10) -> str | None:
-    return starts.moved(before, after, committed_end=end, batches=entries_of(10), wall_ms=wall_ms)
+    return starts.check_move(before, after, committed_end=end, batches=entries_of(10), wall_ms=wall_ms)
 
 
 def test_an_unrequested_log_start_is_a_violation() -> None:
@@ -231,8 +233,8 @@ def disk_with(first: int, end: int) -> SimDisk:
     return disk
 
 
-def shadow_of(first: int, end: int) -> Shadow:
-    shadow = Shadow(disk_with(first, end), "/d")
+def shadow_of(first: int, end: int) -> ReplicaLog:
+    shadow = ReplicaLog(disk_with(first, end), "/d")
     shadow.follow(end)
     return shadow
 
@@ -240,8 +242,8 @@ def shadow_of(first: int, end: int) -> Shadow:
 def test_records_below_a_replicas_log_start_are_not_missing() -> None:
     ledger = Ledger("orders-0")
     ledger.commit(shadow_of(0, 6), 6, "leader")
-    assert ledger.missing(shadow_of(4, 6)) is None
-    assert "ends at 5" in str(ledger.missing(shadow_of(4, 5)))
+    assert ledger.missing_batches(shadow_of(4, 6)) is None
+    assert "ends at 5" in str(ledger.missing_batches(shadow_of(4, 5)))
 
 
 def test_batches_that_a_later_start_leaves_out_may_become_known() -> None:
@@ -249,9 +251,9 @@ def test_batches_that_a_later_start_leaves_out_may_become_known() -> None:
     ledger = Ledger("orders-0")
     ledger.commit(shadow_of(0, 2), 2, "leader")
     above = shadow_of(4, 6)
-    assert ledger.missing(above) is None
+    assert ledger.missing_batches(above) is None
     ledger.commit(shadow_of(0, 6), 6, "leader")
-    assert ledger.missing(above) is None
+    assert ledger.missing_batches(above) is None
     ledger.verify(above, 6, "follower")
     assert above.verified_below == 6
 
@@ -262,7 +264,7 @@ def test_nothing_is_known_of_batches_that_a_leaders_log_leaves_out() -> None:
     assert ledger.commit(shadow_of(4, 6), 6, "unclean leader") and ledger.end == 6
     whole = shadow_of(0, 6)
     ledger.verify(whole, 6, "follower")
-    assert ledger.missing(whole) is None
+    assert ledger.missing_batches(whole) is None
 
 
 def test_a_shadow_starts_again_where_its_leaders_log_begins() -> None:

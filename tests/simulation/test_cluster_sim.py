@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sim.campaign import plan_result, read_plan
-from sim.draw import drawn
+from sim.draw import draw_plan
 from sim.run import run_plan
 
 SEEDS = 8
@@ -21,10 +21,10 @@ SECONDS = 40.0
 FIRST = int(os.environ.get("KVORUM_SIM_FIRST_SEED", "0"))
 KEPT = sorted(Path(__file__).with_name("seeds").glob("*.json"))
 TRACE = """
-from sim.draw import drawn
+from sim.draw import draw_plan
 from sim.run import run_plan
 for seed in (7, 53):
-    print(run_plan(drawn(seed, 15.0)).trace)
+    print(run_plan(draw_plan(seed, 15.0)).trace)
 """
 
 
@@ -33,7 +33,7 @@ def test_seeds_hold_every_invariant_and_converge(first: int) -> None:
     """The load must have got through and faults must have come: a seed in which nothing happens shows nothing."""
     acked = faults = 0
     for seed in range(first, first + CHUNK):
-        outcome = run_plan(drawn(seed, SECONDS))
+        outcome = run_plan(draw_plan(seed, SECONDS))
         assert outcome.kind is None, f"python -m sim --seed {seed} --seconds {SECONDS:g}: {outcome.message}"
         acked += outcome.counts.get("send ok", 0)
         faults += sum(outcome.faults.values())

@@ -7,7 +7,7 @@ from random import Random
 import msgspec
 import pytest
 
-from kvorum.chaos.checker.facts import Heard
+from kvorum.chaos.checker.facts import MemberRequest
 from kvorum.chaos.checker.timeline import Timeline
 from kvorum.chaos.history import Note
 from kvorum.protocol.control import marker
@@ -19,9 +19,9 @@ from sim.campaign import read_plan
 from sim.cluster import SimCluster
 from sim.cluster_faults import Faults
 from sim.committed_reads import visible
-from sim.coordinated import AIMED, PLACES, coordinated, draw_coordination
-from sim.draw import drawn
-from sim.mutants.plans import COORDINATED, coordination, directed
+from sim.coordination import AIMED, PLACES, add_coordination, draw_coordination
+from sim.draw import draw_plan
+from sim.mutants.plans import COORDINATED, coordination, draw_directed
 from sim.plan import Fault, Plan, draw_options
 from sim.run import quiet, run_plan, violation_of
 
@@ -65,8 +65,8 @@ def test_plans_from_before_have_no_coordinators(path: Path) -> None:
 def test_a_seed_without_them_is_unchanged_and_with_them_only_targets_differ() -> None:
     found = 0
     for seed in range(60):
-        plain = drawn(seed, coordinators=False, reassignments=False, levels=False)
-        plan = drawn(seed, reassignments=False, levels=False)
+        plain = draw_plan(seed, coordinators=False, reassignments=False, levels=False)
+        plan = draw_plan(seed, reassignments=False, levels=False)
         found += plan.options.coordination is not None
         if plan.options.coordination is None:
             assert plan == plain
@@ -80,10 +80,10 @@ def test_a_seed_without_them_is_unchanged_and_with_them_only_targets_differ() ->
 
 
 def test_some_faults_target_coordinators() -> None:
-    plan = drawn(1, 60.0, coordinators=False)
+    plan = draw_plan(1, 60.0, coordinators=False)
     faults = [msgspec.structs.replace(plan.faults[0], at=5.0, kind="kill") for _ in range(200)]
     for seed in range(10):
-        options, aimed = coordinated(Random(seed), plan.options, faults, 60.0)
+        options, aimed = add_coordination(Random(seed), plan.options, faults, 60.0)
         if options.coordination is not None:
             there = sum(
                 fault.kind == "moment" or fault.target.startswith(("leader:__", "leader:source", "leader:sink"))
@@ -102,7 +102,7 @@ def test_seeds_together_reach_every_way_to_work() -> None:
 
 @pytest.mark.parametrize("place", PLACES)
 def test_a_coordinator_killed_during_an_end_leaves_it_to_the_next_one(place: str) -> None:
-    plan = directed(2, COORDINATED | {"coordination": coordination()}, {}, {}, seconds=4.0)
+    plan = draw_directed(2, COORDINATED | {"coordination": coordination()}, {}, {}, seconds=4.0)
     moments = [Fault(at=at, kind="moment", length=1.0, detail=place) for at in (1.0, 2.5)]
     cluster = SimCluster(msgspec.structs.replace(plan, faults=moments))
     faults = Faults(cluster)
@@ -121,7 +121,7 @@ def test_groups_and_transactions_keep_their_promises(consumer_protocol: bool, se
     work = coordination(
         workers=2, watchers=1, consumer_protocol=consumer_protocol, second_version=second_version, feeders=1
     )
-    plan = directed(1, COORDINATED | {"coordination": work}, {}, {}, seconds=SECONDS)
+    plan = draw_directed(1, COORDINATED | {"coordination": work}, {}, {}, seconds=SECONDS)
     outcome = run_plan(plan)
     assert outcome.kind is None, f"{outcome.message}\n{outcome.cause}"
     assert outcome.counts["txn ok"] > 20 and outcome.counts["commit ok"] > 2 and outcome.counts["offsets ok"] > 5
@@ -146,19 +146,19 @@ def test_a_cut_off_coordinator_accepts_heartbeats_though_the_next_one_gives_the_
     """
     monkeypatch.setattr(group_worker, "COMMITS", 0.0)
     monkeypatch.setattr(group_worker, "STALLS", 0.0)
-    excuse, excused = Timeline.deposed_coordinator, list[str | None]()
+    excuse, excused = Timeline.excuse_coordinator, list[str | None]()
 
-    def noted(timeline: Timeline, heard: Heard, t: float) -> str | None:
+    def noted(timeline: Timeline, heard: MemberRequest, t: float) -> str | None:
         excused.append(excuse(timeline, heard, t))
         return excused[-1]
 
-    monkeypatch.setattr(Timeline, "deposed_coordinator", noted)
+    monkeypatch.setattr(Timeline, "excuse_coordinator", noted)
     for seed in (3, *range(10, 40)):
         outcome = run_plan(deposed_unawares(seed))
         assert outcome.kind is None, outcome.message
         if any(excused):
             break
     assert all(excused) and "may not have known" in (excused[0] or "")
-    monkeypatch.setattr(Timeline, "deposed_coordinator", lambda timeline, heard, t: None)
+    monkeypatch.setattr(Timeline, "excuse_coordinator", lambda timeline, heard, t: None)
     outcome = run_plan(deposed_unawares(seed))
     assert outcome.kind == "checker: two-owners" and "in group watchers" in (outcome.message or "")

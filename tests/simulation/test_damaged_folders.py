@@ -22,7 +22,7 @@ from kvorum.storage.checkpoints import read_meta_properties
 from sim.cluster import TOPIC, SimCluster
 from sim.cluster_faults import Faults
 from sim.convergence import settle
-from sim.draw import drawn
+from sim.draw import draw_plan
 from sim.machine import SimProcess, State
 from sim.plan import Plan
 from sim.run import quiet
@@ -35,7 +35,7 @@ CLEAN, CRASH = "clean", "crash"
 
 def plan(seed: int = 1) -> Plan:
     """A quiet cluster: one controller apart, segments of a second."""
-    base = drawn(seed, SECONDS)
+    base = draw_plan(seed, SECONDS)
     load = msgspec.structs.replace(
         base.options.load, producers=[(-1, True), (-1, False)], consumers=1, every_s=0.05, burst_s=0.0, in_flight=2
     )

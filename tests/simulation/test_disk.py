@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from kvorum.runtime.disk import Disk, OsDisk
-from sim.disk import PowerLost, SimDisk
+from sim.disk import PowerLoss, SimDisk
 
 
 def disk(seed: int = 1) -> SimDisk:
@@ -82,7 +82,7 @@ def test_power_fails_after_the_given_steps() -> None:
     file = one.open("/d/f", create=True)
     one.power(1)
     file.pwrite(b"a", 0)
-    with pytest.raises(PowerLost):
+    with pytest.raises(PowerLoss):
         file.sync()
 
 

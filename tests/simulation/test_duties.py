@@ -10,8 +10,8 @@ from kvorum.quorum.controller.broker_admin_state import STATE_KEY, BrokerAdminSt
 from kvorum.quorum.image import MetadataDelta, MetadataImage
 from kvorum.quorum.image.partition import PartitionRegistration
 from kvorum.quorum.records import Config, Partition, RegisterBroker, Topic
-from sim.draw import drawn
-from sim.duties import KIND, NOTHING, check_duties, undone
+from sim.admin_states import KIND, NOTHING, check_admin_states, find_unfinished
+from sim.draw import draw_plan
 from sim.ledger import Violation
 from sim.plan import Fault, Options, Plan, draw_options, from_json, to_json
 from sim.run import Outcome, run_plan
@@ -41,7 +41,7 @@ def requested(at: float, broker_id: int, state: str) -> Fault:
 
 
 def test_some_seeds_have_them_and_the_others_are_unchanged() -> None:
-    plans = [(drawn(seed, throttles=False), drawn(seed, duties=False, throttles=False)) for seed in range(100)]
+    plans = [(draw_plan(seed, throttles=False), draw_plan(seed, duties=False, throttles=False)) for seed in range(100)]
     having = [plan for plan, plain in plans if plan != plain]
     assert 10 < len(having) < 60
     for plan, plain in plans:
@@ -127,24 +127,24 @@ def test_a_leader_in_maintenance_is_one_where_no_other_could(
     states: tuple[tuple[int, str], ...], fenced: int, before: PartitionRegistration, after: PartitionRegistration
 ) -> None:
     found = image(*states, fenced=fenced)
-    check_duties("orders-0", (found, found), before, after)
+    check_admin_states("orders-0", (found, found), before, after)
 
 
 @pytest.mark.parametrize("before", [led_by(2), led_by(-1), None], ids=["after another", "after none", "new"])
 def test_a_broker_in_maintenance_that_is_elected_is_found(before: PartitionRegistration | None) -> None:
     found = image(*RESTING)
     with pytest.raises(Violation, match="NoLeaderInMaintenance"):
-        check_duties("orders-0", (found, found), before, led_by(1))
+        check_admin_states("orders-0", (found, found), before, led_by(1))
 
 
 @pytest.mark.parametrize("before", [led_by(2), None], ids=["reassigned", "new"])
 def test_a_replica_added_to_a_decommissioned_broker_is_found(before: PartitionRegistration | None) -> None:
     leaving = image((4, BrokerAdminState.DECOMMISSIONED))
     after = led_by(2, replicas=(1, 2, 3, 4))
-    check_duties("orders-0", (image(), leaving), before, after)
-    check_duties("orders-0", (leaving, leaving), after, after)
+    check_admin_states("orders-0", (image(), leaving), before, after)
+    check_admin_states("orders-0", (leaving, leaving), after, after)
     with pytest.raises(Violation, match="NoReplicaForWhoLeaves"):
-        check_duties("orders-0", (leaving, leaving), before, after)
+        check_admin_states("orders-0", (leaving, leaving), before, after)
 
 
 @pytest.mark.parametrize(
@@ -166,4 +166,4 @@ def test_a_replica_added_to_a_decommissioned_broker_is_found(before: PartitionRe
 def test_remaining_work_is_reported(
     states: tuple[tuple[int, str], ...], partition: PartitionRegistration | None, count: int
 ) -> None:
-    assert len(list(undone(image(*states, partition=partition)))) == count
+    assert len(list(find_unfinished(image(*states, partition=partition)))) == count

@@ -14,8 +14,8 @@ from kvorum.storage.names import parse_folder
 from sim.cluster import SimCluster
 from sim.cluster_faults import Faults
 from sim.convergence import settle
-from sim.draw import drawn
-from sim.interrupted_starts import INTERRUPTIONS, START_CUT, interrupting
+from sim.draw import draw_plan
+from sim.interrupted_starts import INTERRUPTIONS, START_CUT, add_interrupted_starts
 from sim.ledger import Violation
 from sim.plan import Fault, Options, Plan, draw_options, from_json, to_json
 from sim.run import Outcome, quiet, run_plan
@@ -70,7 +70,7 @@ def marked_though_not_loaded() -> Iterator[None]:
 
 
 def test_some_seeds_have_them_and_the_others_are_unchanged() -> None:
-    plans = [(drawn(seed), drawn(seed, starts=False)) for seed in range(200)]
+    plans = [(draw_plan(seed), draw_plan(seed, starts=False)) for seed in range(200)]
     having = [plan for plan, plain in plans if plan != plain]
     assert 20 < len(having) < 70
     for plan, plain in plans:
@@ -81,7 +81,7 @@ def test_some_seeds_have_them_and_the_others_are_unchanged() -> None:
 
 
 def test_they_add_no_power_failure_to_a_seed_without() -> None:
-    options, faults = interrupting(Random(1), stage(fault_kinds=["kill"]), [], 60.0, certain=True)
+    options, faults = add_interrupted_starts(Random(1), stage(fault_kinds=["kill"]), [], 60.0, certain=True)
     assert faults
     assert not any("power" in each.detail for each in faults)
     assert START_CUT in options.fault_kinds
@@ -118,7 +118,7 @@ def torn_and_interrupted(step: int) -> Violation | None:
                     file.pwrite(TORN, file.size())
             process.disk.alarm = (step, process.terminate)
             process.start()
-            cluster.run_until(lambda: not process.running, 2.0)
+            cluster.run_until(lambda: not process.is_running, 2.0)
             process.disk.alarm = None
             process.start()
             try:

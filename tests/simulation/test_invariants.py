@@ -13,7 +13,7 @@ from kvorum.protocol.uuids import Uuid
 from kvorum.storage.names import LOG_SUFFIX, segment_file
 from sim.broker_incarnations import LostLog
 from sim.ledger import Ledger, Violation
-from sim.tolerance import fallen_since, unexplained
+from sim.tolerance import broken_invariant, unclean_members_since
 from tests.simulation.by_hand import ALL, KEY, NAME, World
 
 Deed = Callable[[World], None]
@@ -259,7 +259,7 @@ def leader_of_no_list_though_nobody_lost_anything(world: World) -> None:
 
 def leader_of_no_list_after_an_operators_wish(world: World) -> None:
     lagging(world)
-    world.invariants.operated.add(KEY)
+    world.invariants.unclean_elections.add(KEY)
     elected(world, 3, (3,))
     assert world.ledger.losses and world.ledger.end == 1
 
@@ -267,7 +267,7 @@ def leader_of_no_list_after_an_operators_wish(world: World) -> None:
 def leader_of_no_list_that_never_hears_of_it(world: World) -> None:
     """It is fenced before it led, and stays what the ISR has."""
     lagging(world)
-    world.invariants.operated.add(KEY)
+    world.invariants.unclean_elections.add(KEY)
     for leader in (3, -1, -1):
         world.commit(leader, (3,), epoch=world.leader_epoch + 1)
 
@@ -419,7 +419,7 @@ def test_with_elr_min_isr_less_one_losses_are_borne() -> None:
 def test_a_broker_unregistered_while_alive_counts_as_failed() -> None:
     """Broker 2 has all, but is out of ISR and ELR by its new registration: one loss of power takes the rest."""
     world = World(elr=True)
-    world.invariants.dismissed.add(2)
+    world.invariants.unregistered_brokers.add(2)
     one_loss_is_too_many_for_the_elr(world)
     assert "committed records lost" in world.ledger.losses[0]
 
@@ -455,7 +455,7 @@ def test_after_an_unclean_election_no_replica_is_known_to_have_earlier_commits()
     world.take_role(1)
     world.mark(1)
     world.commit(-1, (), (1, 2))
-    world.invariants.operated.add(KEY)
+    world.invariants.unclean_elections.add(KEY)
     world.commit(3, (3,), epoch=world.leader_epoch + 1)
     world.invariants.incarnations.record_kill(3)
     world.commit(-1, ())
@@ -504,7 +504,7 @@ def test_no_replica_leads_with_another_log_in_place_of_a_lost_one_without_an_ope
         bereft(world)
         world.commit(-1, ())
         if wished:
-            world.invariants.operated.add(KEY)
+            world.invariants.unclean_elections.add(KEY)
         world.replicas[3].broker_epoch = 9
         if wished:
             elected(world, 3, (3,))
@@ -559,9 +559,9 @@ def test_a_lost_log_is_a_fall_of_that_partition_alone() -> None:
     world = World(elr=True)
     committed(world)
     bereft(world)
-    assert fallen_since(world.ledger, {}) == [3]
-    assert fallen_since(Ledger("other-0"), {}) == []
-    assert "only [3] fell hard" in str(unexplained(world.ledger, "it is gone", {}, set(), set(), 1))
+    assert unclean_members_since(world.ledger, {}) == [3]
+    assert unclean_members_since(Ledger("other-0"), {}) == []
+    assert "only [3] fell hard" in str(broken_invariant(world.ledger, "it is gone", {}, set(), set(), 1))
 
 
 def test_replicas_in_a_failed_directory_are_neither_missing_nor_removed() -> None:
@@ -579,8 +579,8 @@ def test_replicas_in_a_failed_directory_are_neither_missing_nor_removed() -> Non
     replica.begin_life()
     world.take_role(3)
     world.invariants.incarnations.record_kill(3)
-    world.invariants.incarnations.watched.clear()
-    assert world.invariants.incarnations.remembered[3][NAME].folder == replica.folder
+    world.invariants.incarnations.by_broker.clear()
+    assert world.invariants.incarnations.killed_logs[3][NAME].folder == replica.folder
 
 
 def test_without_elr_one_loss_of_the_last_member_is_legal() -> None:

@@ -7,7 +7,7 @@ import pytest
 from kvorum.protocol.records import Record, build_batch, patch_place
 from kvorum.storage.names import LOG_SUFFIX, segment_file
 from sim.disk import SimDisk
-from sim.ledger import Ledger, Shadow, Violation
+from sim.ledger import Ledger, ReplicaLog, Violation
 
 FOLDER = "/d/orders-0"
 
@@ -39,8 +39,8 @@ class Replica:
         self.base = self.end
         self.disk.open(self.path, create=True)
 
-    def shadow(self) -> Shadow:
-        shadow = Shadow(self.disk, FOLDER)
+    def shadow(self) -> ReplicaLog:
+        shadow = ReplicaLog(self.disk, FOLDER)
         shadow.follow(self.end)
         return shadow
 
@@ -101,31 +101,31 @@ def test_every_replica_must_have_the_committed_records() -> None:
 def test_the_same_record_of_another_epoch_is_not_the_same() -> None:
     ledger, other = Ledger("orders-0"), replica_of(b"a", epoch=1)
     ledger.commit(replica_of(b"a").shadow(), 1, "leader")
-    assert "epoch 1" in str(ledger.missing(other.shadow()))
+    assert "epoch 1" in str(ledger.missing_batches(other.shadow()))
 
 
 def test_missing_and_different_records_are_lacking() -> None:
     ledger = Ledger("orders-0")
     ledger.commit(replica_of(b"a", b"b").shadow(), 2, "leader")
-    assert ledger.missing(replica_of(b"a", b"b", b"c").shadow()) is None
-    assert "ends at 1" in str(ledger.missing(replica_of(b"a").shadow()))
-    assert "committed is" in str(ledger.missing(replica_of(b"a", b"x", b"c").shadow()))
+    assert ledger.missing_batches(replica_of(b"a", b"b", b"c").shadow()) is None
+    assert "ends at 1" in str(ledger.missing_batches(replica_of(b"a").shadow()))
+    assert "committed is" in str(ledger.missing_batches(replica_of(b"a", b"x", b"c").shadow()))
 
 
 def test_an_acknowledged_batch_is_committed_at_its_offset() -> None:
     ledger, leader = Ledger("orders-0"), Replica()
     crc = leader.append(b"a")
-    assert ledger.acknowledged(0, crc) is not None
+    assert ledger.check_acknowledgement(0, crc) is not None
     ledger.commit(leader.shadow(), 1, "leader")
-    assert ledger.acknowledged(0, crc) is None
-    assert ledger.acknowledged(0, crc + 1) is not None and ledger.acknowledged(1, crc) is not None
+    assert ledger.check_acknowledgement(0, crc) is None
+    assert ledger.check_acknowledgement(0, crc + 1) is not None and ledger.check_acknowledgement(1, crc) is not None
 
 
 def test_after_a_legal_loss_the_ledger_continues_from_the_new_leaders_log() -> None:
     ledger, survivor = Ledger("orders-0"), replica_of(b"a")
     ledger.commit(replica_of(b"a", b"b").shadow(), 2, "leader")
     shadow = survivor.shadow()
-    assert ledger.missing(shadow) is not None
+    assert ledger.missing_batches(shadow) is not None
     ledger.lose(shadow, "unclean election")
     assert ledger.end == 1 and "1 committed records lost" in ledger.losses[0]
     survivor.append(b"c", 1)
@@ -143,10 +143,10 @@ def test_records_below_a_replicas_log_start_are_deleted() -> None:
     shadow = follower.shadow()
     with pytest.raises(Violation, match="LogMatching"):
         ledger.verify(shadow, 3, "follower")
-    assert ledger.missing(shadow) is not None
+    assert ledger.missing_batches(shadow) is not None
     shadow.deleted_below = 2
     ledger.verify(shadow, 3, "follower")
-    assert ledger.missing(shadow) is None and shadow.verified_below == 3
+    assert ledger.missing_batches(shadow) is None and shadow.verified_below == 3
 
 
 def test_deleted_records_may_return_with_a_deposed_leader() -> None:
@@ -164,9 +164,9 @@ def test_the_lowest_offset_that_was_lost_legally_is_known() -> None:
     ledger.commit(replica_of(b"a", b"b", b"c").shadow(), 3, "leader")
     assert ledger.lost_from is None
     whole, shadow = replica_of(b"a", b"b", b"c").shadow(), replica_of(b"a").shadow()
-    assert ledger.missing(whole) is None
+    assert ledger.missing_batches(whole) is None
     ledger.lose(whole, "unclean election")
     assert ledger.lost_from is None
-    assert ledger.missing(shadow) is not None
+    assert ledger.missing_batches(shadow) is not None
     ledger.lose(shadow, "unclean election")
     assert ledger.lost_from == 1

@@ -6,15 +6,15 @@ import msgspec
 import pytest
 
 from kvorum.quorum.image.features import GROUP_VERSION, TRANSACTION_VERSION
-from sim.draw import drawn
-from sim.levels import KIND, releveled
+from sim.draw import draw_plan
+from sim.levels import KIND, add_feature_levels
 from sim.mutants.plans import COORDINATED, coordination
 from sim.plan import Fault, Plan, draw_options, from_json, to_json
 from sim.run import run_plan
 
 
 def test_some_seeds_with_coordinators_have_them_and_the_others_are_unchanged() -> None:
-    plans = [(drawn(seed), drawn(seed, levels=False)) for seed in range(150)]
+    plans = [(draw_plan(seed), draw_plan(seed, levels=False)) for seed in range(150)]
     having = [plan for plan, plain in plans if plan != plain]
     assert 8 < len(having) < 50
     for plan, plain in plans:
@@ -30,7 +30,7 @@ def test_some_seeds_with_coordinators_have_them_and_the_others_are_unchanged() -
         *((GROUP_VERSION, level) for level in "01"),
     }
     without = draw_options(Random(1))
-    assert releveled(Random(1), without, [], 60.0, certain=True) == (without, [])
+    assert add_feature_levels(Random(1), without, [], 60.0, certain=True) == (without, [])
 
 
 @pytest.mark.parametrize("consumer_protocol", [False, True], ids=["classic", "consumer"])

@@ -8,7 +8,7 @@ import pytest
 from kvorum.chaos.history import Fault as FaultEvent
 from sim.cluster import SimCluster
 from sim.cluster_faults import Faults
-from sim.draw import drawn
+from sim.draw import draw_plan
 from sim.log_dir_failures import (
     BREAKS,
     BROKEN,
@@ -21,7 +21,7 @@ from sim.log_dir_failures import (
     last_one,
     loss_request,
 )
-from sim.mutants.catalogue import mutated
+from sim.mutants.catalogue import apply_mutant
 from sim.plan import Fault, Options, Plan, draw_options, from_json, to_json
 from sim.run import Outcome, quiet, run_plan, violation_of
 
@@ -56,7 +56,7 @@ def run(faults: list[Fault], **fixed: object) -> Outcome:
 
 
 def test_some_seeds_have_them_and_the_others_are_unchanged() -> None:
-    plans = [(drawn(seed), drawn(seed, losses=False)) for seed in range(200)]
+    plans = [(draw_plan(seed), draw_plan(seed, losses=False)) for seed in range(200)]
     having = [plan for plan, plain in plans if plan != plain]
     assert 10 < len(having) < 60
     for plan, plain in plans:
@@ -150,5 +150,5 @@ def test_a_directory_that_is_put_back_with_an_old_log_in_it_does_no_harm() -> No
 def test_each_mistake_about_them_is_found(
     mutant: str, kind: str, detail: str, fixed: dict[str, object], found: str
 ) -> None:
-    with mutated(mutant):
+    with apply_mutant(mutant):
         assert run(the_last_one(kind, detail, 2.5), **fixed).kind == found

@@ -14,9 +14,9 @@ from kvorum.network.router import Router
 from kvorum.network.server import Listener
 from kvorum.quorum.raft.transport import RaftTransport
 from kvorum.runtime import blocking
-from sim.ends import WINDOW_BYTES
 from sim.loop import START_S, Host, SimLoop, Stuck
 from sim.streams import StreamNetwork
+from sim.transports import WINDOW_BYTES
 
 
 def made(seed: int = 1) -> tuple[SimLoop, StreamNetwork]:

@@ -81,7 +81,7 @@ async def joined(client: Coordinated, member: ClassicMember, *generations: int |
 def disturbed(client: Coordinated, member: ClassicMember) -> None:
     """Half a session later it hears of a rebalance."""
     client.t += SESSION_MS / 2000
-    member._joined = False
+    member._is_member = False
 
 
 def test_a_new_generation_results_from_a_join_sent_after_its_begin() -> None:

@@ -102,17 +102,17 @@ BROKEN = {
 @pytest.mark.parametrize("after", KEPT.values(), ids=KEPT.keys())
 def test_legal_histories_pass(after: MetadataImage) -> None:
     watched = watch()
-    watched.seen("controller-1", BEFORE)
-    watched.seen("controller-1", after)
+    watched.check_image("controller-1", BEFORE)
+    watched.check_image("controller-1", after)
     assert watched.newest is after
 
 
 @pytest.mark.parametrize(("kind", "after"), BROKEN.items(), ids=BROKEN.keys())
 def test_a_violation_is_reported_by_its_name(kind: str, after: MetadataImage) -> None:
     watched = watch()
-    watched.seen("controller-1", BEFORE)
+    watched.check_image("controller-1", BEFORE)
     with pytest.raises(Violation) as found:
-        watched.seen("controller-1", after)
+        watched.check_image("controller-1", after)
     assert found.value.kind == kind
 
 
@@ -138,37 +138,37 @@ def with_directories(offset: int, made: Partition, *online: Uuid, epoch: int = 1
 )
 def test_a_replica_in_a_failed_directory_leaves_isr_and_leadership(after: MetadataImage, kind: str | None) -> None:
     watched = watch()
-    watched.seen("controller-1", with_directories(1, partition(partition_epoch=9), A, B))
+    watched.check_image("controller-1", with_directories(1, partition(partition_epoch=9), A, B))
     if kind is None:
-        watched.seen("controller-1", after)
+        watched.check_image("controller-1", after)
         return
     with pytest.raises(Violation) as found:
-        watched.seen("controller-1", after)
+        watched.check_image("controller-1", after)
     assert found.value.kind == kind
 
 
 def test_no_replica_in_a_failed_directory_is_elected() -> None:
     watched = watch()
-    watched.seen("controller-1", with_directories(1, partition(2, partition_epoch=9, directories=(A, A, A)), B))
+    watched.check_image("controller-1", with_directories(1, partition(2, partition_epoch=9, directories=(A, A, A)), B))
     with pytest.raises(Violation) as found:
-        watched.seen("controller-1", with_directories(2, partition(1, leader_epoch=6, directories=(A, A, A)), B))
+        watched.check_image("controller-1", with_directories(2, partition(1, leader_epoch=6, directories=(A, A, A)), B))
     assert found.value.kind == "LeaderInOnlineDirectory"
 
 
 def test_a_change_without_a_new_partition_epoch_is_a_violation() -> None:
     watched = watch()
-    watched.seen("controller-1", BEFORE)
+    watched.check_image("controller-1", BEFORE)
     with pytest.raises(Violation) as found:
-        watched.seen("controller-1", image(2, partition(isr=(1, 2)), MIN_ISR_2))
+        watched.check_image("controller-1", image(2, partition(isr=(1, 2)), MIN_ISR_2))
     assert found.value.kind == "MonotonicEpoch"
 
 
 def test_images_of_one_offset_are_equal_on_all_nodes() -> None:
     watched = watch()
-    watched.seen("controller-1", BEFORE)
-    watched.seen("broker-2", image(1, partition(), MIN_ISR_2))
+    watched.check_image("controller-1", BEFORE)
+    watched.check_image("broker-2", image(1, partition(), MIN_ISR_2))
     with pytest.raises(Violation) as found:
-        watched.seen("broker-3", image(1, partition(isr=(1, 2)), MIN_ISR_2))
+        watched.check_image("broker-3", image(1, partition(isr=(1, 2)), MIN_ISR_2))
     assert found.value.kind == "MetadataImages"
 
 

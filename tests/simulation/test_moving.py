@@ -7,13 +7,13 @@ import msgspec
 import pytest
 
 from sim import invariants
-from sim.draw import drawn
+from sim.directory_moves import KIND, RATE_KIND, REMOVED, add_directory_moves, add_move_throttles, cut_while_it_waits
+from sim.draw import draw_plan
 from sim.machine import SimProcess
-from sim.moving import KIND, RATE_KIND, REMOVED, cut_while_it_waits, moved, throttled
-from sim.mutants.catalogue import mutated
+from sim.mutants.catalogue import apply_mutant
 from sim.plan import Fault, Options, Plan, draw_options, from_json, to_json
+from sim.replica_state import ReplicaState, check_log_start
 from sim.run import Outcome, run_plan
-from sim.watched import Watched, check_moved
 
 
 def stage() -> Options:
@@ -41,7 +41,7 @@ def run(*others: Fault) -> Outcome:
 
 
 def test_some_seeds_have_them_and_the_others_are_unchanged() -> None:
-    plans = [(drawn(seed), drawn(seed, moves=False)) for seed in range(100)]
+    plans = [(draw_plan(seed), draw_plan(seed, moves=False)) for seed in range(100)]
     having = [plan for plan, plain in plans if plan != plain]
     assert 8 < len(having) < 60
     for plan, plain in plans:
@@ -53,17 +53,19 @@ def test_some_seeds_have_them_and_the_others_are_unchanged() -> None:
 def test_some_of_these_are_throttled_and_the_others_are_unchanged() -> None:
     rated = 0
     later = ("losses", "quotas", "racks", "throttles", "levels", "starts")
-    draw = partial(drawn, **dict.fromkeys(later, False))
+    draw = partial(draw_plan, **dict.fromkeys(later, False))
     for seed in range(100):
         whole, plain = draw(seed), draw(seed, moves=False)
-        options, faults = moved(Random(f"kvorum moves {seed}"), plain.options, plain.faults, plain.seconds)
+        options, faults = add_directory_moves(
+            Random(f"kvorum moves {seed}"), plain.options, plain.faults, plain.seconds
+        )
         if (options, faults) == (whole.options, whole.faults):
             continue
         rated += 1
         assert KIND in options.fault_kinds and RATE_KIND in whole.options.fault_kinds
         assert all(fault in whole.faults for fault in faults)
     assert 4 < rated < 30
-    assert throttled(Random(1), plain.options, [], 60.0, certain=True) == (plain.options, [])
+    assert add_move_throttles(Random(1), plain.options, [], 60.0, certain=True) == (plain.options, [])
 
 
 def test_a_play_of_a_throttle_frees_the_moves_behind_the_end_of_the_cut() -> None:
@@ -79,11 +81,11 @@ def test_a_play_of_a_throttle_frees_the_moves_behind_the_end_of_the_cut() -> Non
 def test_replicas_move_to_and_fro_under_load_with_kills_and_failing_disks(monkeypatch: pytest.MonkeyPatch) -> None:
     moves: list[str] = []
 
-    def noted(process: SimProcess, name: str, before: Watched, after: Watched) -> None:
+    def noted(process: SimProcess, name: str, before: ReplicaState, after: ReplicaState) -> None:
         moves.append(f"{process.name} {before.folder} {after.folder}")
-        check_moved(process, name, before, after)
+        check_log_start(process, name, before, after)
 
-    monkeypatch.setattr(invariants, "check_moved", noted)
+    monkeypatch.setattr(invariants, "check_log_start", noted)
     outcome = run(
         Fault(at=2.0, kind="kill", target="1", length=0.3, role="broker"),
         Fault(at=3.1, kind="power", target="2", length=0.3, role="broker", detail="silent"),
@@ -94,6 +96,6 @@ def test_replicas_move_to_and_fro_under_load_with_kills_and_failing_disks(monkey
 
 
 def test_a_copy_that_takes_over_too_early_is_found() -> None:
-    with mutated("promote-too-early"):
+    with apply_mutant("promote-too-early"):
         outcome = run()
     assert outcome.kind == "MoveKeepsAll", outcome.message

@@ -8,12 +8,12 @@ import pytest
 from kvorum.protocol.messages.fetch import PartitionData
 from sim import run as runs
 from sim.cluster import SimCluster
-from sim.draw import drawn
+from sim.draw import draw_plan
 from sim.ledger import Violation
 from sim.mutants.plans import coordination
 from sim.node_settings import settings_of
 from sim.plan import Fault, Options, Plan, draw_options, from_json, to_json
-from sim.racks import PREFERENCE_AGE_S, Places, ReadWatch, rack_of, racked
+from sim.racks import PREFERENCE_AGE_S, ReadReplicas, ReadWatch, add_racks, rack_of
 from sim.run import Outcome, run_plan
 
 ORDERS = ("orders", 0)
@@ -33,7 +33,7 @@ def stage(**changed: object) -> Options:
 
 
 def test_some_seeds_have_racks_and_the_others_are_unchanged() -> None:
-    plans = [(drawn(seed), drawn(seed, racks=False)) for seed in range(100)]
+    plans = [(draw_plan(seed), draw_plan(seed, racks=False)) for seed in range(100)]
     having = [plan for plan, plain in plans if plan != plain]
     assert 10 < len(having) < 45
     assert {plan.options.racks for plan in having} == {2, 3}
@@ -41,7 +41,7 @@ def test_some_seeds_have_racks_and_the_others_are_unchanged() -> None:
         assert msgspec.structs.replace(plan.options, racks=0) == plain.options and plan.faults == plain.faults
     assert all(from_json(to_json(plan)) == plan for plan in having)
     alone = msgspec.structs.replace(stage(racks=0), replication_factor=1)
-    assert racked(Random(1), alone, [], 60.0, certain=True) == (alone, [])
+    assert add_racks(Random(1), alone, [], 60.0, certain=True) == (alone, [])
 
 
 def test_only_brokers_of_a_seed_with_racks_have_one() -> None:
@@ -81,12 +81,12 @@ def test_consumers_read_from_followers_that_die_lag_and_lead(
 
 def test_a_read_above_the_committed_offset_is_found() -> None:
     watch = ReadWatch(0, lambda topic, partition: 10 if topic == "orders" else None)
-    watch.took("app", 1, 1, ORDERS, 10)
-    watch.took("app", 2, 1, ORDERS, 10)
-    watch.took("app", 2, 1, ("lossy", 0), 99)
+    watch.check_read("app", 1, 1, ORDERS, 10)
+    watch.check_read("app", 2, 1, ORDERS, 10)
+    watch.check_read("app", 2, 1, ("lossy", 0), 99)
     assert watch.from_followers == 2
     with pytest.raises(Violation, match=r"ReadIsCommitted: app has read orders-0 up to 11 from broker 2 \(broker 1"):
-        watch.took("app", 2, 1, ORDERS, 11)
+        watch.check_read("app", 2, 1, ORDERS, 11)
 
 
 @pytest.mark.parametrize(
@@ -95,14 +95,14 @@ def test_a_read_above_the_committed_offset_is_found() -> None:
     ids=["another rack", "no rack", "the leader", "a cluster without"],
 )
 def test_a_consumer_that_is_sent_to_the_wrong_replica_is_found(racks: int, rack_id: str, broker_id: int) -> None:
-    ReadWatch(3, lambda *_: None).sent("app", "rack-1", 1, 3, ORDERS)
+    ReadWatch(3, lambda *_: None).check_redirect("app", "rack-1", 1, 3, ORDERS)
     with pytest.raises(Violation, match=f"PreferredReplica: broker 1 sends app.*to broker {broker_id}"):
-        ReadWatch(racks, lambda *_: None).sent("app", rack_id, 1, broker_id, ORDERS)
+        ReadWatch(racks, lambda *_: None).check_redirect("app", rack_id, 1, broker_id, ORDERS)
 
 
 def test_a_client_reads_where_it_is_sent_until_that_is_old_or_fails() -> None:
     now = [10.0]
-    places = Places("app", "rack-1", None, lambda: now[0])
+    places = ReadReplicas("app", "rack-1", None, lambda: now[0])
     assert places.choose("orders", 0, 1) == 1
     assert not places.is_elsewhere("orders", 0, 1, PartitionData(preferred_read_replica=-1))
     assert places.is_elsewhere("orders", 0, 1, PartitionData(preferred_read_replica=3))

@@ -5,7 +5,7 @@ import msgspec
 from kvorum.chaos.history import Fault as FaultEvent
 from kvorum.chaos.history import Metadata
 from sim.changes import KINDS as CHANGES
-from sim.draw import drawn
+from sim.draw import draw_plan
 from sim.plan import KINDS, Fault, Plan, from_json, machines_of, to_json
 from sim.shrink import Shrinker, shrink, without_pieces
 from sim.story import event_lines, lines_of
@@ -16,17 +16,17 @@ def kinds_of(plan: Plan) -> list[str]:
 
 
 def test_a_seed_draws_the_same_plan_and_another_seed_another_one() -> None:
-    assert drawn(7) == drawn(7)
-    assert drawn(7) != drawn(8)
+    assert draw_plan(7) == draw_plan(7)
+    assert draw_plan(7) != draw_plan(8)
 
 
 def test_plans_are_read_back_as_they_were() -> None:
     for seed in range(20):
-        assert from_json(to_json(drawn(seed))) == drawn(seed)
+        assert from_json(to_json(draw_plan(seed))) == draw_plan(seed)
 
 
 def test_seeds_together_reach_every_size_and_every_kind_of_fault() -> None:
-    plans = [drawn(seed) for seed in range(300)]
+    plans = [draw_plan(seed) for seed in range(300)]
     assert {plan.options.controllers for plan in plans} == {1, 3, 5}
     assert {plan.options.brokers for plan in plans} == {1, 2, 3, 4, 5}
     assert {plan.options.min_isr for plan in plans} == {1, 2, 3}
@@ -54,7 +54,7 @@ def test_seeds_together_reach_every_size_and_every_kind_of_fault() -> None:
 
 
 def test_plans_make_sense() -> None:
-    for plan in (drawn(seed) for seed in range(300)):
+    for plan in (draw_plan(seed) for seed in range(300)):
         options = plan.options
         assert 1 <= options.min_isr <= options.replication_factor <= options.brokers
         roles = machines_of(options)
@@ -67,7 +67,7 @@ def test_plans_make_sense() -> None:
 
 def plan_of(*kinds: str) -> Plan:
     faults = [Fault(at=float(place + 1), kind=kind) for place, kind in enumerate(kinds)]
-    return msgspec.structs.replace(drawn(1, 60.0), faults=faults)
+    return msgspec.structs.replace(draw_plan(1, 60.0), faults=faults)
 
 
 def test_shrinking_leaves_only_the_faults_that_matter() -> None:

@@ -12,7 +12,7 @@ from kvorum.quorum.raft.log import SnapshotView
 from kvorum.quorum.raft.messages import Ack, Vote, VoteAnswer, encode
 from kvorum.quorum.raft.voters import Pending, Voters
 from sim.ledger import Violation
-from sim.quorum import QuorumWorld
+from sim.quorum import QuorumSimulation
 from sim.quorum_checker import EMPTY_STATE, Checker, next_state
 from sim.quorum_options import Options
 from sim.quorum_voter import SimVoter
@@ -31,9 +31,9 @@ def batch(offset: int, epoch: int = 1, value: bytes = b"a", count: int = 1) -> b
 def checker() -> Checker:
     """Return one that has seen two batches, of one record and of two, applied by node 1; the first is acknowledged."""
     made = Checker()
-    made.applied(1, 0, 0, 1, batch(0))
-    made.applied(1, 1, 1, 1, batch(1, count=2))
-    made.acked(0, 1, made.log[0].digest)
+    made.apply(1, 0, 0, 1, batch(0))
+    made.apply(1, 1, 1, 1, batch(1, count=2))
+    made.check_acknowledgement(0, 1, made.log[0].digest)
     return made
 
 
@@ -65,7 +65,7 @@ AGREED = {1: DIRECTORY, 2: DIRECTORY, 3: DIRECTORY}
 
 
 def say(message: object, node: int = 1, peer: int = 2, directory: bytes = DIRECTORY) -> Deed:
-    return lambda each: each.sent(directory, node, peer, encode(cast(Any, message)))
+    return lambda each: each.check_frame(directory, node, peer, encode(cast(Any, message)))
 
 
 def both(*deeds: Deed) -> Deed:
@@ -85,56 +85,58 @@ def ack(term: int, matched: bool = True) -> Ack:
 
 
 BROKEN: tuple[tuple[str, str, Deed], ...] = (
-    ("ConsistentCommittedData", "another batch", lambda it: it.applied(2, 0, 0, 1, batch(0, value=b"x"))),
-    ("ConsistentCommittedData", "another epoch", lambda it: it.applied(2, 0, 0, 2, batch(0, epoch=2))),
-    ("ConsistentCommittedData", "one left out", lambda it: it.applied(2, 0, 1, 1, batch(1, count=2))),
-    ("ConsistentCommittedData", "one twice", lambda it: it.applied(2, 1, 0, 1, batch(0))),
-    ("ConsistentCommittedData", "amid a batch", lambda it: it.applied(2, 2, 2, 1, batch(2))),
-    ("ConsistentCommittedData", "other bytes than told", lambda it: it.applied(2, 0, 0, 2, batch(0))),
+    ("ConsistentCommittedData", "another batch", lambda it: it.apply(2, 0, 0, 1, batch(0, value=b"x"))),
+    ("ConsistentCommittedData", "another epoch", lambda it: it.apply(2, 0, 0, 2, batch(0, epoch=2))),
+    ("ConsistentCommittedData", "one left out", lambda it: it.apply(2, 0, 1, 1, batch(1, count=2))),
+    ("ConsistentCommittedData", "one twice", lambda it: it.apply(2, 1, 0, 1, batch(0))),
+    ("ConsistentCommittedData", "amid a batch", lambda it: it.apply(2, 2, 2, 1, batch(2))),
+    ("ConsistentCommittedData", "other bytes than told", lambda it: it.apply(2, 0, 0, 2, batch(0))),
     ("SingleLeader", "two in a term", both(lambda it: it.leads(1, DIRECTORY, 4), lambda it: it.leads(2, OTHER, 4))),
     ("LeaderCompleteness", "active too early", lambda it: it.active(2, 0)),
-    ("MajorityReachedHighWatermark", "one of three", lambda it: it.committed(2, 1, voters(2, 1, 1), AGREED)),
-    ("MajorityReachedHighWatermark", "another term", lambda it: it.committed(2, 2, voters(2, 2, 2, term=1), AGREED)),
+    ("MajorityReachedHighWatermark", "one of three", lambda it: it.check_commit(2, 1, voters(2, 1, 1), AGREED)),
+    ("MajorityReachedHighWatermark", "another term", lambda it: it.check_commit(2, 2, voters(2, 2, 2, term=1), AGREED)),
     (
         "MajorityReachedHighWatermark",
         "a wiped voter's new directory",
-        lambda it: it.committed(2, 1, voters(2, 2, 1), {**AGREED, 2: OTHER}),
+        lambda it: it.check_commit(2, 1, voters(2, 2, 1), {**AGREED, 2: OTHER}),
     ),
-    ("AcknowledgedIsKept", "not applied", lambda it: it.acked(3, 4, bytes(16))),
-    ("AcknowledgedIsKept", "another there", lambda it: it.acked(1, 3, bytes(16))),
+    ("AcknowledgedIsKept", "not applied", lambda it: it.check_acknowledgement(3, 4, bytes(16))),
+    ("AcknowledgedIsKept", "another there", lambda it: it.check_acknowledgement(1, 3, bytes(16))),
     ("AcknowledgedIsKept", "lost in the end", both(lambda it: setattr(it.log[0], "digest", b""), Checker.final)),
     ("LinearizableRead", "older than acknowledged", lambda it: it.read(0, it.acknowledged_end)),
     ("OneVoteATerm", "two candidates", both(say(vote(5)), say(vote(5), peer=3))),
     ("OneVoteATerm", "itself and another", both(say(stand(5)), say(vote(5)))),
     ("KeptTerm", "older than a vote", both(say(vote(5)), say(ack(4)))),
     ("KeptTerm", "older than entries taken", both(say(ack(5)), say(stand(4)))),
-    ("TrueMatch", "not durable", lambda it: it.believed(1, 1, 2, 3, 1, journal(2))),
-    ("TrueMatch", "of another term", lambda it: it.believed(1, 2, 2, 2, 2, journal(2, term=1))),
-    ("OneSetAtATime", "behind one that nobody has committed", lambda it: it.changed(1, sets(4, 6), 3)),
-    ("StateIsReplay", "another state", lambda it: it.loaded(2, 1, EMPTY_STATE)),
-    ("StateIsReplay", "amid a batch", lambda it: it.loaded(2, 2, EMPTY_STATE)),
+    ("TrueMatch", "not durable", lambda it: it.check_match_index(1, 1, 2, 3, 1, journal(2))),
+    ("TrueMatch", "of another term", lambda it: it.check_match_index(1, 2, 2, 2, 2, journal(2, term=1))),
+    ("OneSetAtATime", "behind one that nobody has committed", lambda it: it.check_voter_sets(1, sets(4, 6), 3)),
+    ("StateIsReplay", "another state", lambda it: it.load(2, 1, EMPTY_STATE)),
+    ("StateIsReplay", "amid a batch", lambda it: it.load(2, 2, EMPTY_STATE)),
 )
 KEPT: tuple[tuple[str, Deed], ...] = (
-    ("the same batch", lambda it: it.applied(2, 0, 0, 1, batch(0))),
-    ("the next batch, of a newer epoch", lambda it: it.applied(2, 3, 3, 2, batch(3, 2))),
+    ("the same batch", lambda it: it.apply(2, 0, 0, 1, batch(0))),
+    ("the next batch, of a newer epoch", lambda it: it.apply(2, 3, 3, 2, batch(3, 2))),
     ("the same leader again", both(lambda it: it.leads(1, DIRECTORY, 4), lambda it: it.leads(1, DIRECTORY, 4))),
     ("another in the next term", both(lambda it: it.leads(1, DIRECTORY, 4), lambda it: it.leads(2, OTHER, 5))),
     ("active with all of it", lambda it: it.active(2, 1)),
-    ("two of three", lambda it: it.committed(2, 1, voters(2, 2, 0), AGREED)),
-    ("behind a snapshot", lambda it: it.committed(2, 1, voters(2, 9, 0, first=5), AGREED)),
-    ("the batch that was applied", both(lambda it: it.acked(1, 3, it.log[1].digest), Checker.final)),
+    ("two of three", lambda it: it.check_commit(2, 1, voters(2, 2, 0), AGREED)),
+    ("behind a snapshot", lambda it: it.check_commit(2, 1, voters(2, 9, 0, first=5), AGREED)),
+    ("the batch that was applied", both(lambda it: it.check_acknowledgement(1, 3, it.log[1].digest), Checker.final)),
     ("a read of all that is acknowledged", lambda it: it.read(1, it.acknowledged_end)),
     ("the same vote again", both(say(vote(5)), say(vote(5)))),
     ("a vote refused", both(say(vote(5)), say(vote(5, granted=False), peer=3))),
     ("a wiped voter's vote", both(say(vote(5)), say(vote(5), peer=3, directory=OTHER))),
     ("a later term", both(say(vote(5)), say(ack(6)), say(stand(7)))),
     ("a term that promised nothing", both(say(ack(5, matched=False)), say(ack(4)))),
-    ("a durable match", lambda it: it.believed(1, 1, 2, 2, 1, journal(2))),
-    ("a match of a leader that is deposed", lambda it: it.believed(1, 1, 2, 3, 1, journal(2, current=2))),
-    ("one set that is not committed", lambda it: it.changed(1, sets(4), 3)),
-    ("a set behind one that is committed", lambda it: it.changed(1, sets(4, 6), 4)),
-    ("as another node knows", both(lambda it: it.changed(2, sets(), 4), lambda it: it.changed(1, sets(4, 6), 3))),
-    ("the replay's state", lambda it: it.loaded(2, 1, next_state(EMPTY_STATE, batch(0)))),
+    ("a durable match", lambda it: it.check_match_index(1, 1, 2, 2, 1, journal(2))),
+    ("a match of a leader that is deposed", lambda it: it.check_match_index(1, 1, 2, 3, 1, journal(2, current=2))),
+    ("one set that is not committed", lambda it: it.check_voter_sets(1, sets(4), 3)),
+    ("a set behind one that is committed", lambda it: it.check_voter_sets(1, sets(4, 6), 4)),
+    ("as another node knows", both(
+        lambda it: it.check_voter_sets(2, sets(), 4), lambda it: it.check_voter_sets(1, sets(4, 6), 3)
+    )),
+    ("the replay's state", lambda it: it.load(2, 1, next_state(EMPTY_STATE, batch(0)))),
 )  # fmt: skip
 
 
@@ -155,9 +157,9 @@ def test_legal_histories_pass(deed: Deed) -> None:
 # What the world and its voters look at themselves.
 
 
-def world() -> tuple[QuorumWorld, SimVoter]:
+def world() -> tuple[QuorumSimulation, SimVoter]:
     """Return a quorum that has a leader, and the leader."""
-    made = QuorumWorld(1, Options(voters=3))
+    made = QuorumSimulation(1, Options(voters=3))
     made.boot(load=False)
     return made, made.leader()
 
@@ -191,7 +193,7 @@ def test_a_follower_may_load_a_newer_snapshot_and_a_leader_none() -> None:
     made, leader = world()
     made.loop.run_for(1.0)
     checked = made.checker
-    checked.applied(1, 0, 0, 1, batch(0))
+    checked.apply(1, 0, 0, 1, batch(0))
     follower = next(voter for voter in made.voters.values() if voter is not leader)
     state = next_state(EMPTY_STATE, batch(0))
     load(follower, 1, state)
@@ -213,7 +215,7 @@ def test_a_leader_that_is_not_active_loads_the_snapshot_it_started_with_and_once
     """A single voter is elected at once, while it still loads; it answers nothing until it is active."""
     made, leader = world()
     made.loop.run_for(1.0)
-    made.checker.applied(1, 0, 0, 1, batch(0))
+    made.checker.apply(1, 0, 0, 1, batch(0))
     assert leader.log is not None
     monkeypatch.setattr(type(leader.log), "is_active", lambda log: active)
     leader.high_watermark, leader.own_snapshot = 0, own_snapshot

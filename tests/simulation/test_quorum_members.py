@@ -8,9 +8,9 @@ from collections import Counter
 
 import pytest
 
-from sim.quorum import QuorumWorld
+from sim.quorum import QuorumSimulation
 from sim.quorum_faults import run_seed
-from sim.quorum_options import members
+from sim.quorum_options import membership_options
 
 SEEDS = 30
 CHUNK = 10
@@ -19,9 +19,9 @@ KEPT = (14, 15, 21, 1069, 1149)
 alone had that entry: nobody could be elected."""
 
 
-def run(seed: int) -> QuorumWorld:
+def run(seed: int) -> QuorumSimulation:
     """Run a seed over three to five nodes, one to three of which vote at first."""
-    return run_seed(seed, **members(seed))
+    return run_seed(seed, **membership_options(seed))
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))

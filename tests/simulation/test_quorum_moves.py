@@ -7,9 +7,9 @@ from collections import Counter
 
 import pytest
 
-from sim.quorum import QuorumWorld
+from sim.quorum import QuorumSimulation
 from sim.quorum_faults import QuorumRun, run_seed
-from sim.quorum_options import moving
+from sim.quorum_options import address_change_options
 from sim.quorum_presences import unknown_addresses
 
 SEEDS = 20
@@ -20,7 +20,7 @@ CHUNK = 10
 def test_seeds_hold_every_invariant_while_voters_move(first: int) -> None:
     acked, done = 0, Counter[str]()
     for seed in range(first, first + CHUNK):
-        world = run_seed(seed, **moving(seed))
+        world = run_seed(seed, **address_change_options(seed))
         acked += world.acked
         done.update(world.faults)
     assert acked > 50 * CHUNK, "the load hardly got through: these seeds show little"
@@ -28,7 +28,7 @@ def test_seeds_hold_every_invariant_while_voters_move(first: int) -> None:
 
 
 def test_a_plan_replays_with_its_moves() -> None:
-    first = QuorumRun(QuorumWorld(3, None, **moving(3)))
+    first = QuorumRun(QuorumSimulation(3, None, **address_change_options(3)))
     first.run()
     again = QuorumRun.of_plan(first.plan)
     assert again.world.options.moves and "which move" in first.plan.options.text()
@@ -38,7 +38,7 @@ def test_a_plan_replays_with_its_moves() -> None:
 
 
 def test_a_set_that_has_a_voter_elsewhere_is_not_at_rest() -> None:
-    world = QuorumWorld(1, voters=3, initial=3, moves=True, known_directories=True)
+    world = QuorumSimulation(1, voters=3, initial=3, moves=True, known_directories=True)
     world.boot(load=False)
     leader = world.leader()
     assert leader.log is not None

@@ -8,9 +8,9 @@ from collections import Counter
 
 import pytest
 
-from sim.quorum import QuorumWorld
+from sim.quorum import QuorumSimulation
 from sim.quorum_faults import run_seed
-from sim.quorum_options import upgraded
+from sim.quorum_options import upgrade_options
 
 SEEDS = 30
 CHUNK = 10
@@ -18,9 +18,9 @@ KEPT = (42, 15)
 """An upgrade is taken back, made anew, and voters come and go; a leader commits one and steps down in one moment."""
 
 
-def run(seed: int) -> QuorumWorld:
+def run(seed: int) -> QuorumSimulation:
     """Run a seed over three to five nodes; one to three of them are the static quorum's voters."""
-    return run_seed(seed, **upgraded(seed))
+    return run_seed(seed, **upgrade_options(seed))
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))

@@ -7,12 +7,12 @@ import pytest
 
 from kvorum.quorum.image.partition import UNASSIGNED_DIRECTORY, PartitionRegistration
 from sim.candidates import check_kept
-from sim.draw import drawn
+from sim.draw import draw_plan
 from sim.ledger import Violation
 from sim.metadata_watch import check_reassignment
-from sim.mutants.catalogue import mutated
+from sim.mutants.catalogue import apply_mutant
 from sim.plan import Fault, Options, Plan, draw_options, from_json, to_json
-from sim.reassigning import CANCEL, KIND, reassigned, reduced
+from sim.reassignments import CANCEL, KIND, add_reassignments, add_reductions
 from sim.run import Outcome, run_plan
 
 
@@ -39,7 +39,9 @@ def run(*details: str) -> Outcome:
 
 
 def test_some_seeds_have_them_and_the_others_are_unchanged() -> None:
-    plans = [(drawn(seed, throttles=False), drawn(seed, reassignments=False, throttles=False)) for seed in range(100)]
+    plans = [
+        (draw_plan(seed, throttles=False), draw_plan(seed, reassignments=False, throttles=False)) for seed in range(100)
+    ]
     having = [plan for plan, plain in plans if plan != plain]
     assert 10 < len(having) < 60
     for plan, plain in plans:
@@ -60,13 +62,13 @@ def test_some_seeds_have_them_and_the_others_are_unchanged() -> None:
 
 
 def test_some_of_these_go_below_the_replication_factor_and_the_others_are_unchanged() -> None:
-    options, faults = reassigned(Random(3), stage(), [], 60.0, certain=True)
-    assert reduced(Random(1), options, faults, 60.0, certain=True)[1] != faults
-    same = [reduced(Random(seed), options, faults, 60.0)[1] == faults for seed in range(40)]
+    options, faults = add_reassignments(Random(3), stage(), [], 60.0, certain=True)
+    assert add_reductions(Random(1), options, faults, 60.0, certain=True)[1] != faults
+    same = [add_reductions(Random(seed), options, faults, 60.0)[1] == faults for seed in range(40)]
     assert 8 < sum(same) < 32
-    assert reduced(Random(1), options, [], 60.0, certain=True) == (options, [])
+    assert add_reductions(Random(1), options, [], 60.0, certain=True) == (options, [])
     alone = msgspec.structs.replace(options, replication_factor=1)
-    assert reduced(Random(1), alone, faults, 60.0, certain=True) == (alone, faults)
+    assert add_reductions(Random(1), alone, faults, 60.0, certain=True) == (alone, faults)
 
 
 def test_replicas_move_are_cancelled_and_end_where_they_were_wanted() -> None:
@@ -78,7 +80,7 @@ def test_replicas_move_are_cancelled_and_end_where_they_were_wanted() -> None:
 
 
 def test_dropping_the_old_before_the_new_are_in_sync_is_found() -> None:
-    with mutated("drop-before-in-sync"):
+    with apply_mutant("drop-before-in-sync"):
         outcome = run("3,4", "1,2", "3,4")
     assert outcome.kind == "ReassignedInSync", outcome.message
 
@@ -88,7 +90,7 @@ def test_going_to_fewer_replicas_while_those_that_stay_are_behind_is_found() -> 
     faults = [reassignment(1.0, "3,2,1"), away, reassignment(4.2, "3,2")]
     plan = Plan(seed=4, seconds=8.0, options=stage(), faults=faults)
     assert (outcome := run_plan(plan)).kind is None, outcome.message
-    with mutated("reduce-before-in-sync"):
+    with apply_mutant("reduce-before-in-sync"):
         outcome = run_plan(plan)
     assert outcome.kind == "ReassignedInSync", outcome.message
 

@@ -18,7 +18,7 @@ from sim import run
 from sim.client import SimClient
 from sim.cluster import TOPIC, SimCluster
 from sim.cluster_faults import Faults
-from sim.consumer import Consumer, Reads
+from sim.consumer import ConsistentReads, Consumer
 from sim.convergence import check_epochs, check_replicas, check_topics, settle
 from sim.ledger import Entry, Ledger, Violation
 from sim.machine import SimProcess
@@ -117,8 +117,8 @@ def test_a_healthy_cluster_converges_and_later_changes_are_found(cluster: SimClu
     with told_as("checker: lost-write"):
         judge(cluster)
 
-    name = next(each for each in cluster.invariants.incarnations.watched[2] if each.topic == TOPIC)
-    shadow = cluster.invariants.incarnations.watched[2][name].shadow
+    name = next(each for each in cluster.invariants.incarnations.by_broker[2] if each.topic == TOPIC)
+    shadow = cluster.invariants.incarnations.by_broker[2][name].shadow
     shadow.follow(shadow.entries[-2].next_offset)
     with told_as("ReplicasEqual"):
         check_replicas(cluster)
@@ -203,7 +203,7 @@ def test_a_process_ends_itself_only_for_a_reason(
 ) -> None:
     process = broker(cluster)
     process.disk_faulted = faulted
-    cluster._ended(process, error)
+    cluster._on_process_end(process, error)
     assert (None if cluster.violation is None else cluster.violation.kind) == kind
 
 
@@ -248,17 +248,17 @@ def test_undecodable_responses_are_reported(cluster: SimCluster, error: Exceptio
 def test_acknowledged_records_are_committed_at_their_offset(cluster: SimCluster) -> None:
     topic_id, ledger = ledger_of(cluster)
     entry = ledger.entries[-1]
-    cluster._acknowledged(topic_id, 0, entry.base_offset, entry.crc)
+    cluster._check_acknowledgement(topic_id, 0, entry.base_offset, entry.crc)
     assert cluster.violation is None
     for offset, crc in ((entry.base_offset, entry.crc + 1), (entry.next_offset + 1_000, entry.crc)):
         cluster.violation = None
-        cluster._acknowledged(topic_id, 0, offset, crc)
+        cluster._check_acknowledgement(topic_id, 0, offset, crc)
         assert cluster.violation is not None and cluster.violation.kind == "AcknowledgedIsCommitted"
 
 
 def test_read_records_never_change() -> None:
     lossy: set[str] = set()
-    reads = Reads(lambda partition: partition in lossy, lambda partition: 0)
+    reads = ConsistentReads(lambda partition: partition in lossy, lambda partition: 0)
     reads.note("orders-0", 5, 50)
     reads.note("orders-0", 5, 50)
     reads.note("orders-1", 5, 51)
@@ -271,7 +271,7 @@ def test_read_records_never_change() -> None:
 def test_a_consumer_is_cut_off_only_by_a_loss_or_a_deletion(cluster: SimCluster) -> None:
     lossy: set[str] = set()
     begins_at = [0]
-    reads = Reads(lambda partition: partition in lossy, lambda partition: begins_at[0])
+    reads = ConsistentReads(lambda partition: partition in lossy, lambda partition: begins_at[0])
     client = SimClient("c", [], Random(1))
     consumer = Consumer("consumer", client, cluster.recorder, reads, TOPIC, [0])
     consumer.assign()

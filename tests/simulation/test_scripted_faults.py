@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from sim.draw import drawn
+from sim.draw import draw_plan
 from sim.loop import Host, SimLoop
 from sim.plan import KINDS, Fault, Options, draw_faults, draw_options
 from sim.run import run_plan
@@ -46,7 +46,7 @@ def test_some_seeds_have_a_drama_and_the_others_are_unchanged() -> None:
     changed = [seed for seed in SEEDS if dramatic(seed) != ordinary(seed)]
     assert 0.3 < len(changed) / len(SEEDS) < 0.5
     assert dramatic(changed[0]) == dramatic(changed[0])
-    assert any("freeze" in drawn(seed).options.fault_kinds for seed in changed), "drawn plans have them"
+    assert any("freeze" in draw_plan(seed).options.fault_kinds for seed in changed), "drawn plans have them"
 
 
 def test_dramas_are_played_alone_or_among_ordinary_faults() -> None:
@@ -85,7 +85,7 @@ def test_a_drama_does_the_same_in_any_process_and_breaks_nothing() -> None:
 
 
 def test_a_seed_that_plays_a_drama_replays_exactly() -> None:
-    plan = next(plan for plan in (drawn(seed, 6.0) for seed in SEEDS) if "freeze" in plan.options.fault_kinds)
+    plan = next(plan for plan in (draw_plan(seed, 6.0) for seed in SEEDS) if "freeze" in plan.options.fault_kinds)
     assert run_plan(plan).trace == run_plan(plan).trace
 
 

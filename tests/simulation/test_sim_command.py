@@ -24,7 +24,7 @@ from sim.campaign import (
     run_one,
 )
 from sim.plan import from_json
-from sim.quorum import QuorumWorld
+from sim.quorum import QuorumSimulation
 from sim.quorum_faults import QuorumRun
 from sim.quorum_plan import QuorumPlan
 from sim.shrink import shrink_quorum
@@ -128,7 +128,7 @@ def test_a_mistake_in_the_quorum_is_found_shrunk_reported_saved_and_replayed(
 @pytest.mark.parametrize("seed", [2, 5])
 def test_a_quorum_seed_replayed_from_its_plan_does_the_same(seed: int) -> None:
     """Plans must hold all that happened: else what is shrunk is another run."""
-    run = QuorumRun(QuorumWorld(seed))
+    run = QuorumRun(QuorumSimulation(seed))
     run.run()
     assert run.plan.faults and run.world.acked
     plan = msgspec.json.decode(msgspec.json.encode(run.plan), type=QuorumPlan)
@@ -142,8 +142,8 @@ def test_a_quorum_seed_replayed_from_its_plan_does_the_same(seed: int) -> None:
 def test_faults_that_do_not_matter_are_left_out_of_a_quorum_seed() -> None:
     """Without the guard against pysyncobj's faults of safety, whose story needs a killed leader and a cut."""
     fixed = {"log_class": UnguardedLog, "voters": 3, "wipes": False, "known_directories": True, "snapshots": False}
-    whole = quorum_result(QuorumRun(QuorumWorld(3, **fixed)), shrinks=False)
-    small = quorum_result(QuorumRun(QuorumWorld(3, **fixed)), shrinks=True)
+    whole = quorum_result(QuorumRun(QuorumSimulation(3, **fixed)), shrinks=False)
+    small = quorum_result(QuorumRun(QuorumSimulation(3, **fixed)), shrinks=True)
     assert whole.failure and whole.failure == small.failure and "MonotonicHighWatermark" in whole.failure
     before, after = read_plan(whole.schedule), read_plan(small.schedule)
     assert isinstance(before, QuorumPlan) and isinstance(after, QuorumPlan)
@@ -152,10 +152,10 @@ def test_faults_that_do_not_matter_are_left_out_of_a_quorum_seed() -> None:
 
 
 def test_a_quorum_seed_that_fails_with_any_exception_is_a_result_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(world: QuorumWorld) -> None:
+    def fail(world: QuorumSimulation) -> None:
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(QuorumWorld, "heal", fail)
+    monkeypatch.setattr(QuorumSimulation, "heal", fail)
     result = run_one((QUORUM, 9), shrinks=False)
     assert result.failure == "RuntimeError: broken" and any("seed 9" in line for line in result.story)
     assert any("in fail" in line for line in result.story), "an exception is told with where it came from"

@@ -11,7 +11,7 @@ import pytest
 
 from kvorum.quorum.raft.settings import RaftSettings
 from sim.network import NetworkOptions
-from sim.quorum import QuorumWorld
+from sim.quorum import QuorumSimulation
 from sim.quorum_options import SEGMENT_BYTES, Options
 from sim.quorum_voter import SimVoter
 
@@ -22,7 +22,7 @@ RECOVERED_S = 5.0
 """Some election timeouts of 0.4 to 0.8 s."""
 
 
-def starved_world(seed: int, pause_s: float) -> QuorumWorld:
+def starved_world(seed: int, pause_s: float) -> QuorumSimulation:
     """Return three voters of which each runs for TURN_S about every `pause_s`, once they have elected a leader."""
     options = Options(
         voters=3,
@@ -30,7 +30,7 @@ def starved_world(seed: int, pause_s: float) -> QuorumWorld:
         network=NetworkOptions(slow=0.0),
         settings=RaftSettings(segment_bytes=SEGMENT_BYTES),
     )
-    world = QuorumWorld(seed, options)
+    world = QuorumSimulation(seed, options)
     world.boot(load=False)
     world.leader()
     rng = random.Random(seed)
@@ -50,7 +50,7 @@ def starved_world(seed: int, pause_s: float) -> QuorumWorld:
     return world
 
 
-def active_seconds(world: QuorumWorld, seconds: float) -> float:
+def active_seconds(world: QuorumSimulation, seconds: float) -> float:
     """Run so long; return for how much of it some voter was active."""
     active, step_s = 0.0, 0.05
     for _ in range(round(seconds / step_s)):

@@ -14,7 +14,7 @@ from sim.cluster import SimCluster
 from sim.ledger import Violation
 from sim.plan import Options, Plan, draw_options
 from sim.run import quiet
-from sim.stopping import NO_MAJORITY, RESTART, stop_all
+from sim.shutdown import NO_MAJORITY, RESTART, stop_all
 
 SESSION_MS = 2_000
 

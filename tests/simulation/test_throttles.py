@@ -17,14 +17,14 @@ from kvorum.network.quotas import BrokerQuotas, Mutations
 from kvorum.protocol.messages.metadata import MetadataResponse
 from sim import convergence, quota_probe
 from sim.cluster import SimCluster
-from sim.draw import drawn
+from sim.draw import draw_plan
 from sim.ledger import Violation
 from sim.mutants.patches import Patches
 from sim.plan import Fault, Options, Plan, draw_options, from_json, to_json
 from sim.quota_probe import check_in_force, limits_of
 from sim.quotas import KIND, VALUES
 from sim.run import Outcome, run_plan
-from sim.throttles import Costs, ThrottleWatch
+from sim.throttles import RequestCosts, ThrottleWatch
 
 COST_MS = 4.0
 
@@ -72,7 +72,7 @@ def run(*others: Fault, **changed: object) -> tuple[Outcome, SimCluster]:
 
 
 def test_some_seeds_have_them_and_the_others_are_unchanged() -> None:
-    plans = [(drawn(seed), drawn(seed, quotas=False)) for seed in range(100)]
+    plans = [(draw_plan(seed), draw_plan(seed, quotas=False)) for seed in range(100)]
     having = [plan for plan, plain in plans if plan != plain]
     assert 10 < len(having) < 45
     for plan, plain in plans:
@@ -98,7 +98,7 @@ def test_clients_are_throttled_in_every_way_while_brokers_die_and_each_way_ends(
         older_admin=older,
     )
     assert outcome.kind is None, outcome.message
-    assert cluster.throttles.throttled > 20 and cluster.throttles.kept > 20
+    assert cluster.throttles.throttle_count > 20 and cluster.throttles.wait_count > 20
     answers = [text for _, text in outcome.lines if text.startswith("the operator's")]
     assert len(answers) == len(ALL_KINDS) + 2 and all(text.endswith("NONE") for text in answers), answers
 
@@ -208,7 +208,7 @@ class Told:
 
     def answered(self, asked_s: float, throttle_ms: int = 0, *, before: Any = None, after: Any = None) -> None:
         response = MetadataResponse(throttle_time=throttle_ms)
-        self.watch.answered("app", (before, after), asked_s, response)
+        self.watch.check_response("app", (before, after), asked_s, response)
 
 
 class Connection:
@@ -228,10 +228,10 @@ def test_an_answer_in_the_time_of_a_throttle_is_found() -> None:
     client.answered(10.1, before=None, after=other)  # over one that it had to make
     with pytest.raises(Violation, match=r"ThrottleKept: app was answered MetadataResponse 0\.400 s before"):
         client.answered(10.1, before=one, after=one)
-    assert client.watch.kept == 0
+    assert client.watch.wait_count == 0
     client.now = 10.9
     client.answered(10.1, before=one, after=one)
-    assert (client.watch.throttled, client.watch.kept) == (1, 1)
+    assert (client.watch.throttle_count, client.watch.wait_count) == (1, 1)
 
 
 def test_the_longest_reported_throttle_counts_and_a_lost_connection_is_discarded() -> None:
@@ -244,10 +244,10 @@ def test_the_longest_reported_throttle_counts_and_a_lost_connection_is_discarded
     one.usable = False
     client.answered(12.0, 10, after=other)
     client.answered(12.0, before=one, after=one)
-    assert client.watch.throttled == 3
+    assert client.watch.throttle_count == 3
 
 
 def test_a_request_has_the_configured_cost() -> None:
     ctx = RequestContext(received_ms=100.0)
-    handle = Costs(8.0).around(3, lambda ctx, request: request)
+    handle = RequestCosts(8.0).around(3, lambda ctx, request: request)
     assert handle(ctx, "asked") == "asked" and ctx.received_ms == 92.0

@@ -11,25 +11,25 @@ from kvorum.quorum.controller.departure_throttle import FOLLOWERS, LEADERS, RATE
 from kvorum.quorum.image import MetadataDelta, MetadataImage
 from kvorum.quorum.records import Config, MetadataRecord, Partition, RegisterBroker, Topic
 from kvorum.runtime.config_defs import DECOMMISSION_THROTTLE
-from sim import duties, reassigning
-from sim.draw import drawn
+from sim import admin_states, reassignments
+from sim.draw import draw_plan
 from sim.ledger import Violation
-from sim.mutants.catalogue import mutated
+from sim.mutants.catalogue import apply_mutant
 from sim.plan import Fault, Options, Plan, draw_options, from_json, to_json
-from sim.run import Outcome, run_plan
-from sim.throttle_ends import in_the_way
-from sim.throttling import (
+from sim.reassignment_throttles import (
     DEPARTURE_KIND,
     RATE_KIND,
     REMOVED,
     REPLICAS_KIND,
+    add_departure_throttles,
+    add_reassignment_throttles,
     check_departing,
     check_isr_in_peace,
     check_throttles,
-    left_behind,
-    throttled_departures,
-    throttled_reassignments,
+    find_stray_throttles,
 )
+from sim.run import Outcome, run_plan
+from sim.throttle_removal import in_the_way
 
 ORDERS = Uuid(b"o" * 16)
 KINDS = {RATE_KIND, REPLICAS_KIND, DEPARTURE_KIND}
@@ -55,24 +55,27 @@ def run(*faults: Fault, seconds: float = 8.0) -> Outcome:
 
 
 def test_some_seeds_have_them_and_the_others_are_unchanged() -> None:
-    plans = [(drawn(seed), drawn(seed, throttles=False)) for seed in range(100)]
+    plans = [(draw_plan(seed), draw_plan(seed, throttles=False)) for seed in range(100)]
     having = [plan for plan, plain in plans if plan != plain]
     assert 8 < len(having) < 40
     for plan, plain in plans:
-        rest = [msgspec.structs.replace(each, amount=0.0) if each.kind == duties.KIND else each for each in plan.faults]
+        rest = [
+            msgspec.structs.replace(each, amount=0.0) if each.kind == admin_states.KIND else each
+            for each in plan.faults
+        ]
         assert all(fault in rest for fault in plain.faults)
-        assert {fault.kind for fault in rest if fault not in plain.faults} <= {*KINDS, duties.KIND}
+        assert {fault.kind for fault in rest if fault not in plain.faults} <= {*KINDS, admin_states.KIND}
     assert all(from_json(to_json(plan)) == plan for plan in having)
-    assert any(fault.kind == duties.KIND and fault.amount for plan in having for fault in plan.faults)
+    assert any(fault.kind == admin_states.KIND and fault.amount for plan in having for fault in plan.faults)
     for kind in KINDS:
         details = {fault.detail for plan in having for fault in plan.faults if fault.kind == kind}
         assert len(details) >= 3 and (REMOVED in details) is (kind != DEPARTURE_KIND), kind
 
 
 def test_without_reassignments_or_decommissions_there_are_none() -> None:
-    assert throttled_reassignments(Random(1), stage(), [], 60.0, certain=True) == (stage(), [])
-    maintenance = [Fault(at=1.0, kind=duties.KIND, target="1", detail=BrokerAdminState.MAINTENANCE)]
-    assert throttled_departures(Random(1), stage(), maintenance, 60.0, certain=True) == (stage(), maintenance)
+    assert add_reassignment_throttles(Random(1), stage(), [], 60.0, certain=True) == (stage(), [])
+    maintenance = [Fault(at=1.0, kind=admin_states.KIND, target="1", detail=BrokerAdminState.MAINTENANCE)]
+    assert add_departure_throttles(Random(1), stage(), maintenance, 60.0, certain=True) == (stage(), maintenance)
 
 
 LATE_S = 7.0
@@ -82,12 +85,12 @@ SLOW = (Fault(at=LATE_S, kind=REPLICAS_KIND, detail="*"), Fault(at=LATE_S, kind=
 
 def test_a_throttled_move_ends_with_the_rates_removal_and_in_sync_replicas_are_not_throttled() -> None:
     """It waits for the whole run: the rate is taken off when all is healed, and convergence demands the rest."""
-    there = Fault(at=LATE_S + 0.1, kind=reassigning.KIND, target="0", detail="3,4")
+    there = Fault(at=LATE_S + 0.1, kind=reassignments.KIND, target="0", detail="3,4")
     outcome = run(*SLOW, there, seconds=12.0)
     assert outcome.kind is None, outcome.message
     answers = [text for _, text in outcome.lines if text.startswith("the operator's")]
     assert len(answers) == 3 and all(text.endswith("NONE") for text in answers), answers
-    with mutated("hold-back-who-is-in-sync"):
+    with apply_mutant("hold-back-who-is-in-sync"):
         outcome = run(*SLOW, there, seconds=12.0)
     assert outcome.kind == "NobodyInSyncIsHeldBack", outcome.message
 
@@ -96,12 +99,12 @@ def test_a_decommission_uses_its_own_throttle_and_keeps_anothers() -> None:
     """Convergence demands that it is gone with the last replica; see left_behind."""
     faults = (
         Fault(at=0.8, kind=DEPARTURE_KIND, target="2", detail="3000"),
-        Fault(at=1.0, kind=duties.KIND, target="1", detail=BrokerAdminState.DECOMMISSIONED, amount=20_000.0),
-        Fault(at=5.0, kind=duties.KIND, target="2", detail=BrokerAdminState.DECOMMISSIONED),
+        Fault(at=1.0, kind=admin_states.KIND, target="1", detail=BrokerAdminState.DECOMMISSIONED, amount=20_000.0),
+        Fault(at=5.0, kind=admin_states.KIND, target="2", detail=BrokerAdminState.DECOMMISSIONED),
     )
     outcome = run(*faults)
     assert outcome.kind is None, outcome.message
-    with mutated("end-every-throttle"):
+    with apply_mutant("end-every-throttle"):
         outcome = run(*faults)
     assert outcome.kind == "ThrottleStaysForThen", outcome.message
 
@@ -198,7 +201,7 @@ def test_replicas_of_a_throttled_decommission_are_marked(
     ],
 )
 def test_remaining_throttles_are_reported(records: list[MetadataRecord], count: int) -> None:
-    assert len(list(left_behind(image(*records)))) == count
+    assert len(list(find_stray_throttles(image(*records)))) == count
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ from random import Random
 import msgspec
 import pytest
 
-from sim.duties import KIND as DUTY
+from sim.admin_states import KIND as DUTY
 from sim.plan import Fault, Options, Plan, draw_options
-from sim.reassigning import CANCEL
-from sim.reassigning import KIND as REASSIGN
+from sim.reassignments import CANCEL
+from sim.reassignments import KIND as REASSIGN
 from sim.run import run_plan
 
 BEGIN, CANCEL_AT, BACK = 2.6, 4.6, 6.0

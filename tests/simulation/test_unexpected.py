@@ -8,7 +8,7 @@ import pytest
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from sim import cluster as sim_cluster
 from sim.cluster import CLIENTS_END, SimCluster, client_address, is_bug
-from sim.draw import drawn
+from sim.draw import draw_plan
 from sim.ledger import Violation
 from sim.loop import Host, SimLoop
 from sim.machine import address_of
@@ -19,7 +19,7 @@ from sim.streams import PORT_FIRST, PORT_LAST, StreamNetwork
 def test_an_exception_in_a_request_handler_is_a_violation_with_its_stack(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forwarded requests have the client's address in their envelope; this one cannot be encoded."""
     monkeypatch.setattr(sim_cluster, "client_address", lambda number: "10.0.1.256")
-    outcome = run_plan(drawn(1, 5.0))
+    outcome = run_plan(draw_plan(1, 5.0))
     assert outcome.kind == "UnexpectedException"
     assert outcome.message is not None and "10.0.1.256" in outcome.message and "(request)" in outcome.message
     assert "forwarding.py" in outcome.cause
@@ -29,7 +29,7 @@ def test_an_exception_in_a_request_handler_is_a_violation_with_its_stack(monkeyp
 def test_an_exception_that_is_never_read_is_a_violation_unless_it_is_an_expected_one(
     error: Exception, is_violation: bool
 ) -> None:
-    cluster = SimCluster(drawn(1, 5.0))
+    cluster = SimCluster(draw_plan(1, 5.0))
     host = Host("10.0.0.1/broker")
     cluster.loop.call_at_host(host, cluster.loop.time(), lambda: cluster.loop.create_future().set_exception(error))
     if is_violation:

@@ -32,7 +32,7 @@ class Written:
         self.events.append(Invoke(t=t, op=op, process=process, f=f, value=begun, final=final))
         self.events.append(Ok(t=t + 0.5, op=op, process=process, f=f, value=done, final=final, **fields))
 
-    def lost_from(self, partition: str) -> int | None:
+    def first_lost_offset(self, partition: str) -> int | None:
         return self._lost_from if partition == P else None
 
     def begins_at(self, partition: str) -> int:

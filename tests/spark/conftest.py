@@ -35,9 +35,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory, kvorum_cluster: LocalCluster
         pytest.skip("missing tool: java (17 or 21)")
     from pyspark.sql import SparkSession
 
+    from kvorum.pipelines.session.build import local_spark_home
+
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     folder = tmp_path_factory.mktemp("spark")
-    session = (
+    builder = (
         SparkSession.builder.master("local[2]")
         .appName("kvorum-tests")
         .config("spark.driver.memory", "1g")
@@ -52,8 +54,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory, kvorum_cluster: LocalCluster
             "spark.sql.streaming.stateStore.providerClass",
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
         )
-        .getOrCreate()
     )
+    with local_spark_home():
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     yield session
     member.cache_clear()

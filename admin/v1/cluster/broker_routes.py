@@ -6,14 +6,14 @@ from typing import Final, NamedTuple
 
 from pydantic import BaseModel
 
-from kvorum.admin.http.access import Refused
+from kvorum.admin.http.access import HttpError
 from kvorum.admin.http.operations import Call, NoBody, Operation
 from kvorum.admin.http.parameters import BROKER_ID
 from kvorum.admin.v1.cluster.broker_models import Broker, RegisteredLogDir
 from kvorum.admin.v1.cluster.cluster_routes import broker_id
 from kvorum.admin.v1.cluster.node_models import NodeProcess
-from kvorum.admin.v1.cluster.node_pages import BROKER, Who, pages_of
-from kvorum.client.metadata_log.metadata_image import MetadataProblem, TooLarge
+from kvorum.admin.v1.cluster.node_pages import BROKER, RoleProcess, pages_of
+from kvorum.client.metadata_log.metadata_image import LogSizeError, MetadataProblem
 from kvorum.client.metadata_log.metadata_reader import MetadataReader
 from kvorum.client.wire.cluster_client import ClusterClient, Unreachable
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -31,7 +31,7 @@ REGISTERED_SECONDS: Final = 5.0
 Registered = dict[int, BrokerRegistration]
 
 
-class Silence(NamedTuple):
+class MissingReason(NamedTuple):
     """Why a value is unknown: the name of an error, and a message."""
 
     error: str
@@ -48,7 +48,7 @@ class Registration(NamedTuple):
     registration_error: str | None = None
 
 
-class Life(NamedTuple):
+class ProcessFields(NamedTuple):
     """Fields of Broker from its process."""
 
     version: str | None = None
@@ -86,7 +86,7 @@ class BrokerRoutes:
         ordered = sorted(brokers, key=lambda broker: broker.broker_id)
         metadata, registered, processes = await asyncio.gather(
             call.cluster.metadata(),
-            self._registered(call.cluster),
+            self._read_registrations(call.cluster),
             asyncio.gather(*(process_of(call, broker, seconds) for broker in ordered)),
         )
         leaders, replicas = holdings(metadata)
@@ -105,18 +105,18 @@ class BrokerRoutes:
             for broker, process in zip(ordered, processes, strict=True)
         ]
 
-    async def _registered(self, cluster: ClusterClient) -> Registered | Silence:
+    async def _read_registrations(self, cluster: ClusterClient) -> Registered | MissingReason:
         try:
             async with asyncio.timeout(REGISTERED_SECONDS):
                 return await self._reader.brokers(cluster)
         except TimeoutError:
-            return Silence("REQUEST_TIMED_OUT", f"the metadata log was not read within {REGISTERED_SECONDS:g} s")
-        except TooLarge as error:
-            return Silence("METADATA_TOO_LARGE", str(error))
+            return MissingReason("REQUEST_TIMED_OUT", f"the metadata log was not read within {REGISTERED_SECONDS:g} s")
+        except LogSizeError as error:
+            return MissingReason("METADATA_TOO_LARGE", str(error))
         except MetadataProblem as error:
-            return Silence("METADATA_UNREADABLE", str(error))
+            return MissingReason("METADATA_UNREADABLE", str(error))
         except (KafkaError, Unreachable) as error:
-            return silence_of(error)
+            return missing_reason_of(error)
 
     def operations(self) -> list[Operation]:
         """Return the paths."""
@@ -126,36 +126,36 @@ class BrokerRoutes:
         ]
 
 
-async def process_of(call: Call[NoBody], broker: DescribeClusterBroker, seconds: float) -> NodeProcess | Silence:
+async def process_of(call: Call[NoBody], broker: DescribeClusterBroker, seconds: float) -> NodeProcess | MissingReason:
     """Return a broker's process state, or why it is not available."""
-    who, address = Who(BROKER, broker.broker_id), (broker.host, broker.port)
+    who, address = RoleProcess(BROKER, broker.broker_id), (broker.host, broker.port)
     try:
         async with asyncio.timeout(seconds), pages_of(call.cluster, who, call.authorization, address) as pages:
             assert pages.process is not None, "it has said who it is"
             return pages.process
     except TimeoutError:
-        return Silence("NODE_UNREACHABLE", f"{who} did not respond within {seconds:g} s")
-    except (Refused, KafkaError, Unreachable) as error:
-        return silence_of(error)
+        return MissingReason("NODE_UNREACHABLE", f"{who} did not respond within {seconds:g} s")
+    except (HttpError, KafkaError, Unreachable) as error:
+        return missing_reason_of(error)
 
 
-def silence_of(error: Exception) -> Silence:
+def missing_reason_of(error: Exception) -> MissingReason:
     """Return the reason why a value is unknown, from the exception of its query."""
     match error:
-        case Refused():
-            return Silence(error.error, error.message)
+        case HttpError():
+            return MissingReason(error.error, error.message)
         case KafkaError():
-            return Silence(error.code.name, error.message or error.code.name)
+            return MissingReason(error.code.name, error.message or error.code.name)
         case _:
-            return Silence("CLUSTER_UNREACHABLE", str(error))
+            return MissingReason("CLUSTER_UNREACHABLE", str(error))
 
 
-def registration_of(registered: Registered | Silence, wanted: int) -> Registration:
+def registration_of(registered: Registered | MissingReason, wanted: int) -> Registration:
     """Return a broker's registration, or why it is not available."""
     found = registered.get(wanted) if isinstance(registered, dict) else None
     if found is None:
         # A broker that has just registered may be missing in the part of the log that was read.
-        error = registered.error if isinstance(registered, Silence) else ErrorCode.BROKER_ID_NOT_REGISTERED.name
+        error = registered.error if isinstance(registered, MissingReason) else ErrorCode.BROKER_ID_NOT_REGISTERED.name
         return Registration(registration_error=error)
     cordoned = found.cordoned_log_dirs or ()
     log_dirs = [
@@ -170,11 +170,11 @@ def registration_of(registered: Registered | Silence, wanted: int) -> Registrati
     )
 
 
-def life_of(process: NodeProcess | Silence) -> Life:
+def life_of(process: NodeProcess | MissingReason) -> ProcessFields:
     """Return a process's state, or why it is not available."""
-    if isinstance(process, Silence):
-        return Life(process_error=process.error, process_message=process.message)
-    return Life(version=process.version, started_ms=process.started_ms, uptime_ms=process.uptime_ms)
+    if isinstance(process, MissingReason):
+        return ProcessFields(process_error=process.error, process_message=process.message)
+    return ProcessFields(version=process.version, started_ms=process.started_ms, uptime_ms=process.uptime_ms)
 
 
 def holdings(metadata: MetadataResponse) -> tuple[Counter[int], Counter[int]]:

@@ -28,11 +28,11 @@ from kvorum.admin.v1.models import (
     Voter,
 )
 from kvorum.admin.v1.partitions.elections import partitions_of
-from kvorum.admin.v1.topics.topic_configs import CONFIG_COLUMNS, changes_of, configs_state, entries, listed_entries
+from kvorum.admin.v1.topics.topic_configs import CONFIG_COLUMNS, changes_of, configs_state, entries, list_entries
 from kvorum.client.metadata_log.metadata_fetch import offset_of_log
 from kvorum.client.namespaces.configs import Configs
 from kvorum.client.partitions.min_isr import in_sync
-from kvorum.client.partitions.replication import is_under_replicated, moving_of
+from kvorum.client.partitions.replication import is_under_replicated, reassignments_or_nothing
 from kvorum.client.values import quorum
 from kvorum.client.wire.cluster_client import LATEST, ClusterClient, ResourceType, Unreachable
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -85,7 +85,7 @@ async def get_health(call: Call[NoBody]) -> Health:
     may_move = metadata.topics if controller_id >= 0 else []  # without a controller they are unknown
     living = [broker.broker_id for broker in described.brokers if not broker.is_fenced]
     moving, counted, left_out = await asyncio.gather(
-        moving_of(call.cluster, may_move),
+        reassignments_or_nothing(call.cluster, may_move),
         in_sync(call.cluster, metadata.topics),
         left_out_configs(call.cluster, living),
     )
@@ -133,7 +133,7 @@ def broker_id(call: Call[B]) -> int:
 
 async def get_broker_configs(call: Call[NoBody]) -> list[BaseModel]:
     """List a broker's configs with their sources."""
-    return await listed_entries(call, ResourceType.BROKER, str(broker_id(call)), config_defs.BROKER)
+    return await list_entries(call, ResourceType.BROKER, str(broker_id(call)), config_defs.BROKER)
 
 
 async def alter_broker_configs(call: Call[ConfigAlter]) -> None:
@@ -184,7 +184,7 @@ async def get_quorum(call: Call[NoBody]) -> Quorum:
     try:
         await asyncio.wait((pending,), timeout=QUORUM_SOON_SECONDS)
         if not pending.done():
-            local = asyncio.ensure_future(known_locally(call.cluster))
+            local = asyncio.ensure_future(read_local_quorum(call.cluster))
             await asyncio.wait((pending,), timeout=QUORUM_MS / 1000 - QUORUM_SOON_SECONDS)
         if pending.done():
             try:
@@ -195,7 +195,7 @@ async def get_quorum(call: Call[NoBody]) -> Quorum:
                 reason = str(error)
         else:
             reason = f"no active controller responded within {QUORUM_MS} ms"
-        known = await (known_locally(call.cluster) if local is None else local)
+        known = await (read_local_quorum(call.cluster) if local is None else local)
         return known.model_copy(update={"error": f"there is no leader: {reason}"})
     finally:
         pending.cancel()
@@ -203,7 +203,7 @@ async def get_quorum(call: Call[NoBody]) -> Quorum:
             local.cancel()
 
 
-async def known_locally(cluster: ClusterClient) -> Quorum:
+async def read_local_quorum(cluster: ClusterClient) -> Quorum:
     """Return a broker's view of the quorum without a controller. Raises Unreachable: no broker responds."""
     found = Quorum(leader_id=-1, leader_epoch=-1, high_watermark=-1, voters=[], observers=[])
     try:

@@ -73,7 +73,7 @@ async def columns_of(call: Call[NoBody]) -> list[Column]:
     return columns
 
 
-async def inherited_from(call: Call[NoBody], columns: list[Column]) -> list[DescribeConfigsResourceResult]:
+async def describe_broker_configs(call: Call[NoBody], columns: list[Column]) -> list[DescribeConfigsResourceResult]:
     """Return the configs of some broker, for columns that show a topic without its own configs."""
     if not any(each.kind is ResourceType.TOPIC and each.layer is not Layer.ALL for each in columns):
         return []
@@ -100,7 +100,7 @@ async def diff_configs(call: Call[NoBody]) -> ConfigDiff:
     there = {each: configs for each, configs in results.items() if configs is not None}
     unreachable = sorted(int(name) for (_, name), configs in results.items() if configs is None)
     columns = [each for each in columns if (each.kind, each.name) in there]
-    rows = rows_of(columns, there, await inherited_from(call, columns))
+    rows = rows_of(columns, there, await describe_broker_configs(call, columns))
     return ConfigDiff(
         columns=[str(column) for column in columns],
         same=sum(not row.differs for row in rows),

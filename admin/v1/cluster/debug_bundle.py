@@ -24,13 +24,13 @@ from typing import Final, TypeVar
 
 from pydantic import BaseModel
 
-from kvorum.admin.http.access import Refused
+from kvorum.admin.http.access import HttpError
 from kvorum.admin.http.operations import Call, NoBody
 from kvorum.admin.http.parameters import PAGE_MAX
 from kvorum.admin.v1.cluster import cluster_routes, feature_routes
-from kvorum.admin.v1.cluster.broker_routes import BrokerRoutes, silence_of
+from kvorum.admin.v1.cluster.broker_routes import BrokerRoutes, missing_reason_of
 from kvorum.admin.v1.cluster.node_models import RecentLog
-from kvorum.admin.v1.cluster.node_pages import BROKER, CONTROLLER, NODE, NodePages, Who, pages_of
+from kvorum.admin.v1.cluster.node_pages import BROKER, CONTROLLER, NODE, NodePages, RoleProcess, pages_of
 from kvorum.admin.v1.cluster.node_routes import LINES
 from kvorum.admin.v1.groups import groups_routes
 from kvorum.admin.v1.topics import topic_list
@@ -61,14 +61,14 @@ Ask = Callable[[], Awaitable[bytes]]
 T = TypeVar("T")
 
 
-class Included(BaseModel):
+class BundlePart(BaseModel):
     """An included part."""
 
     name: str
     bytes: int
 
 
-class Missing(BaseModel):
+class MissingPart(BaseModel):
     """A part that is not: the name of an error, and the same for people."""
 
     name: str
@@ -81,16 +81,16 @@ class Manifest(BaseModel):
 
     made_at: datetime
     kvorum_version: str
-    parts: list[Included]
-    missing: list[Missing]
+    parts: list[BundlePart]
+    missing: list[MissingPart]
 
 
-class ZipPieces:
+class ZipStream:
     """A ZIP whose bytes are taken as they are written."""
 
     def __init__(self, made_at: datetime) -> None:
         """Begin; `made_at` is the time of each part."""
-        self._out = _Out()
+        self._out = _WriteBuffer()
         self._zip = zipfile.ZipFile(self._out, "w", zipfile.ZIP_DEFLATED)
         self._when = (made_at.year, made_at.month, made_at.day, made_at.hour, made_at.minute, made_at.second)
 
@@ -99,15 +99,15 @@ class ZipPieces:
         info = zipfile.ZipInfo(name, self._when)
         info.compress_type = zipfile.ZIP_DEFLATED
         self._zip.writestr(info, data)
-        return self._out.taken()
+        return self._out.take()
 
     def end(self) -> bytes:
         """Return the rest."""
         self._zip.close()
-        return self._out.taken()
+        return self._out.take()
 
 
-class _Out:
+class _WriteBuffer:
     """A file that can only be written to: its bytes wait here to be taken."""
 
     def __init__(self) -> None:
@@ -124,7 +124,7 @@ class _Out:
     def close(self) -> None:
         """There is nothing behind it."""
 
-    def taken(self) -> bytes:
+    def take(self) -> bytes:
         """Return the bytes written since the last call."""
         found, self._pieces = b"".join(self._pieces), []
         return found
@@ -135,13 +135,13 @@ class Bundles:
     """The bundles of one server."""
 
     reader: MetadataReader
-    _turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(BUNDLES_MAX))
+    _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(BUNDLES_MAX))
 
     async def pieces(self, call: Call[NoBody]) -> AsyncGenerator[bytes]:
         """Yield a bundle's bytes as they are written."""
-        async with self._turns:
+        async with self._slots:
             made_at = datetime.fromtimestamp(call.clock.wall_ms() / 1000, UTC)
-            archive = ZipPieces(made_at)
+            archive = ZipStream(made_at)
             manifest = Manifest(made_at=made_at, kvorum_version=version("kvorum"), parts=[], missing=[])
             loop = asyncio.get_running_loop()
             async with aclosing(_Parts(call, self.reader, manifest).all()) as parts:
@@ -169,12 +169,14 @@ class _Parts:
         for name, ask in self._of_cluster().items():
             if part := await self._part(name, ask):
                 yield part
-        brokers = await self._listed("brokers/", self._broker_ids)
+        brokers = await self._list_ids("brokers/", self._broker_ids)
         for broker in brokers:
             if part := await self._part(f"brokers/{broker}/configs.json", partial(self._broker_configs, broker)):
                 yield part
-        controllers = await self._listed("controllers/", self._controller_ids)
-        for who in [Who(BROKER, each) for each in brokers] + [Who(CONTROLLER, each) for each in controllers]:
+        controllers = await self._list_ids("controllers/", self._controller_ids)
+        for who in [RoleProcess(BROKER, each) for each in brokers] + [
+            RoleProcess(CONTROLLER, each) for each in controllers
+        ]:
             folder = f"{who.role}s/{who.node_id}/"
             async with AsyncExitStack() as stack:
                 opened = pages_of(self._call.cluster, who, self._call.authorization)
@@ -190,38 +192,38 @@ class _Parts:
             return None
         room = min(PART_BYTES_MAX, BUNDLE_BYTES_MAX - self._bytes)
         if len(data) > room:
-            self._missing(name, "TOO_LARGE", f"it has {len(data)} bytes, the limit is {room}")
+            self._add_missing(name, "TOO_LARGE", f"it has {len(data)} bytes, the limit is {room}")
             return None
         self._bytes += len(data)
-        self._manifest.parts.append(Included(name=name, bytes=len(data)))
+        self._manifest.parts.append(BundlePart(name=name, bytes=len(data)))
         return name, data
 
     async def _got(self, name: str, ask: Callable[[], Awaitable[T]]) -> T | None:
         """Return the requested part; None: the manifest has the reason."""
         seconds = min(PART_SECONDS, self._until - asyncio.get_running_loop().time())
         if seconds <= 0:
-            self._missing(name, "REQUEST_TIMED_OUT", f"not requested: the bundle has taken {BUNDLE_SECONDS:g} s")
+            self._add_missing(name, "REQUEST_TIMED_OUT", f"not requested: the bundle has taken {BUNDLE_SECONDS:g} s")
             return None
         try:
             async with asyncio.timeout(seconds):
                 return await ask()
         except TimeoutError:
-            self._missing(name, "REQUEST_TIMED_OUT", f"not available within {seconds:.1f} s")
-        except (Refused, KafkaError, Unreachable) as error:
-            self._missing(name, *silence_of(error))
+            self._add_missing(name, "REQUEST_TIMED_OUT", f"not available within {seconds:.1f} s")
+        except (HttpError, KafkaError, Unreachable) as error:
+            self._add_missing(name, *missing_reason_of(error))
         except MetadataProblem as error:
-            self._missing(name, "METADATA_UNREADABLE", str(error))
+            self._add_missing(name, "METADATA_UNREADABLE", str(error))
         except Exception as error:  # one part that we fail at is no reason to have none of the others
             log.unexpected("debug bundle", error, part=name)
-            self._missing(name, "UNKNOWN_SERVER_ERROR", f"{type(error).__name__}: see the log of the admin process")
+            self._add_missing(name, "UNKNOWN_SERVER_ERROR", f"{type(error).__name__}: see the log of the admin process")
         return None
 
-    async def _listed(self, name: str, ask: Callable[[], Awaitable[list[int]]]) -> list[int]:
+    async def _list_ids(self, name: str, ask: Callable[[], Awaitable[list[int]]]) -> list[int]:
         """Return the ids of brokers or controllers; none if they are not available: the manifest has the reason."""
         return await self._got(name, ask) or []
 
-    def _missing(self, name: str, error: str, message: str) -> None:
-        self._manifest.missing.append(Missing(name=name, error=error, message=message))
+    def _add_missing(self, name: str, error: str, message: str) -> None:
+        self._manifest.missing.append(MissingPart(name=name, error=error, message=message))
 
     def _of_cluster(self) -> dict[str, Ask]:
         """Return the requests to the cluster as a whole."""

@@ -46,15 +46,17 @@ async def left_out_configs(cluster: ClusterClient, broker_ids: Iterable[int]) ->
             for broker_id in broker_ids
             if keys or str(broker_id) in names
         ]
-        found = await asyncio.gather(*(described(cluster, broker_id, keys) for broker_id, keys in wanted))
+        found = await asyncio.gather(*(describe_broker(cluster, broker_id, keys) for broker_id, keys in wanted))
     except (KafkaError, Unreachable) as error:
         log.debug("list of ignored configs not available", reason=error)
         return None
     rows = zip(wanted, found, strict=True)
-    return [f"broker {broker_id}: {text}" for (broker_id, _), configs in rows for text in left_out(configs)][:NAMED_MAX]
+    return [f"broker {broker_id}: {text}" for (broker_id, _), configs in rows for text in values_not_in_force(configs)][
+        :NAMED_MAX
+    ]
 
 
-async def described(
+async def describe_broker(
     cluster: ClusterClient, broker_id: int, keys: Sequence[str] | None
 ) -> list[DescribeConfigsResourceResult]:
     """Return a broker's own view of some of its configs, of all for None. Raises KafkaError, Unreachable."""
@@ -70,7 +72,7 @@ async def described(
     return answer.configs
 
 
-def left_out(configs: Iterable[DescribeConfigsResourceResult]) -> list[str]:
+def values_not_in_force(configs: Iterable[DescribeConfigsResourceResult]) -> list[str]:
     """Return KEY=VALUE of each stored value that is not in force; values of secrets are hidden."""
     found = []
     for config in configs:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, TypeVar
 from aiohttp import ClientConnectorError, ClientError, ClientSession, ClientTimeout
 from pydantic import BaseModel, ValidationError
 
-from kvorum.admin.http.access import Refused
+from kvorum.admin.http.access import HttpError
 from kvorum.admin.v1.cluster.node_models import NodeProcess
 from kvorum.client.config_sources import Source
 from kvorum.client.wire.cluster_client import ClusterClient, ResourceType, Unreachable, refuse
@@ -53,7 +53,7 @@ NODE: Final = "/v1/node"
 M = TypeVar("M", bound=BaseModel)
 
 
-class Who(NamedTuple):
+class RoleProcess(NamedTuple):
     """A process of the cluster."""
 
     role: str
@@ -64,11 +64,11 @@ class Who(NamedTuple):
         return f"{self.role} {self.node_id}"
 
 
-class NodeProblem(Refused):
+class NodeProblem(HttpError):
     """A process whose pages are not available: status, error name, process and reason."""
 
 
-class Said(BaseModel):
+class ErrorBody(BaseModel):
     """Error response of a process."""
 
     error: str
@@ -79,7 +79,7 @@ class Said(BaseModel):
 class NodePages:
     """The pages of one process, for one caller."""
 
-    who: Who
+    who: RoleProcess
     url: str
     session: ClientSession
     headers: Mapping[str, str]
@@ -111,7 +111,7 @@ class NodePages:
                 async for piece in answer.content.iter_any():
                     data += piece
                     if len(data) > ANSWER_BYTES_MAX:
-                        raise self.failed(path, f"response larger than {ANSWER_BYTES_MAX} bytes")
+                        raise self.response_error(path, f"response larger than {ANSWER_BYTES_MAX} bytes")
                 status = answer.status
         except (ClientError, TimeoutError, OSError) as error:
             why = str(error) or f"no response within {seconds:g} s"
@@ -128,9 +128,9 @@ class NodePages:
     def _refusal(self, path: str, status: int, data: bytes) -> NodeProblem:
         """Return a process's error as an error of this API: a 404 there is not one of this path."""
         try:
-            said = Said.model_validate_json(data)
+            said = ErrorBody.model_validate_json(data)
         except ValidationError:
-            said = Said(error="", message=data[:REASON_CHARS_MAX].decode(errors="replace").strip())
+            said = ErrorBody(error="", message=data[:REASON_CHARS_MAX].decode(errors="replace").strip())
         message = said.message[:REASON_CHARS_MAX]
         match status:
             case 401 | 403:
@@ -140,9 +140,9 @@ class NodePages:
             case 409:
                 return NodeProblem(409, said.error[:REASON_CHARS_MAX] or "CONFLICT", f"{self.who}: {message}")
             case _:
-                return self.failed(path, f"{status} {message}")
+                return self.response_error(path, f"{status} {message}")
 
-    def failed(self, path: str, what: str) -> NodeProblem:
+    def response_error(self, path: str, what: str) -> NodeProblem:
         """Return the error of an unusable response."""
         return NodeProblem(503, "NODE_FAILED", f"{self.who} answers {self.url}{path} with {what}")
 
@@ -151,12 +151,12 @@ class NodePages:
             return model.model_validate_json(data)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
-            raise self.failed(path, f"unexpected response: {first['loc']}: {first['msg']}") from error
+            raise self.response_error(path, f"unexpected response: {first['loc']}: {first['msg']}") from error
 
 
 @asynccontextmanager
 async def pages_of(
-    cluster: ClusterClient, who: Who, authorization: str | None, address: Address | None = None
+    cluster: ClusterClient, who: RoleProcess, authorization: str | None, address: Address | None = None
 ) -> AsyncIterator[NodePages]:
     """Return the pages of a process, after it has confirmed its identity.
 
@@ -168,7 +168,7 @@ async def pages_of(
         asking = NodePages(who, endpoint.url, session, headers)
         process = await asking.get(NODE, NodeProcess)
         if (process.role, process.node_id) != who:
-            other = Who(process.role, process.node_id)
+            other = RoleProcess(process.role, process.node_id)
             raise NodeProblem(422, "ANOTHER_NODE", f"{other} responds at {endpoint.url}, the address of {who}")
         ours = (await cluster.describe_cluster()).cluster_id
         if process.cluster_id not in (None, ours):
@@ -177,7 +177,7 @@ async def pages_of(
         yield NodePages(who, endpoint.url, session, headers, process)
 
 
-async def listener_of(cluster: ClusterClient, who: Who, address: Address | None = None) -> HttpEndpoint:
+async def listener_of(cluster: ClusterClient, who: RoleProcess, address: Address | None = None) -> HttpEndpoint:
     """Return where a process serves its pages. Raises NodeProblem, KafkaError, Unreachable."""
     if address is None and who.role == BROKER:
         address = await cluster.broker_address(who.node_id)
@@ -206,7 +206,7 @@ async def controller_address(cluster: ClusterClient, node_id: int) -> Address:
     raise KafkaError(ErrorCode.VOTER_NOT_FOUND, f"there is no controller {node_id}")
 
 
-async def static_configs(cluster: ClusterClient, who: Who, address: Address) -> dict[str, str]:
+async def static_configs(cluster: ClusterClient, who: RoleProcess, address: Address) -> dict[str, str]:
     """Return those of KEYS that a process's own configuration has. Raises NodeProblem, KafkaError."""
     resource = DescribeConfigsResource(
         resource_type=ResourceType.BROKER, resource_name=str(who.node_id), configuration_keys=KEYS
@@ -230,7 +230,7 @@ async def static_configs(cluster: ClusterClient, who: Who, address: Address) -> 
     }
 
 
-def endpoint_in(configs: Mapping[str, str], who: Who, host: str) -> HttpEndpoint:
+def endpoint_in(configs: Mapping[str, str], who: RoleProcess, host: str) -> HttpEndpoint:
     """Return the address of a process's pages, by its configuration (runtime.listeners.metrics_listener).
 
     `host` replaces a wildcard address. Raises NodeProblem.

@@ -15,7 +15,7 @@ from kvorum.admin.v1.cluster.node_models import (
     SnapshotWritten,
     Stopping,
 )
-from kvorum.admin.v1.cluster.node_pages import BROKER, CONTROLLER, NODE, SNAPSHOT_SECONDS, Who, pages_of
+from kvorum.admin.v1.cluster.node_pages import BROKER, CONTROLLER, NODE, SNAPSHOT_SECONDS, RoleProcess, pages_of
 from kvorum.protocol.errors import ErrorCode, KafkaError
 
 CONNECTIONS: Final = count("connections", default=100, most=1_000)
@@ -31,21 +31,21 @@ SNAPSHOT_CONTROLLER: Final = optional_number(
 async def list_connections(call: Call[NoBody]) -> ClientConnections:
     """List the connections of a broker."""
     params = {"limit": str(CONNECTIONS.of(call))}
-    async with pages_of(call.cluster, Who(BROKER, broker_id(call)), call.authorization) as pages:
+    async with pages_of(call.cluster, RoleProcess(BROKER, broker_id(call)), call.authorization) as pages:
         return await pages.get(f"{NODE}/connections", ClientConnections, params)
 
 
 async def get_broker_log(call: Call[NoBody]) -> RecentLog:
     """Return the last lines of a broker's log, newest last, from the process's memory."""
-    return await log_of(call, Who(BROKER, broker_id(call)))
+    return await log_of(call, RoleProcess(BROKER, broker_id(call)))
 
 
 async def get_controller_log(call: Call[NoBody]) -> RecentLog:
     """Return the last lines of a controller's log, newest last, from the process's memory."""
-    return await log_of(call, Who(CONTROLLER, CONTROLLER_ID.of(call)))
+    return await log_of(call, RoleProcess(CONTROLLER, CONTROLLER_ID.of(call)))
 
 
-async def log_of(call: Call[NoBody], who: Who) -> RecentLog:
+async def log_of(call: Call[NoBody], who: RoleProcess) -> RecentLog:
     """Return the log parameters of a process request. Raises BadInput, and as `pages_of`."""
     params = {"lines": str(LINES.of(call)), "level": LEVEL.of(call)}
     async with pages_of(call.cluster, who, call.authorization) as pages:
@@ -57,7 +57,7 @@ async def shut_broker_down(call: Call[NoBody]) -> Stopping:
 
     The response is sent when the shutdown has begun. The API does not restart the node.
     """
-    async with pages_of(call.cluster, Who(BROKER, broker_id(call)), call.authorization) as pages:
+    async with pages_of(call.cluster, RoleProcess(BROKER, broker_id(call)), call.authorization) as pages:
         return await pages.post(f"{NODE}/controlled-shutdown", Stopping)
 
 
@@ -68,7 +68,7 @@ async def write_snapshot(call: Call[NoBody]) -> ControllerSnapshot:
         wanted = (await call.cluster.describe_quorum()).topics[0].partitions[0].leader_id
         if wanted < 0:
             raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "there is no active controller")
-    async with pages_of(call.cluster, Who(CONTROLLER, wanted), call.authorization) as pages:
+    async with pages_of(call.cluster, RoleProcess(CONTROLLER, wanted), call.authorization) as pages:
         written = await pages.post(f"{NODE}/snapshot", SnapshotWritten, seconds=SNAPSHOT_SECONDS)
     return ControllerSnapshot(controller=wanted, **written.model_dump())
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from kvorum.admin.http.commands import Command
 from kvorum.admin.http.operations import Call, NoBody, Operation, Rows
-from kvorum.admin.http.paging import behind, following
+from kvorum.admin.http.paging import behind, next_query
 from kvorum.admin.http.parameters import ROWS, VALIDATE_ONLY, BadInput, flag, optional_text, words
 from kvorum.admin.v1.models import Strict
 from kvorum.client.namespaces.quotas import Quotas
@@ -88,7 +88,7 @@ def entity_of(call: Call[NoBody] | Call[QuotaAlter]) -> dict[str, str | None]:
     return entity
 
 
-def named_entity(call: Call[NoBody] | Call[QuotaAlter]) -> dict[str, str | None]:
+def parse_entity(call: Call[NoBody] | Call[QuotaAlter]) -> dict[str, str | None]:
     """Return the requested entity {type on the wire: name, None for the default}. Raises BadInput."""
     entity = entity_of(call)
     if not entity:
@@ -96,7 +96,7 @@ def named_entity(call: Call[NoBody] | Call[QuotaAlter]) -> dict[str, str | None]
     return {kind: name or None for kind, name in entity.items()}
 
 
-def shown(found: Quota) -> QuotaEntry:
+def quota_entry(found: Quota) -> QuotaEntry:
     """Return one entity's quotas for HTTP, the types in the order of KINDS."""
     parts = [QuotaPart(type=here, name=found.entity[wire]) for here, wire in KINDS.items() if wire in found.entity]
     return QuotaEntry(entity=parts, quotas=dict(found.values))
@@ -112,8 +112,8 @@ async def list_quotas(call: Call[NoBody]) -> Rows:
     begun = None if after is None else sorted(parse_qsl(after, keep_blank_values=True))
     found = await Quotas(call.cluster).list(entity, strict=bool(entity) and not containing)
     page, more = behind(found, lambda quota: quota.entity_key, begun, limit)
-    going_on = following(call, urlencode(page[-1].entity_key)) if more else None
-    return Rows(rows=[shown(each) for each in page], following=going_on)
+    going_on = next_query(call, urlencode(page[-1].entity_key)) if more else None
+    return Rows(rows=[quota_entry(each) for each in page], next_query=going_on)
 
 
 async def alter_entity_quotas(call: Call[QuotaAlter]) -> None:
@@ -125,12 +125,12 @@ async def alter_entity_quotas(call: Call[QuotaAlter]) -> None:
     if both:
         raise BadInput("delete", f"{both[0]!r} is both in set and in delete")
     removed = list(dict.fromkeys(body.delete))
-    await Quotas(call.cluster).alter(named_entity(call), body.set, remove=removed, validate_only=VALIDATE_ONLY.of(call))
+    await Quotas(call.cluster).alter(parse_entity(call), body.set, remove=removed, validate_only=VALIDATE_ONLY.of(call))
 
 
 async def delete_entity_quotas(call: Call[NoBody]) -> None:
     """Remove all quotas of one entity. An entity without quotas is no error."""
-    entity, only = named_entity(call), VALIDATE_ONLY.of(call)
+    entity, only = parse_entity(call), VALIDATE_ONLY.of(call)
     quotas = Quotas(call.cluster)
     for each in await quotas.list({kind: name or DEFAULT for kind, name in entity.items()}):
         await quotas.alter(entity, remove=each.values, validate_only=only)

@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field
 
 from kvorum.admin.http.commands import Command
 from kvorum.admin.http.operations import Call, NoBody, Operation, Rows
-from kvorum.admin.http.paging import behind, following
+from kvorum.admin.http.paging import behind, next_query
 from kvorum.admin.http.parameters import ALL_CONFIGS, GROUP_ID, ROWS, VALIDATE_ONLY, optional_text, text
 from kvorum.admin.v1.models import ConfigAlter, ConfigEntry, Configs
 from kvorum.admin.v1.topics.topic_configs import CONFIG_COLUMNS, changes_of, configs_state, entries
@@ -66,11 +66,11 @@ async def list_of(call: Call[NoBody], kind: ResourceType) -> Rows:
     page, more = behind(names, lambda name: name, AFTER.of(call), limit)
     rows: list[BaseModel] = []
     for start in range(0, len(page), AT_ONCE):
-        rows += await configured(call, kind, page[start : start + AT_ONCE])
-    return Rows(rows=rows, following=following(call, page[-1]) if more else None)
+        rows += await describe_resources(call, kind, page[start : start + AT_ONCE])
+    return Rows(rows=rows, next_query=next_query(call, page[-1]) if more else None)
 
 
-async def configured(call: Call[NoBody], kind: ResourceType, names: Sequence[str]) -> list[ConfiguredResource]:
+async def describe_resources(call: Call[NoBody], kind: ResourceType, names: Sequence[str]) -> list[ConfiguredResource]:
     """Return the own configs of some resources; those without any are omitted."""
     wanted = [
         DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None) for name in names
@@ -118,7 +118,7 @@ async def alter_client_metrics(call: Call[ConfigAlter]) -> None:
 async def delete_client_metrics(call: Call[NoBody]) -> None:
     """Delete a subscription with all its configs. Raises KafkaError RESOURCE_NOT_FOUND if it has none."""
     kind, name = resource_of(call)
-    own = await configured(call, kind, [name])
+    own = await describe_resources(call, kind, [name])
     if not own:
         raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, f"client metrics subscription {name!r} does not exist")
     changes = [ConfigChange(name=each, operation=ConfigOperation.DELETE) for each in own[0].configs]

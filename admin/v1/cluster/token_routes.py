@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from kvorum.admin.http.commands import Command
 from kvorum.admin.http.operations import Call, NoBody, Operation, Rows
-from kvorum.admin.http.paging import behind, following
+from kvorum.admin.http.paging import behind, next_query
 from kvorum.admin.http.parameters import INT64_MAX, ROWS, BadInput, optional_text, text
 from kvorum.admin.v1.models import Strict
 from kvorum.client.namespaces.tokens import Tokens
@@ -89,7 +89,7 @@ async def list_tokens(call: Call[NoBody]) -> Rows:
     page, more = behind(tokens, lambda token: token.token_id, AFTER.of(call), ROWS.of(call))
     return Rows(
         rows=[TokenEntry.model_validate(fields_of(each)) for each in page],
-        following=following(call, page[-1].token_id) if more else None,
+        next_query=next_query(call, page[-1].token_id) if more else None,
     )
 
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, SecretStr
 
 from kvorum.admin.http.commands import Command
 from kvorum.admin.http.operations import Call, NoBody, Operation, Rows
-from kvorum.admin.http.paging import behind, following
+from kvorum.admin.http.paging import behind, next_query
 from kvorum.admin.http.parameters import ROWS, check_word, optional_text, text
 from kvorum.admin.v1.models import Strict
 from kvorum.client.namespaces.users import Users
@@ -69,7 +69,7 @@ async def list_users(call: Call[NoBody]) -> Rows:
     """List the users with SCRAM credentials, by name."""
     users = await Users(call.cluster).list()
     page, more = behind(users, lambda user: user.name, AFTER.of(call), ROWS.of(call))
-    return Rows(rows=[shown(each) for each in page], following=following(call, page[-1].name) if more else None)
+    return Rows(rows=[shown(each) for each in page], next_query=next_query(call, page[-1].name) if more else None)
 
 
 async def get_user(call: Call[NoBody]) -> BaseModel:

@@ -208,18 +208,18 @@ async def delete_group_offsets(call: Call[NoBody]) -> list[BaseModel]:
 
 
 async def remove_member(call: Call[NoBody]) -> None:
-    """Remove a member of a classic group by its id. Its partitions are assigned to others. It may rejoin."""
+    """Remove a member of a group by its id. Its partitions are assigned to others. It may rejoin."""
     member_id = MEMBER.of(call)
     (removal,) = await Groups(call.cluster).remove_members(
         GROUP_ID.of(call), member_ids=[member_id], reason=reason_of(call)
     )
     if removal.error is not None:
-        text = f"member {member_id!r} of classic group {call.path['group']!r}"
+        text = f"member {member_id!r} of group {call.path['group']!r}"
         raise KafkaError(removal.error.code, text)
 
 
 async def remove_members(call: Call[NoBody]) -> list[BaseModel]:
-    """Remove a static member of a classic group by its group.instance.id, or all current members."""
+    """Remove a static member of a group by its group.instance.id, or all current members."""
     group_id, instance = GROUP_ID.of(call), INSTANCE.of(call)
     if (instance is not None) == ALL.of(call):
         raise BadInput("instance", "give either instance or all=true")
@@ -300,7 +300,7 @@ OPERATIONS = [
     Operation(
         method="DELETE",
         path=f"{GROUP}/members",
-        summary="Remove a static member of a classic group, or all members",
+        summary="Remove a static member of a group, or all members",
         handle=remove_members,
         answer=RemovedMember,
         many=True,
@@ -315,7 +315,7 @@ OPERATIONS = [
     Operation(
         method="DELETE",
         path=f"{GROUP}/members/{{member}}",
-        summary="Remove a member of a classic group",
+        summary="Remove a member of a group",
         handle=remove_member,
         status=204,
         parameters=(GROUP_ID, MEMBER, REASON),

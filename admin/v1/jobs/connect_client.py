@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 import aiohttp
 from yarl import URL
 
-from kvorum.admin.http.access import Refused
+from kvorum.admin.http.access import HttpError
 from kvorum.admin.v1.jobs.job_answers import unintelligible
 
 REACH_SECONDS: Final = 5.0
@@ -43,18 +43,18 @@ class Answer:
     content: bytes
 
 
-class BrokenOff(aiohttp.ClientError):
+class ConnectionAbort(aiohttp.ClientError):
     """A connection that ended before an answer had come."""
 
 
 async def once(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """Send a request. aiohttp would repeat a PUT or a DELETE after a lost connection. Raises BrokenOff."""
+    """Send a request. aiohttp would repeat a PUT or a DELETE after a lost connection. Raises ConnectionAbort."""
     try:
         return await send(request)
     except NOT_REACHED:
         raise
     except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-        raise BrokenOff(str(error) or type(error).__name__) from error
+        raise ConnectionAbort(str(error) or type(error).__name__) from error
 
 
 class ConnectClient:
@@ -70,12 +70,12 @@ class ConnectClient:
     ) -> Answer:
         """Return the first answer, whatever its status.
 
-        Raises Refused without one.
+        Raises HttpError without one.
 
         `parts` are those of the path, not escaped.
         """
         if not self._urls:
-            raise Refused(404, "CONNECT_NOT_CONFIGURED", NOT_CONFIGURED)
+            raise HttpError(404, "CONNECT_NOT_CONFIGURED", NOT_CONFIGURED)
         path = "/" + "/".join(quote(part, safe="") for part in parts) + (f"?{urlencode(query)}" if query else "")
         silent = []
         for url in [*self._urls]:
@@ -85,16 +85,16 @@ class ConnectClient:
                 silent.append(f"{url}: {error}")
             except TimeoutError as error:
                 left = "" if method == "GET" else ": the change may or may not have been made"
-                raise Refused(504, "CONNECT_TIMED_OUT", f"{url} did not respond in time{left}") from error
+                raise HttpError(504, "CONNECT_TIMED_OUT", f"{url} did not respond in time{left}") from error
             except aiohttp.ClientError as error:
                 if method != "GET":
                     text = f"{url} closed the connection without a response: the change may or may not have been made"
-                    raise Refused(502, "CONNECT_BROKE_OFF", text) from error
+                    raise HttpError(502, "CONNECT_BROKE_OFF", text) from error
                 silent.append(f"{url}: {error}")
             else:
                 self._urls.sort(key=lambda each: each != url)
                 return found
-        raise Refused(502, "CONNECT_UNREACHABLE", f"no Kafka Connect worker responds: {'; '.join(silent)}")
+        raise HttpError(502, "CONNECT_UNREACHABLE", f"no Kafka Connect worker responds: {'; '.join(silent)}")
 
     async def close(self) -> None:
         """Close the session."""
@@ -103,7 +103,7 @@ class ConnectClient:
 
     async def _ask_one(self, method: str, url: str, path: str, body: bytes | None) -> Answer:
         """Raises aiohttp.ClientError, TimeoutError, Refused."""
-        session = self._opened()
+        session = self._open_session()
         seconds = LOOK_SECONDS if method == "GET" else CHANGE_SECONDS
         headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
         if body is not None:
@@ -123,7 +123,7 @@ class ConnectClient:
                     raise unintelligible(f"the response of {url} is larger than {ANSWER_BYTES_MAX} bytes")
             return Answer(url=url, status=answer.status, content=bytes(content))
 
-    def _opened(self) -> aiohttp.ClientSession:
+    def _open_session(self) -> aiohttp.ClientSession:
         """Return the session, which belongs to the loop of its first user.
 
         A connection is for one request: a kept one may have been closed in between.

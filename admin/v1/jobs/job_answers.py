@@ -10,18 +10,13 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 
-from kvorum.admin.http.access import Refused
+from kvorum.admin.http.access import HttpError
+from kvorum.admin.http.secret_patterns import LOGIN, SECRET
 from kvorum.runtime.config_types import HIDDEN
 
 MESSAGE_CHARS_MAX: Final = 10_000
-SECRET: Final = re.compile(
-    r"password|passphrase|secret|token|credential|jaas|(api|access|private)[._-]?key", re.IGNORECASE
-)
-"""In names of configs, of any plug-in: their types are unknown here."""
 REFERENCE: Final = re.compile(r"\$\{[^}]+\}")
 """References to values that a worker resolves; not secret themselves."""
-LOGIN: Final = re.compile(r"(://[^/@:\s]*:)[^/@\s]*@")
-"""A name and a password in an address."""
 CONFIG: Final = "config"
 NAMES: Final = {404: "CONNECT_NOT_FOUND", 409: "CONNECT_CONFLICT"}
 """Other statuses of 4xx are CONNECT_REFUSED."""
@@ -30,7 +25,7 @@ HANDED_ON: Final = (501, 503)
 
 
 def check_status(url: str, status: int, content: bytes) -> None:
-    """Reject with Connect's own error. Raises Refused."""
+    """Reject with Connect's own error. Raises HttpError."""
     if status < 300:
         return
     if status < 400:
@@ -38,12 +33,12 @@ def check_status(url: str, status: int, content: bytes) -> None:
     message = message_of(content)
     if status in (401, 403):
         why = f": {message}" if message else ""
-        raise Refused(502, "CONNECT_UNAUTHORIZED", f"{url} rejects the credentials of this server ({status}){why}")
+        raise HttpError(502, "CONNECT_UNAUTHORIZED", f"{url} rejects the credentials of this server ({status}){why}")
     if message is None:
         raise unintelligible(f"{url} returned {status}, not a Kafka Connect response")
     if status < 500:
-        raise Refused(status, NAMES.get(status, "CONNECT_REFUSED"), message)
-    raise Refused(status if status in HANDED_ON else 502, "CONNECT_FAILED", message)
+        raise HttpError(status, NAMES.get(status, "CONNECT_REFUSED"), message)
+    raise HttpError(status if status in HANDED_ON else 502, "CONNECT_FAILED", message)
 
 
 def message_of(content: bytes) -> str | None:
@@ -56,8 +51,8 @@ def message_of(content: bytes) -> str | None:
     return message[:MESSAGE_CHARS_MAX] if isinstance(message, str) else None
 
 
-def shaped(url: str, content: bytes, model: type[BaseModel], *, hide: bool, flat: bool) -> str:
-    """Return a response, validated by its model. Raises Refused.
+def validate_response(url: str, content: bytes, model: type[BaseModel], *, hide: bool, flat: bool) -> str:
+    """Return a response, validated by its model. Raises HttpError.
 
     `hide`: without values that may be secret; `flat`: the whole response is a connector's config.
     """
@@ -65,7 +60,7 @@ def shaped(url: str, content: bytes, model: type[BaseModel], *, hide: bool, flat
         said = json.loads(content)
         model.model_validate(said)
         if hide:
-            said = hidden_config(said) if flat else without_secrets(said)
+            said = hide_config_secrets(said) if flat else without_secrets(said)
         return json.dumps(said)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
@@ -75,9 +70,9 @@ def shaped(url: str, content: bytes, model: type[BaseModel], *, hide: bool, flat
         raise unintelligible(f"{url} returned no JSON") from error
 
 
-def unintelligible(message: str) -> Refused:
+def unintelligible(message: str) -> HttpError:
     """Return the refusal for an answer that is not Connect's."""
-    return Refused(502, "CONNECT_UNINTELLIGIBLE", message)
+    return HttpError(502, "CONNECT_UNINTELLIGIBLE", message)
 
 
 def without_secrets(said: Any) -> Any:
@@ -87,17 +82,17 @@ def without_secrets(said: Any) -> Any:
     if not isinstance(said, dict):
         return said
     return {
-        name: hidden_config(value) if name == CONFIG and isinstance(value, dict) else without_secrets(value)
+        name: hide_config_secrets(value) if name == CONFIG and isinstance(value, dict) else without_secrets(value)
         for name, value in said.items()
     }
 
 
-def hidden_config(config: dict[str, Any]) -> dict[str, Any]:
+def hide_config_secrets(config: dict[str, Any]) -> dict[str, Any]:
     """Return a connector's config without secrets: by their names, or as passwords in addresses."""
-    return {name: hidden_value(name, value) for name, value in config.items()}
+    return {name: hide_value(name, value) for name, value in config.items()}
 
 
-def hidden_value(name: str, value: Any) -> Any:
+def hide_value(name: str, value: Any) -> Any:
     """Return one value, if it may be seen."""
     if not isinstance(value, str) or REFERENCE.fullmatch(value):
         return value

@@ -17,7 +17,7 @@ from kvorum.admin.http.operations import Call, Handle, NoBody, Operation, Reply,
 from kvorum.admin.http.parameters import BadInput, Parameter, choice, flag, number, text, words
 from kvorum.admin.v1.jobs import job_models as models
 from kvorum.admin.v1.jobs.connect_client import ConnectClient
-from kvorum.admin.v1.jobs.job_answers import CONFIG, check_status, shaped
+from kvorum.admin.v1.jobs.job_answers import CONFIG, check_status, validate_response
 from kvorum.runtime import blocking
 
 BASE: Final = "/v1/jobs"
@@ -97,7 +97,7 @@ class JobRoutes:
 
     async def restart_connector(self, call: Call[NoBody]) -> Reply:
         """Restart a connector; with `includeTasks` its tasks, or only the failed ones (KIP-745)."""
-        query = flags_given(call, INCLUDE_TASKS, ONLY_FAILED)
+        query = read_flags(call, INCLUDE_TASKS, ONLY_FAILED)
         path = self._path(call, "restart")
         return await self._hand_on(call, "POST", path, models.ConnectorStatus, query, status=204, also=(202,))
 
@@ -135,7 +135,7 @@ class JobRoutes:
 
     async def list_connector_plugins(self, call: Call[NoBody]) -> Reply:
         """List the connectors that can be configured, or all plugins."""
-        query = flags_given(call, CONNECTORS_ONLY)
+        query = read_flags(call, CONNECTORS_ONLY)
         return await self._hand_on(call, "GET", ["connector-plugins"], models.ConnectPlugins, query)
 
     async def describe_connector_plugin(self, call: Call[NoBody]) -> Reply:
@@ -173,13 +173,15 @@ class JobRoutes:
                 self.list_connectors,
                 models.Connectors,
                 parameters=(EXPANDED,),
-                repeated=("expand",),
+                repeatable=("expand",),
             ),
             change("POST", CONNECTORS, self.create_connector, info, body=models.ConnectorCreate, status=201),
             look(one, self.describe_connector, info),
             change("DELETE", one, self.delete_connector, status=204),
             look(config, self.describe_connector_config, models.VisibleConnectorConfig),
-            change("PUT", config, self.put_connector_config, info, body=models.ConnectorConfig, also={201: info}),
+            change(
+                "PUT", config, self.put_connector_config, info, body=models.ConnectorConfig, other_answers={201: info}
+            ),
             change("PATCH", config, self.patch_connector_config, info, body=models.ConnectorConfig),
             look(f"{one}/topics", self.list_connector_topics, models.ConnectorTopics),
             run("PUT", f"{one}/topics/reset", self.reset_connector_topics, status=202),
@@ -200,7 +202,7 @@ class JobRoutes:
                 self.restart_connector,
                 status=204,
                 parameters=(INCLUDE_TASKS, ONLY_FAILED),
-                also={202: status},
+                other_answers={202: status},
             ),
             look(f"{one}/tasks", self.list_connector_tasks, models.ConnectorTasks),
             look(f"{task}/status", self.describe_connector_task, models.TaskState),
@@ -223,7 +225,7 @@ class JobRoutes:
                 parameters=(CONNECTORS_ONLY,),
             ),
             look(plugin, self.describe_connector_plugin, models.ConnectKeys),
-            change("PUT", check, self.validate_connector_config, checked, body=config, noted=False),
+            change("PUT", check, self.validate_connector_config, checked, body=config, audit=False),
             look("admin/loggers", self.list_connect_loggers, models.ConnectLoggers),
             look(logger, self.describe_connect_logger, models.ConnectLoggerLevel),
             run(
@@ -233,7 +235,7 @@ class JobRoutes:
                 models.ConnectLoggerNames,
                 body=models.ConnectLoggerAlter,
                 parameters=(SCOPE,),
-                also={204: None},
+                other_answers={204: None},
             ),
         ]
 
@@ -253,7 +255,7 @@ class JobRoutes:
         also: Sequence[int] = (),
         headers: Mapping[str, str] | None = None,
     ) -> Reply:
-        """Forward to Connect, and return its answer, with its own status if it is one of these. Raises Refused."""
+        """Forward to Connect, and return its answer, with its own status if it is one of these. Raises HttpError."""
         body = None if isinstance(call.body, NoBody) else call.body.model_dump_json(exclude_unset=True).encode()
         found = await self._connect.ask(method, path, query=query, body=body)
         check_status(found.url, found.status, found.content)
@@ -263,7 +265,9 @@ class JobRoutes:
         hide = call.role < Role.ADMIN
         flat = path[-1] == CONFIG and model is models.VisibleConnectorConfig
         loop = asyncio.get_running_loop()
-        text = await blocking.run(loop, lambda: shaped(found.url, found.content, model, hide=hide, flat=flat))
+        text = await blocking.run(
+            loop, lambda: validate_response(found.url, found.content, model, hide=hide, flat=flat)
+        )
         return Reply(status=reply_status, text=text, headers=headers or {})
 
 
@@ -273,7 +277,7 @@ def look(
     answer: type[BaseModel],
     *,
     parameters: Sequence[Parameter[Any]] = (),
-    repeated: Sequence[str] = (),
+    repeatable: Sequence[str] = (),
 ) -> Operation:
     """Return a GET below /v1/jobs."""
     return Operation(
@@ -283,7 +287,7 @@ def look(
         handle=handle,
         answer=answer,
         parameters=(*in_path(path), *parameters),
-        repeated=repeated,
+        repeatable=repeatable,
     )
 
 
@@ -296,8 +300,8 @@ def change(
     body: type[BaseModel] = NoBody,
     status: int = 200,
     parameters: Sequence[Parameter[Any]] = (),
-    also: Mapping[int, type[BaseModel] | None] | None = None,
-    noted: bool = True,
+    other_answers: Mapping[int, type[BaseModel] | None] | None = None,
+    audit: bool = True,
     role: Role = Role.ADMIN,
 ) -> Operation:
     """Return an operation that changes connectors."""
@@ -310,8 +314,8 @@ def change(
         answer=answer,
         status=status,
         parameters=(*in_path(path), *parameters),
-        also=also or {},
-        noted=noted,
+        other_answers=other_answers or {},
+        audit=audit,
         role=role,
     )
 
@@ -330,7 +334,7 @@ def in_path(path: str) -> list[Parameter[Any]]:
     return [each for each in IN_PATH if f"{{{each.name}}}" in path]
 
 
-def flags_given(call: Call[Any], *flags: Parameter[bool]) -> list[tuple[str, str]]:
+def read_flags(call: Call[Any], *flags: Parameter[bool]) -> list[tuple[str, str]]:
     """Return the flags of a request, for Connect. Raises BadInput."""
     return [(each.name, str(each.of(call)).lower()) for each in flags if each.is_given(call)]
 

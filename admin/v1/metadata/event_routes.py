@@ -24,9 +24,15 @@ from kvorum.admin.http.parameters import (
     words,
 )
 from kvorum.admin.v1.records.message_routes import event
-from kvorum.client.metadata_log.metadata_events import KINDS, Known, MetadataEvent, MetadataEventBuilder, PartitionState
+from kvorum.client.metadata_log.metadata_events import (
+    KINDS,
+    ClusterState,
+    MetadataEvent,
+    MetadataEventBuilder,
+    PartitionState,
+)
 from kvorum.client.metadata_log.metadata_fetch import AGAIN_SECONDS, offset_of_log
-from kvorum.client.records.reading import decoded, request_of
+from kvorum.client.records.record_reader import decode_piece, request_of
 from kvorum.client.records.record_views import NoJson, json_of
 from kvorum.client.wire.cluster_client import EARLIEST, LATEST, METADATA_TOPIC, ClusterClient, Unreachable, refuse
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -97,9 +103,9 @@ async def follow_events(call: Call[NoBody]) -> Stream:
         deadline_ms = call.clock.monotonic_ms() + seconds * 1_000
         try:
             offset, missed = (begin, None) if after is None else await behind_id(cluster, after, end)
-            found_out = await known_of(cluster)
+            found_out = await read_state(cluster)
             builder = MetadataEventBuilder(labels=found_out.names)
-            to_learn: Known | None = found_out
+            to_learn: ClusterState | None = found_out
             yield b": following\n\n"
             if missed is not None:
                 yield event("missed", missed.model_dump_json().encode())
@@ -110,7 +116,7 @@ async def follow_events(call: Call[NoBody]) -> Stream:
                     to_learn = None
                 offset, found = await news(cluster, builder, offset)
                 rows = [each for each in found if not kinds or each.type in kinds]
-                for each, last in marked(rows):
+                for each, last in mark_last_of_offset(rows):
                     row = event_view(each, past=after is None and each.offset < end)
                     yield event(each.type, row.model_dump_json().encode(), each.offset if last else None)
                     sent += 1
@@ -126,7 +132,7 @@ async def follow_events(call: Call[NoBody]) -> Stream:
     return Stream(media=EVENT_STREAM, chunks=events())
 
 
-def marked(rows: Sequence[MetadataEvent]) -> Iterator[tuple[MetadataEvent, bool]]:
+def mark_last_of_offset(rows: Sequence[MetadataEvent]) -> Iterator[tuple[MetadataEvent, bool]]:
     """Return each event with whether it is the last one of its offset: its reader has seen everything up to there."""
     for each, following in zip_longest(rows, rows[1:]):
         yield each, following is None or following.offset != each.offset
@@ -202,7 +208,7 @@ async def log_row(cluster: ClusterClient, offset: int, wait_ms: int) -> Partitio
     return row
 
 
-async def known_of(cluster: ClusterClient) -> Known:
+async def read_state(cluster: ClusterClient) -> ClusterState:
     """Return the state of the cluster, and an offset that is at least as new. Raises KafkaError, Unreachable."""
     names: dict[str, str] = {}
     partitions: dict[tuple[str, int], PartitionState] = {}
@@ -214,7 +220,7 @@ async def known_of(cluster: ClusterClient) -> Known:
             partitions[topic_id, row.partition_index] = state
     brokers = (await cluster.describe_cluster()).brokers
     fenced = {broker.broker_id: broker.is_fenced for broker in brokers}
-    return Known(await end_of_log(cluster), names, partitions, fenced)
+    return ClusterState(await end_of_log(cluster), names, partitions, fenced)
 
 
 async def news(cluster: ClusterClient, builder: MetadataEventBuilder, offset: int) -> tuple[int, list[MetadataEvent]]:
@@ -225,9 +231,9 @@ async def news(cluster: ClusterClient, builder: MetadataEventBuilder, offset: in
         row = await log_row(cluster, offset, WAIT_MS)
     if row is None:
         return offset, []
-    piece = await decoded(row, offset, 0)
+    piece = await decode_piece(row, offset, 0)
     found: list[MetadataEvent] = []
-    for record in piece.seen.records:
+    for record in piece.records.records:
         try:
             fields = json_of(record.value or b"")
             if isinstance(fields, dict):
@@ -235,7 +241,7 @@ async def news(cluster: ClusterClient, builder: MetadataEventBuilder, offset: in
         except (NoJson, ValueError) as error:
             text = f"{METADATA_TOPIC}-{PARTITION} at {record.offset}: {error}"
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, text) from error
-    return piece.seen.next_offset, found
+    return piece.records.next_offset, found
 
 
 OPERATIONS = [

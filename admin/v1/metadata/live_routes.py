@@ -38,12 +38,12 @@ class Moves(BaseModel):
 async def follow_groups(call: Call[NoBody]) -> Stream:
     """Stream a page of the list of groups as `groups` events, on each change."""
     groups_routes.check_listing(call)
-    return sampled(call, "groups", groups_routes.list_groups, STREAM_COUNT.default)
+    return stream_samples(call, "groups", groups_routes.list_groups, STREAM_COUNT.default)
 
 
 async def follow_group(call: Call[NoBody]) -> Stream:
     """Stream a group with its members and lag as `group` events, on each change."""
-    return sampled(call, "group", groups_routes.get_group, STREAM_COUNT.of(call))
+    return stream_samples(call, "group", groups_routes.get_group, STREAM_COUNT.of(call))
 
 
 async def follow_reassignments(call: Call[NoBody]) -> Stream:
@@ -54,10 +54,10 @@ async def follow_reassignments(call: Call[NoBody]) -> Stream:
         found = await reassignment_routes.list_reassignments(replace(asking, query={"limit": str(ROWS.default)}))
         return Moves(reassignments=found.rows)  # type: ignore[arg-type]
 
-    return sampled(call, "reassignments", look, STREAM_COUNT.of(call))
+    return stream_samples(call, "reassignments", look, STREAM_COUNT.of(call))
 
 
-def sampled(call: Call[NoBody], name: str, look: Look, limit: int) -> Stream:
+def stream_samples(call: Call[NoBody], name: str, look: Look, limit: int) -> Stream:
     """Return a stream of the results of `look` that differ from the previous one; `end` comes last.
 
     After an error or a timeout, `trouble` has the reason, once, and the stream continues.

@@ -11,7 +11,7 @@ from typing import TypeVar, TypeVarTuple
 
 import msgspec
 
-from kvorum.admin.http.access import Refused
+from kvorum.admin.http.access import HttpError
 from kvorum.admin.http.operations import Call, NoBody, Operation, Result
 from kvorum.admin.http.parameters import INT64_MAX, BadInput, Parameter, count, optional_number, optional_text, text
 from kvorum.admin.v1.metadata.metadata_models import (
@@ -23,9 +23,9 @@ from kvorum.admin.v1.metadata.metadata_models import (
     MetadataRecords,
     QuorumEpoch,
 )
-from kvorum.client.metadata_log.metadata_image import MetadataProblem, Raw, TooLarge
+from kvorum.client.metadata_log.metadata_image import LogSizeError, MetadataProblem, Raw
 from kvorum.client.metadata_log.metadata_reader import MetadataReader, from_offset
-from kvorum.client.metadata_log.metadata_tree import NoSuchPath, Tree, at_path, difference, ordered
+from kvorum.client.metadata_log.metadata_tree import NoSuchPath, Tree, at_path, difference, sort_entries
 from kvorum.client.metadata_log.secret_configs import without_secret
 from kvorum.protocol.batch_header import BatchHeader
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -63,7 +63,7 @@ class MetadataRoutes:
         """
         limit = ENTRIES.of(call)
         path = path_of(call)
-        with refusing():
+        with translate_errors():
             first, last = await self._reader.span(call.cluster)
             at = offset_in(call, AT, last, first, last)
             tree = await self._reader.tree(call.cluster, at)
@@ -79,7 +79,7 @@ class MetadataRoutes:
         """Return the differences of the metadata between two offsets."""
         limit = CHANGES.of(call)
         path = path_of(call)
-        with refusing():
+        with translate_errors():
             first, last = await self._reader.span(call.cluster)
             at = offset_in(call, AT, last, first, last)
             since = offset_in(call, SINCE, first, first, last)
@@ -93,7 +93,7 @@ class MetadataRoutes:
         An idle active controller writes a no-op record twice per second.
         """
         limit = RECORDS.of(call)
-        with refusing():
+        with translate_errors():
             log = await self._reader.batches(call.cluster)
         if not log:
             return MetadataRecords(first=0, last=-1, records=[], next=None)
@@ -111,7 +111,7 @@ class MetadataRoutes:
 
         The log has no leaders of past epochs; GET /v1/quorum/stream reports them while it is open.
         """
-        with refusing():
+        with translate_errors():
             found = await self._reader.epochs(call.cluster)
         return [QuorumEpoch(epoch=each.epoch, start_offset=each.start_offset, began_ms=each.began_ms) for each in found]
 
@@ -167,21 +167,21 @@ def offset_in(call: Call[NoBody], parameter: Parameter[int | None], default: int
 
 
 @contextmanager
-def refusing() -> Iterator[None]:
-    """Convert errors of unavailable metadata to HTTP errors. Raises Refused."""
+def translate_errors() -> Iterator[None]:
+    """Convert errors of unavailable metadata to HTTP errors. Raises HttpError."""
     try:
         yield
-    except TooLarge as error:
-        raise Refused(422, "METADATA_TOO_LARGE", str(error)) from error
+    except LogSizeError as error:
+        raise HttpError(422, "METADATA_TOO_LARGE", str(error)) from error
     except MetadataProblem as error:
-        raise Refused(503, "METADATA_UNAVAILABLE", str(error)) from error
+        raise HttpError(503, "METADATA_UNAVAILABLE", str(error)) from error
 
 
 def page_of(node: "Tree | str", after: str | None, limit: int) -> tuple[list[MetadataEntry], str | None]:
     """Return a page of a folder, and the name after which the next page begins. Raises BadInput."""
     if isinstance(node, str):
         return [], None
-    names = ordered(node)
+    names = sort_entries(node)
     begin = 0
     if after is not None:
         if after not in node:

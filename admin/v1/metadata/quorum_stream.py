@@ -50,7 +50,7 @@ async def follow_quorum(call: Call[NoBody]) -> Stream:
                 if sent >= limit:
                     yield event("end", msgspec.json.encode({"stopped_by": "limit"}))
                     return
-                offset = await grown(cluster, offset)
+                offset = await wait_for_growth(cluster, offset)
                 await asyncio.sleep((requested_ms + SAMPLE_MS_MIN - call.clock.monotonic_ms()) / 1_000)
             yield event("end", msgspec.json.encode({"stopped_by": "time"}))
         finally:
@@ -98,7 +98,7 @@ def members(states: Sequence[ReplicaState], end: int) -> list[QuorumMember]:
     ]
 
 
-async def grown(cluster: ClusterClient, offset: int) -> int:
+async def wait_for_growth(cluster: ClusterClient, offset: int) -> int:
     """Wait until the log has grown, or WAIT_MS; return where it ends. Raises KafkaError."""
     try:
         row = await log_row(cluster, offset, WAIT_MS)

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from kvorum.admin.http.operations import Call, NoBody, Operation
 from kvorum.admin.http.parameters import INT64_MAX, PARTITION_INDEX, TOPIC_NAME, count, optional_number
 from kvorum.client.partitions.offsets import topic_offsets
-from kvorum.client.records.reading import request_of
+from kvorum.client.records.record_reader import request_of
 from kvorum.client.values.offset import OffsetSpec
 from kvorum.client.wire.cluster_client import refuse
 from kvorum.protocol.batch_header import BatchHeader
@@ -79,7 +79,7 @@ async def list_batches(call: Call[NoBody]) -> BatchPage:
     found: list[Batch] = []
     size = 0
     while True:
-        row = await fetched(call, topic, offset)
+        row = await fetch_log(call, topic, offset)
         data = b"" if row.records is None else bytes(memoryview(row.records))  # type: ignore[arg-type]  # decoded: a view
         read = await blocking.run(asyncio.get_running_loop(), batches_of, data)
         found += read
@@ -109,7 +109,7 @@ async def first_offset(call: Call[NoBody], topic: MetadataResponseTopic) -> int:
     return offset
 
 
-async def fetched(call: Call[NoBody], topic: MetadataResponseTopic, offset: int) -> PartitionData:
+async def fetch_log(call: Call[NoBody], topic: MetadataResponseTopic, offset: int) -> PartitionData:
     """Return the leader's log from the batch that contains an offset. Raises KafkaError, Unreachable."""
     (partition,) = topic.partitions
     brokers = {each.node_id: (each.host, each.port) for each in (await call.cluster.metadata([])).brokers}
@@ -131,10 +131,10 @@ def place(topic: MetadataResponseTopic) -> str:
 def batches_of(data: bytes) -> list[Batch]:
     """Return each whole batch of a piece of log."""
     with memoryview(data) as view:
-        return [shown(view, position, header) for position, header in batches(view)]
+        return [batch_row(view, position, header) for position, header in batches(view)]
 
 
-def shown(view: memoryview, position: int, header: BatchHeader) -> Batch:
+def batch_row(view: memoryview, position: int, header: BatchHeader) -> Batch:
     """Return a batch for HTTP."""
     valid = crc_of(view, position, header.size) == header.crc
     control, coordinator_epoch = control_of(view, position) if header.is_control and valid else (None, None)
@@ -143,10 +143,10 @@ def shown(view: memoryview, position: int, header: BatchHeader) -> Batch:
         last_offset=header.last_offset,
         records=header.records_count,
         leader_epoch=header.partition_leader_epoch,
-        producer_id=known(header.producer_id),
-        producer_epoch=known(header.producer_epoch),
-        base_sequence=known(header.base_sequence),
-        last_sequence=known(header.last_sequence),
+        producer_id=none_if_negative(header.producer_id),
+        producer_epoch=none_if_negative(header.producer_epoch),
+        base_sequence=none_if_negative(header.base_sequence),
+        last_sequence=none_if_negative(header.last_sequence),
         transactional=header.is_transactional,
         control=control,
         coordinator_epoch=coordinator_epoch,
@@ -168,7 +168,7 @@ def codec_name(header: BatchHeader) -> str:
         return f"unknown ({header.codec_id})"
 
 
-def known(number: int) -> int | None:
+def none_if_negative(number: int) -> int | None:
     """Return a number of a header, None for Kafka's -1."""
     return None if number < 0 else number
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from kvorum.admin.http.operations import Call, NoBody, Operation
 from kvorum.admin.http.parameters import PARTITION_INDEX, TOPIC_NAME, count, optional_number
 from kvorum.admin.v1.models import INT32_MAX
-from kvorum.client.partitions.offsets import known_offsets
+from kvorum.client.partitions.offsets import fetch_offsets
 from kvorum.client.wire.cluster_client import EARLIEST, ClusterClient, code_of
 from kvorum.network.addresses import Address
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -59,7 +59,7 @@ async def list_leader_epochs(call: Call[NoBody]) -> LeaderEpochs:
     row = next((each for each in topic.partitions if each.partition_index == place.partition), None)
     if row is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {place}")
-    begin = (await known_offsets(call.cluster, [place], EARLIEST, attempts=ATTEMPTS))[place]
+    begin = (await fetch_offsets(call.cluster, [place], EARLIEST, attempts=ATTEMPTS))[place]
     address = await leader_address(call.cluster, place, row)
     wanted = row.leader_epoch if before is None else before - 1
     epochs, more = await walk(call.cluster, address, place, wanted, begin, limit, newest=before is None)

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 from kvorum.admin.http.operations import Call, NoBody, Operation
 from kvorum.admin.http.parameters import INT64_MAX, PARTITION_INDEX, TOPIC_NAME, count, number
 from kvorum.admin.v1.metadata.event_routes import Event, event_view
-from kvorum.admin.v1.metadata.metadata_routes import refusing
+from kvorum.admin.v1.metadata.metadata_routes import translate_errors
 from kvorum.client.metadata_log.metadata_events import MetadataEvent
 from kvorum.client.metadata_log.metadata_reader import MetadataReader
 from kvorum.client.metadata_log.partition_history import history_of
@@ -58,7 +58,7 @@ class HistoryRoutes:
         topic = await call.cluster.topic(TOPIC_NAME.of(call))
         if all(row.partition_index != index for row in topic.partitions):
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic.name}-{index}")
-        with refusing():
+        with translate_errors():
             first, last = await self._reader.span(call.cluster)
             source = await self._reader.source(call.cluster)
             found = await blocking.run(

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from kvorum.admin.http.commands import Command
 from kvorum.admin.http.operations import Call, NoBody, NotInBody, Operation, Rows
-from kvorum.admin.http.paging import behind, following
+from kvorum.admin.http.paging import behind, next_query
 from kvorum.admin.http.parameters import ONLY_TOPIC, ROWS, BadInput, number_of, optional_text
 from kvorum.admin.v1.models import INT32_MAX
 from kvorum.admin.v1.reassignments.reassignment_models import (
@@ -36,10 +36,10 @@ AFTER = optional_text("after", "start after this replica, as orders:3:1")
 async def list_log_dir_moves(call: Call[NoBody]) -> Rows:
     """List the replicas that move between log directories of a broker, with their progress."""
     limit, topic, after = ROWS.of(call), ONLY_TOPIC.of(call), replica_after(call)
-    found = [each for each in await LogDirMoves(call.cluster).moving() if topic in (None, each.topic)]
+    found = [each for each in await LogDirMoves(call.cluster).list_moves() if topic in (None, each.topic)]
     page, more = behind(found, lambda move: move.replica, after, limit)
     rows: list[BaseModel] = [LogDirMove.model_validate(each, from_attributes=True) for each in page]
-    return Rows(rows=rows, following=following(call, ":".join(map(str, page[-1].replica))) if more else None)
+    return Rows(rows=rows, next_query=next_query(call, ":".join(map(str, page[-1].replica))) if more else None)
 
 
 def replica_after(call: Call[NoBody]) -> TopicPartitionReplica | None:
@@ -63,14 +63,14 @@ async def begin_moves(
     started = await moves.begin(wanted, BEGIN_MS)
     errors = dict.fromkeys(wanted, str(ErrorCode.REPLICA_NOT_AVAILABLE.name))
     errors |= started.reasons
-    begun = set(started.begun)
+    begun = set(started.replicas)
     return {
         replica: StartedMove(broker=replica.broker, log_dir=target, error=None if replica in begun else errors[replica])
         for replica, target in wanted.items()
     }
 
 
-def verified_moves(place: TopicPartition, states: Mapping[TopicPartitionReplica, MoveState]) -> list[VerifiedMove]:
+def verify_moves(place: TopicPartition, states: Mapping[TopicPartitionReplica, MoveState]) -> list[VerifiedMove]:
     """Return the progress of a partition's replicas."""
     return [
         VerifiedMove(broker=replica.broker, current=each.current or None, target=each.target, state=each.state)
@@ -101,7 +101,7 @@ async def stop_log_dir_moves(call: Call[StopMoves]) -> list[BaseModel]:
     errors = stopped.reasons
     return [
         MovedReplica(topic=each.topic, partition=each.partition, broker=each.broker, error=errors.get(each))
-        for each in sorted({*stopped.begun, *stopped.absent, *errors})
+        for each in sorted({*stopped.replicas, *stopped.absent, *errors})
     ]
 
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from kvorum.admin.http.commands import Command
 from kvorum.admin.http.operations import Call, NoBody, NotInBody, Operation, Role, Rows
-from kvorum.admin.http.paging import behind, following
+from kvorum.admin.http.paging import behind, next_query
 from kvorum.admin.http.parameters import (
     BROKER_ID,
     INT64_MAX,
@@ -102,7 +102,7 @@ async def list_partitions(call: Call[NoBody]) -> Rows:
     found: list[BaseModel] = [
         partition_row(each) for each in await topic_partitions(call.cluster, replace(topic, partitions=page))
     ]
-    return Rows(rows=found, following=following(call, str(page[-1].partition_index)) if more else None)
+    return Rows(rows=found, next_query=next_query(call, str(page[-1].partition_index)) if more else None)
 
 
 async def list_log_dirs(call: Call[NoBody]) -> list[BaseModel]:

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 from pydantic import BaseModel, Field
 
-from kvorum.admin.http.access import Refused
+from kvorum.admin.http.access import HttpError
 from kvorum.admin.http.operations import Call, NoBody, Operation
 from kvorum.admin.http.paging import behind
 from kvorum.admin.http.parameters import INT64_MAX, PARTITION_INDEX, TOPIC_NAME, count, optional_number
@@ -112,9 +112,9 @@ class SegmentRoutes:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic.name}-{index}")
         local = self._local
         if local is None:
-            raise misdirected("this server runs without a broker and has no access to log files")
+            raise misdirected_request("this server runs without a broker and has no access to log files")
         if requested is not None and requested != local.broker:
-            raise misdirected(
+            raise misdirected_request(
                 f"this server can read the files of broker {local.broker} only; use the server of broker {requested}"
             )
         try:
@@ -124,7 +124,7 @@ class SegmentRoutes:
         current = next((each for each in found if not each.future), None)
         if current is None:
             holders = ", ".join(map(str, row.replica_nodes))
-            raise misdirected(
+            raise misdirected_request(
                 f"broker {local.broker} has no replica of {topic.name}-{index}; replicas are on {holders}"
             )
         page, more = behind(current.segments, lambda each: each.base_offset, after, limit)
@@ -173,6 +173,6 @@ def segment_of(found: LocalSegment, next_offset: int | None) -> Segment:
     )
 
 
-def misdirected(message: str) -> Refused:
+def misdirected_request(message: str) -> HttpError:
     """Return the refusal of what another server could answer (RFC 9110, 15.5.20)."""
-    return Refused(421, "MISDIRECTED_REQUEST", message)
+    return HttpError(421, "MISDIRECTED_REQUEST", message)

@@ -14,9 +14,9 @@ from pydantic import BaseModel, Field
 from kvorum.admin.http.operations import EVENT_STREAM, Call, NoBody, Operation, Stream
 from kvorum.admin.http.parameters import INT64_MAX, PARTITION_INDEX, STREAM_SECONDS, TOPIC_NAME, number
 from kvorum.admin.v1.records.message_routes import event
-from kvorum.client.analysis.replica_check import Fault, Kind, ReplicaCheck, ReplicaState, seen_in
+from kvorum.client.analysis.replica_check import Fault, Kind, ReplicaCheck, ReplicaState, parse_batches
 from kvorum.client.reassignments.progress import DEBUGGING_REPLICA
-from kvorum.client.records.reading import RETRY_PAUSE_SECONDS, TRIES_MAX, request_of
+from kvorum.client.records.record_reader import RETRY_PAUSE_SECONDS, TRIES_MAX, request_of
 from kvorum.client.wire.cluster_client import EARLIEST, ClusterClient, ResourceType, Unreachable, refuse
 from kvorum.network.addresses import Address
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -106,7 +106,7 @@ async def verify_partition(call: Call[NoBody]) -> Stream:
     async def events() -> AsyncIterator[bytes]:
         cluster = call.cluster.another()
         try:
-            reading = await PartitionReading.begin(cluster, topic, partition, offset, compared=not compacted)
+            reading = await PartitionVerification.begin(cluster, topic, partition, offset, compared=not compacted)
             deadline_ms = call.clock.monotonic_ms() + seconds * 1_000
             faults, reported_ms, stopped = 0, call.clock.monotonic_ms(), "end"
             yield event("progress", reading.progress())
@@ -148,7 +148,7 @@ def fault_of(fault: Fault) -> BatchFault:
     )
 
 
-class PartitionReading:
+class PartitionVerification:
     """Reads the replicas of one partition in step with each other. Owned by one task."""
 
     def __init__(
@@ -172,7 +172,7 @@ class PartitionReading:
         offset: int,
         *,
         compared: bool,
-    ) -> "PartitionReading":
+    ) -> "PartitionVerification":
         """Query every replica's log start, and the leader's end of the read. Raises KafkaError, Unreachable."""
         brokers = sorted(row.replica_nodes, key=lambda broker: broker != row.leader_id)
         states = [ReplicaState(broker=broker, begin=0, next_offset=0) for broker in brokers]
@@ -186,9 +186,9 @@ class PartitionReading:
         if leader.error is not None:
             message = f"the leader, broker {leader.broker}, cannot be read: {leader.error}"
             raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, message)
-        reading.end = (await reading._fetched(leader)).high_watermark
+        reading.end = (await reading._fetch(leader)).high_watermark
         for state in states:
-            state.done = state.done or state.next_offset >= reading.end
+            state.is_finished = state.is_finished or state.next_offset >= reading.end
         return reading
 
     async def _find_begin(self, state: ReplicaState, offset: int) -> None:
@@ -202,7 +202,7 @@ class PartitionReading:
     def _give_up(self, state: ReplicaState, error: KafkaError | Unreachable) -> None:
         """Exclude an unreadable replica; the result has the reason."""
         state.error = error.code.name if isinstance(error, KafkaError) else str(error)
-        state.done = True
+        state.is_finished = True
 
     async def _earliest(self, broker: int) -> int:
         row = ListOffsetsPartition(partition_index=self._row.partition_index, timestamp=EARLIEST)
@@ -217,7 +217,7 @@ class PartitionReading:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker} does not exist")
         return self._addresses[broker]
 
-    async def _fetched(self, state: ReplicaState) -> PartitionData:
+    async def _fetch(self, state: ReplicaState) -> PartitionData:
         """Return a broker's records from the next offset of its replica on. Raises KafkaError, Unreachable."""
         request = request_of(self._topic, {self._row.partition_index: state.next_offset}, 0, 0)
         request.topics[0].partitions[0].partition_max_bytes = FETCH_BYTES
@@ -232,25 +232,25 @@ class PartitionReading:
 
     async def _read(self, state: ReplicaState) -> list[Fault]:
         try:
-            row = await self._fetched(state)
+            row = await self._fetch(state)
             if row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 await self._find_begin(state, 0)  # retention removed records of the range
-                row = await self._fetched(state)
+                row = await self._fetch(state)
             refuse(row.error_code, f"broker {state.broker}")
             data = b"" if row.records is None else bytes(memoryview(row.records))  # type: ignore[arg-type]  # decoded: a view
-            seen = await blocking.run(asyncio.get_running_loop(), seen_in, data)
+            seen = await blocking.run(asyncio.get_running_loop(), parse_batches, data)
         except (KafkaError, Unreachable) as error:
             self._give_up(state, error)
             return []
         before = state.next_offset
         state.begin = max(state.begin, row.log_start_offset)
         faults = self.check.take(state, seen)
-        state.done = state.next_offset >= min(self.end, row.high_watermark)
-        if state.next_offset == before and not state.done:
-            await self._missed(state)
+        state.is_finished = state.next_offset >= min(self.end, row.high_watermark)
+        if state.next_offset == before and not state.is_finished:
+            await self._wait_for_broker(state)
         return faults
 
-    async def _missed(self, state: ReplicaState) -> None:
+    async def _wait_for_broker(self, state: ReplicaState) -> None:
         """Wait for a broker that brings nothing though it has something, as one throttled; give it up in the end."""
         self._misses[state.broker] = self._misses.get(state.broker, 0) + 1
         if self._misses[state.broker] >= TRIES_MAX:
@@ -261,7 +261,7 @@ class PartitionReading:
     def progress(self) -> bytes:
         """Return the progress."""
         states = self.check.replicas
-        least = min((each.next_offset for each in states if not each.done), default=self.end)
+        least = min((each.next_offset for each in states if not each.is_finished), default=self.end)
         size = sum(each.size for each in states)
         return VerifyProgress(offset=least, end_offset=self.end, bytes=size).model_dump_json().encode()
 
@@ -278,10 +278,10 @@ class PartitionReading:
             compared=self.check.compared,
             reference=reference,
             end_offset=self.end,
-            replicas=[self._verified(each) for each in sorted(states, key=lambda each: each.broker)],
+            replicas=[self._result(each) for each in sorted(states, key=lambda each: each.broker)],
         )
 
-    def _verified(self, state: ReplicaState) -> ReplicaVerified:
+    def _result(self, state: ReplicaState) -> ReplicaVerified:
         unread = state.error is not None and not state.batches
         counts = {kind.value: state.faults.get(kind, 0) for kind in Kind}
         return ReplicaVerified(

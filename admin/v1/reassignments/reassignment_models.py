@@ -137,7 +137,7 @@ class StopMoves(Strict):
     all: bool = False
 
     @model_validator(mode="after")
-    def said(self) -> "StopMoves":
+    def require_one_selection(self) -> "StopMoves":
         """Require exactly one of the two, so that an omission does not stop everything."""
         if (self.partitions is not None) == self.all:
             raise ValueError("give either partitions or all")

@@ -6,9 +6,9 @@ from pydantic import BaseModel
 
 from kvorum.admin.http.commands import Command
 from kvorum.admin.http.operations import Call, NoBody, Operation, Role, Rows
-from kvorum.admin.http.paging import AFTER_PARTITION, behind, following, place_text
+from kvorum.admin.http.paging import AFTER_PARTITION, behind, next_query, place_text
 from kvorum.admin.http.parameters import ONLY_TOPIC, ROWS, check_named
-from kvorum.admin.v1.partitions.log_dir_routes import begin_moves, verified_moves
+from kvorum.admin.v1.partitions.log_dir_routes import begin_moves, verify_moves
 from kvorum.admin.v1.reassignments.reassignment_models import (
     Cancel,
     CancelledPartition,
@@ -56,7 +56,7 @@ async def list_reassignments(call: Call[NoBody]) -> Rows:
             by_broker.setdefault(broker, set()).add(place)
     reported = await read_progress(call.cluster, by_broker)
     found: list[BaseModel] = [entry_of(place, current[place], rows.get(place), reported) for place in page]
-    return Rows(rows=found, following=following(call, place_text(page[-1])) if more else None)
+    return Rows(rows=found, next_query=next_query(call, place_text(page[-1])) if more else None)
 
 
 def entry_of(
@@ -197,7 +197,7 @@ async def verify_reassignment(call: Call[Verify]) -> Verified:
                 state=each.state.value,
                 replicas=[*each.replicas],
                 target=[*each.target],
-                log_dirs=verified_moves(each.topic_partition, progress.log_dirs),
+                log_dirs=verify_moves(each.topic_partition, progress.log_dirs),
             )
             for each in progress.partitions
         ],
@@ -251,7 +251,7 @@ OPERATIONS = [
         path=f"{REASSIGNMENTS}/propose",
         summary="Propose a reassignment",
         handle=propose_reassignment,
-        noted=False,
+        audit=False,
         body=Propose,
         answer=Proposal,
         role=Role.OPERATE,

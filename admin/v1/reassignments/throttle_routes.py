@@ -47,7 +47,7 @@ class NewThrottle(Strict):
     log_dirs_bytes_per_second: Rate | None = Field(None, description="Maximum rate between log directories of a broker")
 
     @model_validator(mode="after")
-    def something(self) -> "NewThrottle":
+    def require_rate(self) -> "NewThrottle":
         """Require at least one rate."""
         if self.bytes_per_second is None and self.log_dirs_bytes_per_second is None:
             raise ValueError("give bytes_per_second, log_dirs_bytes_per_second, or both")
@@ -70,7 +70,7 @@ async def set_throttle(call: Call[NewThrottle]) -> Throttle:
     if body.bytes_per_second is not None:
         await found.throttle(body.bytes_per_second)
     if body.log_dirs_bytes_per_second is not None:
-        brokers = {each.broker for each in await LogDirMoves(call.cluster).moving()}
+        brokers = {each.broker for each in await LogDirMoves(call.cluster).list_moves()}
         if not brokers:
             raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "no move between log directories in progress")
         await found.moves.throttle(brokers, body.log_dirs_bytes_per_second)

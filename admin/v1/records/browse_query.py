@@ -15,11 +15,11 @@ from kvorum.admin.http.parameters import (
     text,
 )
 from kvorum.admin.v1.models import INT32_MAX
-from kvorum.admin.v1.records.producing import bytes_of
-from kvorum.client.records.browsing import Browser, Limits, Progress
+from kvorum.admin.v1.records.record_encoding import bytes_of
 from kvorum.client.records.expression import BadExpression, Expression, parse
-from kvorum.client.records.reading import Reader
+from kvorum.client.records.record_browser import Browser, Limits, Progress
 from kvorum.client.records.record_filter import ANY, PARTITIONERS, RecordFilter, key_partitions
+from kvorum.client.records.record_reader import Reader
 from kvorum.client.records.record_views import FORMATS, Format, RecordView
 from kvorum.client.wire.cluster_client import ClusterClient, IsolationLevel
 
@@ -71,7 +71,7 @@ def limit_parameters(default: Limits, most: Limits) -> tuple[Parameter[int], ...
     """Return the parameters of limits."""
     return (
         count("maximum number of records found", default=default.records, most=most.records),
-        count("maximum number of records inspected", name="scanned", default=default.scanned, most=most.scanned),
+        count("maximum number of records inspected", name="scanned", default=default.scans_max, most=most.scans_max),
         count("maximum number of bytes read", name="bytes", default=default.size, most=most.size),
         count("maximum duration", name="time_ms", default=default.time_ms, most=most.time_ms),
     )
@@ -89,14 +89,14 @@ async def browser_of(
         limits=limits,
         clock=call.clock,
         ends=None if follow else ends,
-        wanted=None if wanted.is_of_all else wanted,
+        filter=None if wanted.is_of_all else wanted,
     )
 
 
 def limits_of(call: Call[NoBody], default: Limits, most: Limits) -> Limits:
     """Return where to stop. Raises BadInput."""
     records, scanned, size, time_ms = (each.of(call) for each in limit_parameters(default, most))
-    return Limits(records=records, scanned=scanned, size=size, time_ms=time_ms)
+    return Limits(records=records, scans_max=scanned, size=size, time_ms=time_ms)
 
 
 def reader_of(call: Call[NoBody], cluster: ClusterClient) -> Reader:

@@ -18,21 +18,21 @@ from kvorum.admin.v1.records.message_models import (
     ProduceResult,
     StreamEnd,
 )
-from kvorum.admin.v1.records.producing import placed, produce
-from kvorum.client.records.browsing import Found, Limits, Progress, worked
-from kvorum.client.records.producing import ALL
+from kvorum.admin.v1.records.record_encoding import choose_partitions, produce
+from kvorum.client.records.record_browser import Limits, Progress, RecordMatch, run_parser
+from kvorum.client.records.record_producer import ALL
 from kvorum.client.records.record_views import Format, RecordView, header_name
 from kvorum.protocol.compression import Codec
 from kvorum.runtime import blocking
 
 NDJSON, CSV = "application/x-ndjson", "text/csv"
 MIB = 1024 * 1024
-BROWSE = Limits(records=100, scanned=100_000, size=16 * MIB, time_ms=5_000)
-BROWSE_MAX = Limits(records=10_000, scanned=1_000_000, size=32 * MIB, time_ms=30_000)
+BROWSE = Limits(records=100, scans_max=100_000, size=16 * MIB, time_ms=5_000)
+BROWSE_MAX = Limits(records=10_000, scans_max=1_000_000, size=32 * MIB, time_ms=30_000)
 """A page is in memory as a whole before it is answered."""
-EXPORT = Limits(records=100_000, scanned=10_000_000, size=1024 * MIB, time_ms=600_000)
-EXPORT_MAX = Limits(records=10_000_000, scanned=100_000_000, size=64 * 1024 * MIB, time_ms=3_600_000)
-FOLLOW = Limits(records=1_000_000, scanned=100_000_000, size=64 * 1024 * MIB, time_ms=3_600_000)
+EXPORT = Limits(records=100_000, scans_max=10_000_000, size=1024 * MIB, time_ms=600_000)
+EXPORT_MAX = Limits(records=10_000_000, scans_max=100_000_000, size=64 * 1024 * MIB, time_ms=3_600_000)
+FOLLOW = Limits(records=1_000_000, scans_max=100_000_000, size=64 * 1024 * MIB, time_ms=3_600_000)
 COLUMNS = ("partition", "offset", "timestamp_ms", "key", "value", "headers")
 
 
@@ -50,7 +50,9 @@ async def browse_messages(call: Call[NoBody]) -> Reply:
     return Reply(status=200, text=text)
 
 
-def page_text(found: Sequence[Found], view: RecordView, progress: Progress, below: dict[int, int] | None = None) -> str:
+def page_text(
+    found: Sequence[RecordMatch], view: RecordView, progress: Progress, below: dict[int, int] | None = None
+) -> str:
     """Return a page as JSON, record by record, because encoding many megabytes at once would block other threads.
 
     `below`: start of a backward search; the progress has its end.
@@ -59,7 +61,7 @@ def page_text(found: Sequence[Found], view: RecordView, progress: Progress, belo
     page = MessagePage(
         messages=[],
         stopped_by=progress.stopped_by.value,
-        scanned=progress.scanned,
+        scanned=progress.scan_count,
         bytes=progress.size,
         next=places_text(progress.offsets if below is None else below),
         before=None if below is None else places_text(progress.offsets),
@@ -87,8 +89,8 @@ async def follow_messages(call: Call[NoBody]) -> Stream:
                 if found is None:
                     yield b":\n\n"
                 else:
-                    yield await worked(found.record, message_event, found, view)
-            yield event("end", ending(browser.progress))
+                    yield await run_parser(found.record, message_event, found, view)
+            yield event("end", end_line(browser.progress))
         finally:
             await cluster.close()
 
@@ -113,8 +115,8 @@ async def export_messages(call: Call[NoBody]) -> Stream:
                 yield csv_row(COLUMNS)
             async for found in browser.records():
                 if found is not None:
-                    yield await worked(found.record, line, found, view)
-            yield (b"# " if form == "csv" else b"") + ending(browser.progress) + b"\n"
+                    yield await run_parser(found.record, line, found, view)
+            yield (b"# " if form == "csv" else b"") + end_line(browser.progress) + b"\n"
         finally:
             await cluster.close()
 
@@ -124,31 +126,31 @@ async def export_messages(call: Call[NoBody]) -> Stream:
 async def produce_messages(call: Call[ProduceBody]) -> ProduceResult:
     """Write records. Each has its own result; nothing is retried."""
     topic = await call.cluster.topic(TOPIC_NAME.of(call))
-    rows = placed(call.body, len(topic.partitions), call.clock.wall_ms(), call.cluster.chance)
+    rows = choose_partitions(call.body, len(topic.partitions), call.clock.wall_ms(), call.cluster.chance)
     acks, codec = ALL if call.body.acks == "all" else 1, Codec[call.body.compression.upper()]
     written = await produce(call.cluster, topic, rows, acks=acks, codec=codec)
     return ProduceResult(records=written, written=sum(each.error is None for each in written))
 
 
-def message_of(found: Found, view: RecordView) -> Message:
+def message_of(found: RecordMatch, view: RecordView) -> Message:
     """Return a record for HTTP."""
     record = found.record
-    (key, key_form), (value, value_form) = view.shown(record)
+    (key, key_form), (value, value_form) = view.format_record(record)
     return Message(
         partition=found.partition,
         offset=record.offset,
         timestamp_ms=record.timestamp,
         key=key,
-        key_format=said(key_form),
+        key_format=format_name(key_form),
         key_bytes=None if record.key is None else len(record.key),
         value=value,
-        value_format=said(value_form),
+        value_format=format_name(value_form),
         value_bytes=None if record.value is None else len(record.value),
         headers=[header_of(name, content) for name, content in record.headers],
     )
 
 
-def said(form: Format) -> Any:
+def format_name(form: Format) -> Any:
     """Return the name of the format; null has none."""
     return (Format.STRING if form in (Format.AUTO, Format.TEXT) else form).value
 
@@ -169,24 +171,26 @@ def event(name: str, data: bytes, event_id: int | None = None) -> bytes:
     return marked + b"event: " + name.encode() + b"\ndata: " + data + b"\n\n"
 
 
-def ending(progress: Progress) -> bytes:
+def end_line(progress: Progress) -> bytes:
     """Return the last word of a stream, as StreamEnd."""
     assert progress.stopped_by is not None, "it has ended"
-    end = StreamEnd(stopped_by=progress.stopped_by.value, scanned=progress.scanned, next=places_text(progress.offsets))
+    end = StreamEnd(
+        stopped_by=progress.stopped_by.value, scanned=progress.scan_count, next=places_text(progress.offsets)
+    )
     return end.model_dump_json().encode()
 
 
-def message_event(found: Found, view: RecordView) -> bytes:
+def message_event(found: RecordMatch, view: RecordView) -> bytes:
     """Return a record as a server-sent event."""
     return event("message", message_of(found, view).model_dump_json().encode())
 
 
-def json_line(found: Found, view: RecordView) -> bytes:
+def json_line(found: RecordMatch, view: RecordView) -> bytes:
     """Return a record as a line of NDJSON."""
     return message_of(found, view).model_dump_json().encode() + b"\n"
 
 
-def csv_line(found: Found, view: RecordView) -> bytes:
+def csv_line(found: RecordMatch, view: RecordView) -> bytes:
     """Return a record as a line of CSV; objects and lists as JSON."""
     message = message_of(found, view)
     headers = msgspec.json.encode([[each.key, each.value] for each in message.headers]).decode()
@@ -239,7 +243,7 @@ OPERATIONS = [
         path=MESSAGES,
         summary="Write records",
         handle=produce_messages,
-        noted=False,
+        audit=False,
         body=ProduceBody,
         answer=ProduceResult,
         role=Role.OPERATE,

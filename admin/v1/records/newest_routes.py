@@ -17,7 +17,7 @@ from kvorum.admin.v1.records.browse_query import (
 )
 from kvorum.admin.v1.records.message_models import MessagePage
 from kvorum.admin.v1.records.message_routes import BROWSE, BROWSE_MAX, MESSAGES, page_text
-from kvorum.client.records.newest import Newest
+from kvorum.client.records.newest_search import NewestSearch
 from kvorum.runtime import blocking
 
 BEFORE = offsets("before", "only below these offsets, as PARTITION:OFFSET,...; only these partitions")
@@ -39,7 +39,7 @@ async def browse_newest(call: Call[NoBody]) -> Reply:
     earliest, ends = await reader.ends(await partitions_of(call, reader, named, looked_for.key))
     below = {each: min(max((before or ends)[each], earliest[each]), end) for each, end in ends.items()}
     wanted = None if looked_for.is_of_all else looked_for
-    newest = Newest(reader, limits, call.clock, earliest, below, wanted)
+    newest = NewestSearch(reader, limits, call.clock, earliest, below, wanted)
     found = await newest.find()
     text = await blocking.run(asyncio.get_running_loop(), page_text, found, view, newest.progress, below)
     return Reply(status=200, text=text)

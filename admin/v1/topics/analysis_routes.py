@@ -19,12 +19,12 @@ from kvorum.admin.v1.topics.analysis_models import (
     SizeFigures,
     TopicAnalysis,
 )
-from kvorum.client.analysis.sketches import Sizes
-from kvorum.client.analysis.topic_analysis import HOUR_MS, Analysis, PartitionCounts, share_done, total
-from kvorum.client.records.browsing import Browser, Limits
+from kvorum.client.analysis.sketches import SizeSummary
+from kvorum.client.analysis.topic_analysis import HOUR_MS, Analysis, PartitionCounts, progress_ratio, total
+from kvorum.client.records.record_browser import Browser, Limits
 
 GIB = 1024 * 1024 * 1024
-ANALYSIS = Limits(records=100_000_000, scanned=100_000_000, size=64 * GIB, time_ms=3_600_000)
+ANALYSIS = Limits(records=100_000_000, scans_max=100_000_000, size=64 * GIB, time_ms=3_600_000)
 PROGRESS_MS = 1_000
 """Interval of progress events."""
 SHARES = (0.5, 0.75, 0.95, 0.99, 0.999)
@@ -66,8 +66,8 @@ def progress_of(browser: Browser, begin: dict[int, int]) -> bytes:
     """Return the progress."""
     assert browser.ends is not None, "an analysis ends"
     progress = browser.progress
-    share = share_done(begin, progress.offsets, browser.ends)
-    return AnalysisProgress(scanned=progress.scanned, bytes=progress.size, share=share).model_dump_json().encode()
+    share = progress_ratio(begin, progress.offsets, browser.ends)
+    return AnalysisProgress(scanned=progress.scan_count, bytes=progress.size, share=share).model_dump_json().encode()
 
 
 def result_of(topic: str, analysis: Analysis, browser: Browser, elapsed_ms: int) -> TopicAnalysis:
@@ -99,7 +99,7 @@ def result_of(topic: str, analysis: Analysis, browser: Browser, elapsed_ms: int)
     )
 
 
-def sizes_of(sizes: Sizes) -> SizeFigures:
+def sizes_of(sizes: SizeSummary) -> SizeFigures:
     """Return sizes as figures."""
     p50, p75, p95, p99, p999 = sizes.percentiles(SHARES)
     return SizeFigures(

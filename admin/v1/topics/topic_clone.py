@@ -7,9 +7,9 @@ from kvorum.admin.http.operations import Call, Operation
 from kvorum.admin.http.parameters import TOPIC_NAME, VALIDATE_ONLY
 from kvorum.admin.v1.models import TopicSpec
 from kvorum.admin.v1.topics.topic_models import TopicClone, TopicCloned
-from kvorum.admin.v1.topics.topic_routes import THROTTLES, created, created_row
+from kvorum.admin.v1.topics.topic_routes import THROTTLES, create_in_cluster, created_row
 from kvorum.client.config_sources import topic_overrides
-from kvorum.client.partitions.replication import moving_of
+from kvorum.client.partitions.replication import reassignments_or_nothing
 from kvorum.client.values.topic import Topic, topic_value
 from kvorum.client.wire.cluster_client import ResourceType
 from kvorum.protocol.errors import ErrorCode
@@ -19,10 +19,10 @@ async def clone_topic(call: Call[TopicClone]) -> TopicCloned:
     """Create a topic with the partitions, replication factor and configs of another. Records are not copied."""
     source, only = TOPIC_NAME.of(call), VALIDATE_ONLY.of(call)
     topic = await call.cluster.topic(source)
-    of_source = topic_value(topic, await moving_of(call.cluster, [topic]))
+    of_source = topic_value(topic, await reassignments_or_nothing(call.cluster, [topic]))
     configs = topic_overrides(await call.cluster.describe_configs(ResourceType.TOPIC, source))
     spec = spec_of(call.body, of_source, configs)
-    made = await created(call.cluster, call.body.name, spec, validate_only=only)
+    made = await create_in_cluster(call.cluster, call.body.name, spec, validate_only=only)
     return TopicCloned(**created_row(made, only).model_dump(), configs=spec.configs)
 
 

@@ -49,9 +49,7 @@ def choices_of(config: Config, definition: ConfigDef | None) -> list[str] | None
     return ["true", "false"] if config.type == ConfigType.BOOLEAN.name else list(words) or None
 
 
-async def listed_entries(
-    call: Call[NoBody], kind: ResourceType, name: str, definitions: Definitions
-) -> list[BaseModel]:
+async def list_entries(call: Call[NoBody], kind: ResourceType, name: str, definitions: Definitions) -> list[BaseModel]:
     """Return the configs of a topic or broker for a request with LISTED_CONFIGS. Raises KafkaError."""
     documented = DOCUMENTATION.of(call)
     found = await Configs(call.cluster).describe(kind, name, documentation=documented)

@@ -72,7 +72,7 @@ class KafkaTopic(BaseModel):
         return {name: text_of(value) for name, value in given.items() if value is not None}
 
     @property
-    def left_alone(self) -> Literal["Unmanaged", "ReconciliationPaused"] | None:
+    def pause_condition(self) -> Literal["Unmanaged", "ReconciliationPaused"] | None:
         """The condition under which the document is ignored, None if it is applied."""
         annotations = self.metadata.annotations or {}
         if annotations.get(MANAGED) == "false":

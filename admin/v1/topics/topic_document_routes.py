@@ -20,7 +20,7 @@ from kvorum.admin.v1.topics.topic_document import (
     read_json,
     read_yaml,
 )
-from kvorum.admin.v1.topics.topic_routes import GET_TOPIC, SPEC_FIELDS, TOPIC, found_topic
+from kvorum.admin.v1.topics.topic_routes import GET_TOPIC, SPEC_FIELDS, TOPIC, find_topic
 from kvorum.client.reassignments.replica_count import NO_CHANGE, begin, plan_replication_factor
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.metadata import MetadataResponseTopic
@@ -42,25 +42,25 @@ async def apply_topic(call: Call[TopicSpec] | Call[KafkaTopic]) -> TopicApplied:
     if body.topic != name:
         field = "metadata.name" if body.spec.topicName is None else "spec.topicName"
         raise BadInput(field, f"the document describes topic {body.topic!r}, the path {name!r}")
-    if body.left_alone is not None:
-        alone = status_of(body, call.clock, body.left_alone)
+    if body.pause_condition is not None:
+        alone = status_of(body, call.clock, body.pause_condition)
         return TopicBrought(name=name, created=False, changes=[], validated_only=only, status=alone)
     cluster = await call.cluster.up_to_date()  # a change made a moment ago must not appear as pending
-    topic, spec, resizing = await found_topic(cluster, name), body.plain(), NO_CHANGE
+    topic, spec, resizing = await find_topic(cluster, name), body.plain(), NO_CHANGE
     if topic is None:
         spec.replication_factor = body.spec.replicas
     elif body.spec.replicas is not None and not call.only_create:
         resizing = await plan_replication_factor(cluster, topic, body.spec.replicas)
     applied = await topic_routes.apply_topic(with_spec(call, spec))
     changes = list(applied.changes)
-    if resizing.wanted:
+    if resizing.target:
         changes.append(Change(what="replication_factor", before=resizing.before, after=body.spec.replicas))
         if not only:
-            await begin(call.cluster, resizing.wanted)
+            await begin(call.cluster, resizing.target)
     if only:
         return TopicBrought(name=name, created=applied.created, changes=changes, validated_only=True)
-    topic = topic or await found_topic(call.cluster, name)
-    status = status_of(body, call.clock, "Ready", topic, bool(resizing.wanted) or resizing.is_in_progress)
+    topic = topic or await find_topic(call.cluster, name)
+    status = status_of(body, call.clock, "Ready", topic, bool(resizing.target) or resizing.is_in_progress)
     return TopicBrought(name=name, created=applied.created, changes=changes, validated_only=False, status=status)
 
 

@@ -10,7 +10,7 @@ from kvorum.admin.http.paging import behind
 from kvorum.admin.http.parameters import PAGE, BadInput, choice, flag, optional_text, text
 from kvorum.admin.v1.topics.topic_models import TopicLine, TopicPage
 from kvorum.admin.v1.topics.topic_routes import summary
-from kvorum.client.partitions.replication import NOTHING, Moving, fetch_moving
+from kvorum.client.partitions.replication import NOTHING, ReassignmentMap, fetch_reassignments
 from kvorum.client.partitions.topic_sizes import TopicSize, topic_sizes
 from kvorum.client.values.topic import Topic, topic_value
 from kvorum.client.wire.cluster_client import ClusterClient, ResourceType, Unreachable
@@ -90,10 +90,10 @@ async def list_topics(call: Call[NoBody]) -> TopicPage:
         if topic.name and fnmatch.fnmatchcase(topic.name, pattern) and (internal or not topic.is_internal)
     }
     by_damage = damaged or order == DAMAGE
-    moving: Moving | None = NOTHING
+    moving: ReassignmentMap | None = NOTHING
     damage: dict[str, int] = {}
     if by_damage:
-        moving = await fetch_moving(call.cluster, matching.values(), ASK_MS)
+        moving = await fetch_reassignments(call.cluster, matching.values(), ASK_MS)
         damage = {
             name: topic_value(topic, moving or NOTHING).under_replicated_count for name, topic in matching.items()
         }
@@ -105,7 +105,7 @@ async def list_topics(call: Call[NoBody]) -> TopicPage:
     page = [found[key.name] for key in keys]
     configs = await configs_of(call.cluster, [key.name for key in keys]) if configured else {}
     if not by_damage:
-        moving = await fetch_moving(call.cluster, page, ASK_MS)
+        moving = await fetch_reassignments(call.cluster, page, ASK_MS)
     if sized and order != SIZE:
         sizes = await topic_sizes(call.cluster, metadata, page)
     return TopicPage(
@@ -139,7 +139,7 @@ async def short_page(cluster: ClusterClient, after: str | None, limit: int, inte
             raise
         return None
     page = found[:limit]
-    moving = await fetch_moving(cluster, page, ASK_MS)
+    moving = await fetch_reassignments(cluster, page, ASK_MS)
     return TopicPage(
         topics=[line_of(topic_value(topic, moving or NOTHING), {}, {}) for topic in page],
         next=page[-1].name if len(found) > limit else None,

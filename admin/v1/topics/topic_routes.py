@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel
 
-from kvorum.admin.http.access import Refused
+from kvorum.admin.http.access import HttpError
 from kvorum.admin.http.commands import Command
 from kvorum.admin.http.operations import Call, NoBody, Operation
 from kvorum.admin.http.parameters import (
@@ -25,10 +25,10 @@ from kvorum.admin.v1.models import (
     TopicSpec,
     TopicSummary,
 )
-from kvorum.admin.v1.topics.topic_configs import CONFIG_COLUMNS, changes_of, configs_state, listed_entries
+from kvorum.admin.v1.topics.topic_configs import CONFIG_COLUMNS, changes_of, configs_state, list_entries
 from kvorum.client.config_sources import topic_overrides
 from kvorum.client.namespaces.topics import Topics
-from kvorum.client.partitions.replication import moving_of
+from kvorum.client.partitions.replication import reassignments_or_nothing
 from kvorum.client.reassignments.throttles import FOLLOWERS, LEADERS
 from kvorum.client.values import partition as partitions
 from kvorum.client.values import topic as topics
@@ -65,10 +65,12 @@ def summary(topic: topics.Topic) -> TopicSummary:
 async def create_topic(call: Call[TopicCreate]) -> TopicCreated:
     """Create a topic."""
     body, only = call.body, VALIDATE_ONLY.of(call)
-    return created_row(await created(call.cluster, body.name, body, body.assignments, validate_only=only), only)
+    return created_row(
+        await create_in_cluster(call.cluster, body.name, body, body.assignments, validate_only=only), only
+    )
 
 
-async def created(
+async def create_in_cluster(
     cluster: ClusterClient,
     name: str,
     spec: TopicSpec,
@@ -132,15 +134,15 @@ async def apply_topic(call: Call[TopicSpec]) -> TopicApplied:
     """
     name, spec, only = TOPIC_NAME.of(call), call.body, VALIDATE_ONLY.of(call)
     cluster = await call.cluster.up_to_date()  # a change made a moment ago must not appear as pending
-    topic = await found_topic(cluster, name)
+    topic = await find_topic(cluster, name)
     if topic is None:
         try:
-            made = created_row(await created(call.cluster, name, spec, validate_only=only), only)
+            made = created_row(await create_in_cluster(call.cluster, name, spec, validate_only=only), only)
         except KafkaError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise
             cluster = await call.cluster.up_to_date()
-            topic = await found_topic(cluster, name)
+            topic = await find_topic(cluster, name)
             if topic is None and not call.only_create:
                 raise
         else:
@@ -149,8 +151,8 @@ async def apply_topic(call: Call[TopicSpec]) -> TopicApplied:
             changes += [Change(what=f"configs.{key}", before=None, after=value) for key, value in spec.configs.items()]
             return TopicApplied(name=name, created=True, changes=changes, validated_only=only)
     if call.only_create or topic is None:
-        raise Refused(412, "PRECONDITION_FAILED", f"if-none-match is false: topic {name} was created meanwhile")
-    now = topic_value(topic, await moving_of(cluster, [topic]))
+        raise HttpError(412, "PRECONDITION_FAILED", f"if-none-match is false: topic {name} was created meanwhile")
+    now = topic_value(topic, await reassignments_or_nothing(cluster, [topic]))
     if spec.replication_factor not in (None, now.replication_factor):
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -178,7 +180,7 @@ async def apply_topic(call: Call[TopicSpec]) -> TopicApplied:
     return TopicApplied(name=name, created=False, changes=changes, validated_only=only)
 
 
-async def found_topic(cluster: ClusterClient, name: str) -> MetadataResponseTopic | None:
+async def find_topic(cluster: ClusterClient, name: str) -> MetadataResponseTopic | None:
     """Return a topic as a broker knows it, None if that one does not."""
     try:
         return await cluster.topic(name)
@@ -219,7 +221,7 @@ async def add_partitions(call: Call[PartitionCount]) -> None:
 
 async def get_topic_configs(call: Call[NoBody]) -> list[BaseModel]:
     """List a topic's configs with their sources."""
-    return await listed_entries(call, ResourceType.TOPIC, TOPIC_NAME.of(call), config_defs.TOPIC)
+    return await list_entries(call, ResourceType.TOPIC, TOPIC_NAME.of(call), config_defs.TOPIC)
 
 
 async def alter_topic_configs(call: Call[ConfigAlter]) -> None:

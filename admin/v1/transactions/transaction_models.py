@@ -82,7 +82,7 @@ class Abort(Strict):
     coordinator_epoch: Annotated[int, Field(ge=-1, le=INT32_MAX)] | None = None
 
     @model_validator(mode="after")
-    def named(self) -> "Abort":
+    def require_one_identity(self) -> "Abort":
         """Require one of the two."""
         producer = (self.producer_id, self.producer_epoch, self.coordinator_epoch)
         by_producer = all(each is not None for each in producer)

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kvorum.chaos.faults.inside import Inside, inside_configs
+from kvorum.chaos.faults.inside_faults import InsideFaults, inside_configs
 from kvorum.chaos.faults.lab import Lab
 from kvorum.chaos.faults.shape import LabShape
 
@@ -25,9 +25,9 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 @pytest.fixture
-def inside(lab: Lab) -> Iterator[Inside]:
+def inside(lab: Lab) -> Iterator[InsideFaults]:
     """The way in; everything is healed and well again after the test."""
-    found = Inside.of(lab.plan.cluster, lab.register)
+    found = InsideFaults.of(lab.plan.cluster, lab.register)
     yield found
     found.heal()
     assert not lab.register.in_force()
@@ -72,7 +72,7 @@ def read(lab: Lab, topic: str, count: int) -> list[int]:
     return found
 
 
-def test_answers_that_are_lost_are_requested_again_and_nothing_is_written_twice(lab: Lab, inside: Inside) -> None:
+def test_answers_that_are_lost_are_requested_again_and_nothing_is_written_twice(lab: Lab, inside: InsideFaults) -> None:
     with ExitStack() as faults:
 
         def lose() -> None:
@@ -86,7 +86,7 @@ def test_answers_that_are_lost_are_requested_again_and_nothing_is_written_twice(
     assert acked == list(range(200)) == read(lab, "lost-answers", 200)
 
 
-def test_a_leader_that_dies_at_a_failpoint_armed_while_it_runs_loses_nothing(lab: Lab, inside: Inside) -> None:
+def test_a_leader_that_dies_at_a_failpoint_armed_while_it_runs_loses_nothing(lab: Lab, inside: InsideFaults) -> None:
     def arm() -> None:
         leader = lab.leader_of("failpoint", 0)
         pids.append((leader, lab.cluster.pid_of(leader, "broker")))
@@ -100,7 +100,9 @@ def test_a_leader_that_dies_at_a_failpoint_armed_while_it_runs_loses_nothing(lab
     assert acked == list(range(200)) == read(lab, "failpoint", 200)
 
 
-def test_a_broker_whose_listeners_refuse_while_it_lives_costs_no_acknowledged_record(lab: Lab, inside: Inside) -> None:
+def test_a_broker_whose_listeners_refuse_while_it_lives_costs_no_acknowledged_record(
+    lab: Lab, inside: InsideFaults
+) -> None:
     def refuse() -> None:
         leader = lab.leader_of("refused", 0)
         for name in ("INTERNAL", "CLIENTS"):

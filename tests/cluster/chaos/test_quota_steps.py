@@ -8,19 +8,19 @@ import pydantic
 import pytest
 
 from kvorum.chaos.faults.toxiproxy_binary import NoToxiproxy, find_or_build
-from kvorum.chaos.scenario import operating
+from kvorum.chaos.scenario import operator_requests
 from kvorum.chaos.scenario.models import Scenario, Step, Topic
-from kvorum.chaos.scenario.operating import RequestFailed, alter_quota
-from kvorum.chaos.scenario.outcome import unmet
+from kvorum.chaos.scenario.operator_requests import RequestError, alter_quota
+from kvorum.chaos.scenario.outcome import failed_expectations
 from kvorum.chaos.scenario.schedule import Window
 from kvorum.chaos.workload.members import member_settings
 from kvorum.chaos.workload.plan import AssignClients, SubscribeClients
-from kvorum.chaos.workload.recorder import Acked
+from kvorum.chaos.workload.recorder import AckedSend
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from tests.cluster.chaos.test_runs import assert_broken_and_used, assert_compared, run
 from tests.unit.chaos.scenario.test_outcome import verdict
 
-ACKED = [Acked("a-0", 1.0, t, "all") for t in (4.0, 5.0, 6.0)]
+ACKED = [AckedSend("a-0", 1.0, t, "all") for t in (4.0, 5.0, 6.0)]
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_a_window_limits_acknowledgements_independent_of_their_begin(
 ) -> None:
     step = Step.model_validate_json('{"do": "window", "for": 1, "acked_max": 2}')
     scenario = Scenario(name="x", title="y", topics={"a": Topic(), "b": Topic()}, workload=())
-    found = unmet(scenario, verdict(), ACKED, [Window(begin, end, step)], True)
+    found = failed_expectations(scenario, verdict(), ACKED, [Window(begin, end, step)], True)
     assert (not found) if reported is None else (len(found) == 1 and reported in found[0]), found
 
 
@@ -61,21 +61,21 @@ class Cluster:
 
 
 def test_an_empty_name_is_the_default_and_an_empty_value_removes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operating, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(operator_requests, "RETRY_SECONDS", 0.0)
     cluster = Cluster(KafkaError(ErrorCode.NOT_CONTROLLER), None)
-    monkeypatch.setattr(operating, "Quotas", cluster.of)
+    monkeypatch.setattr(operator_requests, "Quotas", cluster.of)
     alter_quota("127.0.0.1:1", {"user": "ann", "client-id": ""}, {"producer_byte_rate": "5", "request_percentage": ""})
     requested = ({"user": "ann", "client-id": None}, {"producer_byte_rate": 5.0}, ["request_percentage"])
     assert cluster.requested == [requested] * 2
 
 
 def test_an_invalid_quota_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operating, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(operator_requests, "RETRY_SECONDS", 0.0)
     cluster = Cluster(KafkaError(ErrorCode.INVALID_REQUEST, "not so"))
-    monkeypatch.setattr(operating, "Quotas", cluster.of)
-    with pytest.raises(RequestFailed, match="not so"):
+    monkeypatch.setattr(operator_requests, "Quotas", cluster.of)
+    with pytest.raises(RequestError, match="not so"):
         alter_quota("127.0.0.1:1", {"ip": ""}, {"connection_creation_rate": "1"})
-    with pytest.raises(RequestFailed, match="a quota is a number"):
+    with pytest.raises(RequestError, match="a quota is a number"):
         alter_quota("127.0.0.1:1", {"ip": ""}, {"connection_creation_rate": "fast"})
 
 

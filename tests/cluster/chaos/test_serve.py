@@ -22,10 +22,10 @@ from aiohttp.test_utils import TestClient, TestServer
 from click.testing import CliRunner
 
 from kvorum.chaos.faults.events import FaultRegister
-from kvorum.chaos.faults.inside import Door, Inside
+from kvorum.chaos.faults.inside_faults import ControlListener, InsideFaults
 from kvorum.chaos.faults.namespace_holder import NotPermitted
 from kvorum.chaos.faults.small_disk import SmallDisk
-from kvorum.chaos.serve.events import BEHIND_MAX, KEPT_MAX, LISTENERS_MAX, Events, StreamEnded, TooManyListeners
+from kvorum.chaos.serve.events import BEHIND_MAX, KEPT_MAX, LISTENERS_MAX, Events, StreamEnd, TooManyListeners
 from kvorum.chaos.serve.routes import silent_of
 from kvorum.chaos.serve.scenarios import Busy, Scenarios
 from kvorum.chaos.serve.server import fault_reporter
@@ -281,8 +281,8 @@ def test_unreachable_processes_are_not_queried_for_active_faults(monkeypatch: py
     ]
     silent = silent_of(nodes)
     assert silent == {"node-1/broker", "node-2/node", "node-2/broker"}
-    monkeypatch.setattr(Door, "ask", lambda door, command: {"asked": command["do"]})
-    inside = Inside.of(ClusterPlan("id", [NodePlan("node-1", NODE)]), FaultRegister(fault_reporter(Events())))
+    monkeypatch.setattr(ControlListener, "ask", lambda door, command: {"asked": command["do"]})
+    inside = InsideFaults.of(ClusterPlan("id", [NodePlan("node-1", NODE)]), FaultRegister(fault_reporter(Events())))
     assert inside.state(silent) == {"node-1/broker": None, "node-1/controller": {"asked": "state"}}
 
 
@@ -334,26 +334,26 @@ def test_events_report_faults_as_they_come_and_of_what_was_missed(play: Any) -> 
 def test_listeners_have_limits_and_are_sent_away_at_the_end() -> None:
     async def main() -> None:
         events = Events()
-        with events.listening(0) as slow:
+        with events.listen(0) as slow:
             for number in range(BEHIND_MAX + 10):
                 events.publish("fault", {"number": number})
             await asyncio.sleep(0)
             heard = 0
-            with pytest.raises(StreamEnded):
+            with pytest.raises(StreamEnd):
                 while await slow.next():
                     heard += 1
             assert heard == BEHIND_MAX
-        with events.listening(0) as late:
+        with events.listen(0) as late:
             assert (await late.next()).data == {"number": BEHIND_MAX + 10 - KEPT_MAX}
-            held = [events.listening(10**9) for _ in range(LISTENERS_MAX - 1)]
+            held = [events.listen(10**9) for _ in range(LISTENERS_MAX - 1)]
             for each in held:
                 each.__enter__()
-            with pytest.raises(TooManyListeners), events.listening(0):
+            with pytest.raises(TooManyListeners), events.listen(0):
                 pass
             for each in held:
                 each.__exit__(None, None, None)
         events.close()
-        with events.listening(10**9) as last, pytest.raises(StreamEnded):
+        with events.listen(10**9) as last, pytest.raises(StreamEnd):
             await last.next()
 
     asyncio.run(main())
@@ -590,7 +590,7 @@ def test_a_cluster_that_exists_is_served_and_left_as_it_is(tmp_path: Path) -> No
             command.ask("POST", "/faults", {"fault": "kill", "targets": ["node-1/broker"]})
             until(lambda: "broker" in lab.cluster.processes("node-1"))
             assert lab.cluster.pid_of("node-1", "broker") != node["processes"]["broker"]["pid"]
-        assert lab.processes.running() == ["node-1"]
+        assert lab.processes.running_nodes() == ["node-1"]
 
 
 def test_the_address_that_is_printed_is_one() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kvorum.cluster.local.paths import NodePaths
-from kvorum.cluster.process.exits import Exit, FullNote, fault_exit, leave_full_note
+from kvorum.cluster.process.exits import DiskFullFlag, Exit, fault_exit, leave_full_note
 from kvorum.cluster.process.hosting import only_os_error
 from kvorum.cluster.process.supervisor import ROOM_BYTES_MIN, Child, Supervisor
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -106,7 +106,7 @@ def test_a_role_that_noted_a_full_disk_is_started_again_though_there_is_room_by_
     room = Room()
     room.free = ROOM_BYTES_MIN
     supervisor, child = supervisor_of(tmp_path, room)
-    FullNote.own = child.full_note
+    DiskFullFlag.own = child.full_note
     try:
         offline = caused_by(RuntimeError("all log directories are offline"), OSError(errno.ENOSPC, "No space left"))
         if os.fork() == 0:
@@ -114,7 +114,7 @@ def test_a_role_that_noted_a_full_disk_is_started_again_though_there_is_room_by_
             os._exit(0)
         os.wait()
     finally:
-        FullNote.own = None
+        DiskFullFlag.own = None
     supervisor._handle_exit(child, Exit.DATA_REFUSED)
     assert child.waits_for_room and not supervisor._stopping
 

@@ -23,6 +23,7 @@ from kvorum.pipelines.bridge.marks import MarkError, MarksMissing
 from kvorum.pipelines.bridge.sink import stream_writer, write_batch
 from tests.spark.bridge.records import numbered, produce, read_all, values
 from tests.spark.conftest import TopicFactory
+from tests.spark.late_workers import retry_late_worker
 
 END_SECONDS = 300
 ROWS_OF_A_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -41,7 +42,8 @@ def run(
     writer = stream_writer(
         frame, given, delivery="exactly_once", query=query or f"q-{target}", checkpoint=str(checkpoint)
     )
-    assert writer.trigger(availableNow=True).start().awaitTermination(END_SECONDS)
+    writer = writer.trigger(availableNow=True)
+    assert retry_late_worker(lambda: writer.start().awaitTermination(END_SECONDS))
 
 
 def stream(spark: SparkSession, bootstrap: str, topic: str, **options: str) -> DataFrame:
@@ -125,7 +127,8 @@ def test_a_replay_of_a_stateful_plan_keeps_its_state(
     def count() -> None:
         given = {"kafka.bootstrap.servers": bootstrap, "topic": target}
         writer = stream_writer(counts, given, delivery="exactly_once", query=f"q-{target}", checkpoint=str(checkpoint))
-        assert writer.outputMode("update").trigger(availableNow=True).start().awaitTermination(END_SECONDS)
+        writer = writer.outputMode("update").trigger(availableNow=True)
+        assert retry_late_worker(lambda: writer.start().awaitTermination(END_SECONDS))
 
     count()
     last = forget_last_commit(checkpoint)

@@ -13,6 +13,7 @@ from kvorum.pipelines.plugins import Delivery
 from tests.cluster.clients import eventually
 from tests.spark.bridge.records import numbered, produce, read_all, values
 from tests.spark.conftest import TopicFactory
+from tests.spark.late_workers import retry_late_worker
 
 pytestmark = pytest.mark.long
 
@@ -35,9 +36,14 @@ def copy(
     """Write what is there now to another topic, and end."""
     options = {"kafka.bootstrap.servers": bootstrap, "topic": target}
     writer = stream_writer(frame, options, delivery=delivery, query=f"q-{target}", checkpoint=str(checkpoint))
-    query = writer.trigger(availableNow=True).start()
-    assert query.awaitTermination(END_SECONDS), query.lastProgress
-    return query
+    writer = writer.trigger(availableNow=True)
+
+    def run() -> StreamingQuery:
+        query = writer.start()
+        assert query.awaitTermination(END_SECONDS), query.lastProgress
+        return query
+
+    return retry_late_worker(run)
 
 
 def test_a_stream_goes_on_from_its_checkpoint(
@@ -73,7 +79,13 @@ def test_a_running_stream_keeps_up(
     writer = stream_writer(
         frame.select("value"), options, delivery="at_least_once", query="runs", checkpoint=str(tmp_path / "c")
     )
-    query = writer.start()
+
+    def start() -> StreamingQuery:
+        query = writer.start()
+        query.processAllAvailable()
+        return query
+
+    query = retry_late_worker(start)
     try:
         eventually(lambda: (tmp_path / "c" / "commits" / "0").exists(), "the first micro-batch", END_SECONDS)
         producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"of-{source}"})

@@ -1,4 +1,7 @@
-"""A pipeline in a process of its own, to be killed: PostgreSQL to topics, exactly once. `python driver.py JSON`."""
+"""A pipeline in a process of its own, to be killed: PostgreSQL to topics, exactly once.
+
+Run: python -m tests.spark.cdc.driver JSON
+"""
 
 import json
 import os
@@ -9,13 +12,15 @@ from pyspark.sql import SparkSession
 
 from kvorum.pipelines import plugins
 from kvorum.pipelines.bridge.sink import stream_writer
+from kvorum.pipelines.session.build import local_spark_home
+from tests.spark.late_workers import retry_late_worker
 
 
 def main() -> None:
     given = json.loads(sys.argv[1])
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     folder = Path(given["folder"])
-    spark = (
+    builder = (
         SparkSession.builder.master("local[2]")
         .config("spark.driver.memory", "1g")
         .config("spark.ui.enabled", "false")
@@ -25,8 +30,9 @@ def main() -> None:
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.local.dir", str(folder / "local"))
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
-        .getOrCreate()
     )
+    with local_spark_home():
+        spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     checkpoint = str(folder / "checkpoint")
     source = plugins.source("postgresql")
@@ -35,13 +41,17 @@ def main() -> None:
     sink = {"kafka.bootstrap.servers": given["bootstrap"]}
     outgoing = frame.select("key", "value", "topic", "timestamp", "headers")
     writer = stream_writer(outgoing, sink, delivery="exactly_once", query=given["name"], checkpoint=checkpoint)
-    query = writer.start()
-    if given.get("until_caught_up"):
-        query.processAllAvailable()
-        query.stop()
-        spark.stop()
-    else:
-        query.awaitTermination()
+
+    def run() -> None:
+        query = writer.start()
+        if given.get("until_caught_up"):
+            query.processAllAvailable()
+            query.stop()
+        else:
+            query.awaitTermination()
+
+    retry_late_worker(run)
+    spark.stop()
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from pyspark.sql import Row, SparkSession
 
 from kvorum.pipelines import frames, plugins
 from kvorum.pipelines.cdc.snapshot import INTENT, MANIFEST
+from tests.spark.late_workers import retry_late_worker
 from tests.unit.pipelines.cdc.conftest import Database
 from tests.unit.pipelines.cdc.model import CREATE, Ledger
 
@@ -41,8 +42,8 @@ def test_the_source_of_a_pipeline_is_a_record_frame(spark: SparkSession, databas
     def run() -> list[tuple[str, dict[str, object] | None]]:
         rows: list[Row] = []
         writer = frame.writeStream.foreachBatch(lambda batch, number: rows.extend(batch.collect()))
-        query = writer.option("checkpointLocation", context.checkpoint).trigger(availableNow=True).start()
-        assert query.awaitTermination(START_SECONDS)
+        writer = writer.option("checkpointLocation", context.checkpoint).trigger(availableNow=True)
+        assert retry_late_worker(lambda: writer.start().awaitTermination(START_SECONDS))
         return [(row.key.decode(), row.value and json.loads(row.value)) for row in rows]
 
     read = run()
@@ -61,7 +62,7 @@ class Driver:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, **more: object) -> None:
-        arguments = [sys.executable, str(Path(__file__).parent / "driver.py"), json.dumps(self.given | more)]
+        arguments = [sys.executable, "-m", "tests.spark.cdc.driver", json.dumps(self.given | more)]
         with (self.folder / "driver.log").open("ab") as log:
             self.process = subprocess.Popen(arguments, cwd=ROOT, stdout=log, stderr=log, start_new_session=True)
 

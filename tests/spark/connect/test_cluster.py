@@ -20,7 +20,7 @@ import pytest
 from aiohttp import web
 from confluent_kafka import Consumer
 
-from kvorum.admin.http.app import AdminApp
+from kvorum.admin.app import AdminApp
 from kvorum.admin.v1.jobs.connect_client import ConnectClient
 from kvorum.cli.pipelines.connect import EXIT_SUPERSEDED
 from kvorum.client.wire.cluster_client import ClusterClient

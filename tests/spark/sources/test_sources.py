@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from kvorum.pipelines import frames, plugins
 from kvorum.pipelines.bridge.layout import Undetermined, layout_of
 from kvorum.pipelines.plugins import Context
+from tests.spark.late_workers import retry_late_worker
 
 pytestmark = pytest.mark.long
 
@@ -52,9 +53,8 @@ def rows(frame: DataFrame, folder: Path, layouts: list[Layout] | None = None) ->
             layouts.extend([layout_or_none(batch), layout_or_none(batch)])
 
     writer = frame.writeStream.foreachBatch(take)
-    query = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
-    query.awaitTermination(SECONDS)
-    assert not query.isActive
+    writer = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True)
+    assert retry_late_worker(lambda: writer.start().awaitTermination(SECONDS))
     return found
 
 

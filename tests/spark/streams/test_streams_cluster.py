@@ -20,6 +20,7 @@ from kvorum.pipelines.plugins import Trigger
 from kvorum.pipelines.streams import Serdes, State, Streams, StreamsBuilder, StreamsConfig, Suppressed, TimeWindows
 from kvorum.pipelines.streams.run import AVAILABLE_NOW, Compiler
 from kvorum.pipelines.streams.topology import Repartition
+from tests.spark.late_workers import retry_late_worker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -138,7 +139,7 @@ def test_two_queries_meet_in_a_topic_of_the_applications_own(
     compiler = Compiler(topics=topics, on_bad_record="fail")
     *_, (query, frame) = [(query, compiler.compile(query)) for query in topology.queries]
     with pytest.raises(StreamingQueryException, match=f"(?s)records may have been lost.*{internal}"):
-        topics.write(frame, query, AVAILABLE_NOW).awaitTermination()
+        retry_late_worker(lambda: topics.write(frame, query, AVAILABLE_NOW).awaitTermination())
 
 
 def test_a_running_application_deletes_processed_records_of_its_internal_topic(

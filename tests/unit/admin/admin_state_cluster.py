@@ -32,6 +32,8 @@ class AdminStateCluster(ClusterClient):
         self.fenced: set[int] = set()
         self.refusal: tuple[ErrorCode, str] | None = None
         self.forgotten: list[int] = []
+        self.has_states = True
+        """Whether brokers have the config of maintenance and decommission: not Apache Kafka's."""
         self.looks = 0
         self.on_look: Any = lambda look: None
 
@@ -73,14 +75,18 @@ class AdminStateCluster(ClusterClient):
         for resource in request.resources:
             assert resource.configuration_keys
             own = self.requested.get(int(resource.resource_name), {})
-            rows = [
-                describe_configs.DescribeConfigsResourceResult(
-                    name=key,
-                    value=own.get(key, "active" if key == BROKER_STATE else None),
-                    config_source=DYNAMIC if key in own else DEFAULT,
-                )
-                for key in resource.configuration_keys
-            ]
+            rows = (
+                []
+                if not self.has_states
+                else [
+                    describe_configs.DescribeConfigsResourceResult(
+                        name=key,
+                        value=own.get(key, "active" if key == BROKER_STATE else None),
+                        config_source=DYNAMIC if key in own else DEFAULT,
+                    )
+                    for key in resource.configuration_keys
+                ]
+            )
             results.append(
                 describe_configs.DescribeConfigsResult(
                     resource_type=4, resource_name=resource.resource_name, configs=rows

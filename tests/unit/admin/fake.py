@@ -11,8 +11,8 @@ from typing import Any
 from aiohttp.test_utils import TestClient, TestServer
 from aiohttp.web import BaseRunner
 
+from kvorum.admin.app import AdminApp
 from kvorum.admin.http.access import Access
-from kvorum.admin.http.app import AdminApp
 from kvorum.admin.http.http_server import runner_of
 from kvorum.admin.v1.jobs.connect_client import ConnectClient
 from kvorum.client.wire.cluster_client import METADATA_TOPIC, ClusterClient, Unreachable
@@ -62,6 +62,11 @@ class FakeClock:
 
     def monotonic_ms(self) -> int:
         return self.now_ms
+
+
+def instance_of(member: cgd.Member | describe_groups.DescribedGroupMember) -> str | None:
+    """Return the group.instance.id of a member of either protocol."""
+    return member.instance_id if isinstance(member, cgd.Member) else member.group_instance_id
 
 
 class Log:
@@ -385,16 +390,16 @@ class FakeCluster(ClusterClient):
         return delete_groups.DeleteGroupsResponse(results=rows)
 
     def _leave_group(self, request: leave_group.LeaveGroupRequest) -> leave_group.LeaveGroupResponse:
-        group = self.classics.get(request.group_id)
+        group = self.classics.get(request.group_id) or self.consumers.get(request.group_id)
+        members: list[Any] = [] if group is None else group.members
         rows = []
         for each in request.members:
             gone = [
                 member
-                for member in (() if group is None else group.members)
-                if each.member_id == member.member_id or (each.group_instance_id or "-") == member.group_instance_id
+                for member in members
+                if each.member_id == member.member_id or (each.group_instance_id or "-") == instance_of(member)
             ]
-            if group is not None:
-                group.members = [member for member in group.members if member not in gone]
+            members[:] = [member for member in members if member not in gone]
             code = ErrorCode.NONE if gone else ErrorCode.UNKNOWN_MEMBER_ID
             rows.append(
                 leave_group.MemberResponse(

@@ -9,7 +9,7 @@ from typing import Any
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from kvorum.admin.http.access import Access, Refused
+from kvorum.admin.http.access import Access, HttpError
 from kvorum.admin.http.operations import Role
 from tests.unit.admin.fake import NOW_MS, Client, serve
 from tests.unit.admin.managed import ManagedCluster
@@ -59,7 +59,7 @@ class FakeNode:
         if request.path.startswith("/v1/"):
             try:
                 self.access.check_role(request.headers.get("Authorization"), needs.get(request.path, Role.READ))
-            except Refused as error:
+            except HttpError as error:
                 return web.json_response({"error": error.error, "message": error.message}, status=error.status)
         pages = {
             ("GET", "/v1/node"): self.node(),

@@ -56,6 +56,7 @@ class OperatedCluster(FakeCluster):
         self.silent: set[int] = set()
         self.fenced: set[int] = set()
         self.fenced_ids: list[str] = []
+        self.transaction_max_timeout_ms = 900_000
         self.has_admin_states = True
         """Whether brokers have the config of maintenance and decommission."""
 
@@ -352,6 +353,8 @@ class OperatedCluster(FakeCluster):
         return dirs.DescribeLogDirsResponse(results=[dirs.DescribeLogDirsResult(log_dir="/data", topics=topics)])
 
     def _init(self, broker: int, request: producer_ids.InitProducerIdRequest) -> producer_ids.InitProducerIdResponse:
+        if request.transaction_timeout > self.transaction_max_timeout_ms:
+            return producer_ids.InitProducerIdResponse(error_code=ErrorCode.INVALID_TRANSACTION_TIMEOUT)
         self.fenced_ids.append(request.transactional_id or "")
         return producer_ids.InitProducerIdResponse(producer_id=1, producer_epoch=9)
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kvorum.client.analysis import topic_analysis
-from kvorum.client.analysis.sketches import EXACT_MAX, REGISTERS, Distinct, Sizes
-from kvorum.client.analysis.topic_analysis import HOUR_MS, share_done
+from kvorum.client.analysis.sketches import EXACT_MAX, REGISTERS, DistinctCounter, SizeSummary
+from kvorum.client.analysis.topic_analysis import HOUR_MS, progress_ratio
 from kvorum.protocol.records import Record
 from tests.unit.admin.fake import NOW_MS, Client, FakeClock, FakeCluster, call, serve, with_fake
 from tests.unit.admin.test_message_routes import events_of
@@ -18,7 +18,7 @@ PATH = "/v1/topics/t/analysis"
 
 @pytest.mark.parametrize("count", [0, 1, 1_000, EXACT_MAX, EXACT_MAX + 1, 20_000, 200_000])
 def test_different_values_are_counted_within_a_few_percent(count: int) -> None:
-    found = Distinct()
+    found = DistinctCounter()
     for _ in range(2):
         for number in range(count):
             found.add(b"key-%d" % number)
@@ -27,7 +27,7 @@ def test_different_values_are_counted_within_a_few_percent(count: int) -> None:
 
 
 def test_percentiles_are_within_a_percent() -> None:
-    chance, sizes, seen = Random(3), Sizes(), list[int]()
+    chance, sizes, seen = Random(3), SizeSummary(), list[int]()
     for _ in range(20_000):
         seen.append(int(chance.lognormvariate(6, 2)))
         sizes.add(seen[-1])
@@ -39,7 +39,7 @@ def test_percentiles_are_within_a_percent() -> None:
 
 
 def test_sizes_of_nothing_and_of_zeros() -> None:
-    sizes = Sizes()
+    sizes = SizeSummary()
     assert sizes.percentiles((0.5, 0.99)) == [0, 0]
     sizes.add(0)
     sizes.add(0)
@@ -48,8 +48,8 @@ def test_sizes_of_nothing_and_of_zeros() -> None:
 
 
 def test_how_much_has_been_passed() -> None:
-    assert share_done({0: 10, 1: 0}, {0: 15, 1: 5}, {0: 20, 1: 10}) == 0.5
-    assert share_done({0: 10}, {0: 10}, {0: 10}) == 1.0
+    assert progress_ratio({0: 10, 1: 0}, {0: 15, 1: 5}, {0: 20, 1: 10}) == 0.5
+    assert progress_ratio({0: 10}, {0: 10}, {0: 10}) == 1.0
 
 
 def fill(cluster: FakeCluster) -> None:
@@ -73,7 +73,7 @@ async def analysed(client: Client, query: str = "") -> tuple[list[str], dict[str
 
 
 def test_an_estimate_of_different_values_is_never_above_the_number_of_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Distinct, "count", lambda self: 1_000_000)
+    monkeypatch.setattr(DistinctCounter, "count", lambda self: 1_000_000)
 
     async def test(client: Client, cluster: FakeCluster) -> None:
         fill(cluster)

@@ -11,14 +11,15 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient
 
+from kvorum.admin.app import AdminApp, operations
 from kvorum.admin.http import app
 from kvorum.admin.http.access import Access, is_local
-from kvorum.admin.http.app import AdminApp, described_by, operations
+from kvorum.admin.http.app import describe_api
 from kvorum.admin.http.operations import Role
 from kvorum.admin.http.statuses import status_of
 from kvorum.admin.v3 import routes as v3_routes
 from kvorum.client.values.offset import OffsetSpec
-from kvorum.client.wire.cluster_client import ConfigChange, ConfigOperation, Eligible, ResourceType, Unreachable
+from kvorum.client.wire.cluster_client import ConfigChange, ConfigOperation, EligibleReplicas, ResourceType, Unreachable
 from kvorum.protocol.errors import RETRIABLE, ErrorCode, KafkaError
 from kvorum.protocol.messages.create_topics import CreatableTopic, CreatableTopicResult, CreateTopicsResponse
 from kvorum.protocol.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
@@ -77,7 +78,7 @@ class MemoryCluster:
         self.late = 0
         """So many times a broker is asked that has not heard of any topic yet."""
         self.configs: dict[str, dict[str, str]] = {}
-        self.reported: dict[int, Eligible] = {}
+        self.reported: dict[int, EligibleReplicas] = {}
         self.reachable = True
         self.fault: Exception | None = None
         self.fenced = {3}
@@ -146,8 +147,8 @@ class MemoryCluster:
         ]
         self.topics[name] = MetadataResponseTopic(name=name, topic_id=Uuid(16), partitions=made)
 
-    async def eligible(self, topic: str, partitions: Iterable[int]) -> dict[int, Eligible]:
-        return {each: self.reported.get(each, Eligible([], [])) for each in partitions}
+    async def eligible(self, topic: str, partitions: Iterable[int]) -> dict[int, EligibleReplicas]:
+        return {each: self.reported.get(each, EligibleReplicas([], [])) for each in partitions}
 
     async def delete_topic(self, name: str) -> None:
         await self.topic(name)
@@ -319,7 +320,7 @@ def test_a_topics_life() -> None:
 def test_partitions_are_reported_with_who_may_lead_without_being_in_sync() -> None:
     async def test(client: Client, cluster: MemoryCluster) -> None:
         cluster.set_topic("t", 3, 3)
-        cluster.reported = {1: Eligible([2, 3], [3]), 2: Eligible()}
+        cluster.reported = {1: EligibleReplicas([2, 3], [3]), 2: EligibleReplicas()}
         expected = [([], []), ([2, 3], [3]), (None, None)]
         for found in (
             (await call(client, "GET", "/v1/topics/t"))[1]["details"],
@@ -714,7 +715,7 @@ def test_the_openapi_document_has_every_operation_and_resolves() -> None:
 
 def test_descriptions_are_built_once_with_readable_names(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
-    monkeypatch.setattr(app, "described_by", lambda known: made.append(known) or described_by(known))
+    monkeypatch.setattr(app, "describe_api", lambda known: made.append(known) or describe_api(known))
 
     async def test(client: Client, cluster: MemoryCluster) -> None:
         found = [(await call(client, "GET", "/openapi.json"))[1] for _ in range(3)]

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin.http import incoming
-from kvorum.admin.http.app import operations
+from kvorum.admin.app import operations
+from kvorum.admin.http import request_input
 from kvorum.admin.http.operations import NoBody
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages.create_topics import CreateTopicsRequest
@@ -21,7 +21,7 @@ from tests.unit.admin.test_app import MemoryCluster, with_api
 JSON = {"Content-Type": "application/json"}
 BEGUN = b"POST /v1/topics HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"
 """Of a body, the first of 99 bytes."""
-ASKED = [each for each in operations() if each.body is not NoBody and not each.streamed]
+ASKED = [each for each in operations() if each.body is not NoBody and not each.stream_body]
 
 
 @pytest.mark.parametrize("operation", ASKED, ids=[f"{each.method} {each.path}" for each in ASKED])
@@ -106,7 +106,7 @@ def test_a_body_with_a_wrong_content_encoding_is_a_client_error(
 
 
 def test_a_body_that_does_not_arrive_in_time_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(incoming, "BODY_SECONDS", 0.1)
+    monkeypatch.setattr(request_input, "BODY_SECONDS", 0.1)
 
     async def test(client: Client, cluster: FakeCluster) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", client.port)

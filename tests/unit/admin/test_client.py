@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin.v1.records.producing import produce
+from kvorum.admin.v1.records.record_encoding import produce
 from kvorum.client.namespaces.reassignments import Reassignments
 from kvorum.client.partitions import delete_records as deleted_records
 from kvorum.client.voters import add_voter
-from kvorum.client.wire.cluster_client import ClusterClient, Eligible, Unreachable
+from kvorum.client.wire.cluster_client import ClusterClient, EligibleReplicas, Unreachable
 from kvorum.client.wire.connections import Connections
 from kvorum.network.addresses import Address
 from kvorum.network.dial import RequestTimedOut
@@ -77,7 +77,7 @@ def replace_channels(monkeypatch: pytest.MonkeyPatch, make: Callable[[Address], 
     async def own(_: Connections, address: Address, timeout_ms: int) -> AsyncIterator[Told]:
         yield make(address)
 
-    monkeypatch.setattr(Connections, "shared", lambda _, address: make(address))
+    monkeypatch.setattr(Connections, "shared_channel", lambda _, address: make(address))
     monkeypatch.setattr(Connections, "own", own)
 
 
@@ -155,7 +155,7 @@ def page(first: int, count: int, following: int | None = None, name: str = "t") 
     )
 
 
-def eligible(answer: Answer, partitions: int) -> tuple[dict[int, Eligible], list[tuple[str, int]]]:
+def eligible(answer: Answer, partitions: int) -> tuple[dict[int, EligibleReplicas], list[tuple[str, int]]]:
     """Return what is found, and what was asked for it."""
     client = AnsweringClient(answer)
     return asyncio.run(client.eligible("t", range(partitions))), client.requested
@@ -167,7 +167,7 @@ def test_eligible_replicas_of_many_partitions_come_in_pages() -> None:
         return page(first, 2, first + 2 if first < 4 else None)
 
     found, requested = eligible(answer, 6)
-    assert found == {index: Eligible([index], []) for index in range(6)}
+    assert found == {index: EligibleReplicas([index], []) for index in range(6)}
     assert requested == [("t", -1), ("t", 2), ("t", 4)]
 
 
@@ -184,7 +184,7 @@ def test_eligible_replicas_of_many_partitions_come_in_pages() -> None:
 )
 def test_an_answer_that_is_not_about_the_topic_ends_the_asking(answer: Answer) -> None:
     found, requested = eligible(answer, 2)
-    assert set(found) == {0, 1} and found[1] == Eligible()
+    assert set(found) == {0, 1} and found[1] == EligibleReplicas()
     assert len(requested) <= 2
 
 
@@ -192,7 +192,7 @@ def test_an_older_cluster_reports_no_eligible_replicas() -> None:
     def refuse(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "not served")
 
-    assert eligible(refuse, 2)[0] == {0: Eligible(), 1: Eligible()}
+    assert eligible(refuse, 2)[0] == {0: EligibleReplicas(), 1: EligibleReplicas()}
 
 
 def test_any_other_refusal_is_raised() -> None:

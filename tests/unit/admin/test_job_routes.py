@@ -17,7 +17,7 @@ from kvorum.admin.http.audit_log import body_text_of
 from kvorum.admin.http.operations import Role
 from kvorum.admin.v1.jobs import connect_client
 from kvorum.admin.v1.jobs.connect_client import ConnectClient
-from kvorum.admin.v1.jobs.job_answers import HIDDEN, hidden_config
+from kvorum.admin.v1.jobs.job_answers import HIDDEN, hide_config_secrets
 from kvorum.admin.v1.jobs.job_models import ConnectorConfig, ConnectorCreate
 from tests.unit.admin.fake import Client, FakeCluster, call, serve
 from tests.unit.admin.fake_connect import CONFIG, SERVER, FakeConnect, refused
@@ -178,7 +178,7 @@ def test_a_viewer_sees_no_secret() -> None:
         "url": f"postgresql://me:{HIDDEN}@db/x",
         "aws.access.key.id": HIDDEN,
     }
-    assert hidden_config(config) == shown
+    assert hide_config_secrets(config) == shown
 
 
 def test_the_trail_has_no_secret_of_a_connectors_config() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from kvorum.admin.http.access import Access, tokens_of
 from kvorum.admin.v1.metadata import live_routes
-from kvorum.client.records import browsing
+from kvorum.client.records import record_browser
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages import consumer_group_describe as cgd
 from kvorum.protocol.messages.list_groups import ListGroupsRequest
@@ -170,7 +170,7 @@ def test_each_caller_can_get_its_own_role() -> None:
 def test_following_with_a_filter_reports_progress_without_matches(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(browsing, "TURN_RECORDS", 2)
+    monkeypatch.setattr(record_browser, "TURN_RECORDS", 2)
 
     async def test(client: Client, cluster: FakeCluster) -> None:
         fill_messages(cluster, 20)

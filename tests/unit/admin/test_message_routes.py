@@ -18,7 +18,7 @@ from kvorum.admin.http import app, streaming
 from kvorum.admin.http.streaming import STREAMS_MAX
 from kvorum.admin.v1.records import message_routes
 from kvorum.admin.v1.records.message_models import Message
-from kvorum.client.records import browsing, reading
+from kvorum.client.records import record_browser, record_reader
 from kvorum.client.records.expression import Expression
 from kvorum.protocol.compression import Codec
 from kvorum.protocol.control import marker
@@ -310,7 +310,7 @@ def test_new_records_are_streamed_up_to_the_limit() -> None:
 
 
 def test_a_leader_that_moves_is_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "RETRY_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(record_reader, "RETRY_PAUSE_SECONDS", 0.0)
 
     async def test(client: Client, cluster: FakeCluster) -> None:
         (log,) = cluster.add("t")
@@ -330,7 +330,7 @@ def test_a_leader_that_moves_is_looked_for_again(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_partition_without_a_leader_ends_its_streams(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "RETRY_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(record_reader, "RETRY_PAUSE_SECONDS", 0.0)
 
     async def test(client: Client, cluster: FakeCluster) -> None:
         (log,) = cluster.add("t")
@@ -374,16 +374,16 @@ def test_a_stream_ends_with_its_reader_and_their_number_is_limited() -> None:
 
 def test_a_batch_is_decompressed_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer of a few megabytes may be gigabytes of records: no more of them are held than a limit and a piece."""
-    monkeypatch.setattr(reading, "ANSWER_BYTES", 1_000)
+    monkeypatch.setattr(record_reader, "ANSWER_BYTES", 1_000)
     held: list[int] = []
-    decoded = reading.decoded
+    decoded = record_reader.decode_piece
 
-    async def decoding(*arguments: Any) -> reading.Piece:
+    async def decoding(*arguments: Any) -> record_reader.FetchPiece:
         piece = await decoded(*arguments)
         held[-1] += piece.size
         return piece
 
-    monkeypatch.setattr(reading, "decoded", decoding)
+    monkeypatch.setattr(record_reader, "decode_piece", decoding)
 
     async def test(client: Client, cluster: FakeCluster) -> None:
         for number, log in enumerate(cluster.add("t", 8)):
@@ -628,7 +628,7 @@ def test_a_large_record_is_looked_at_off_the_loop(way: str, monkeypatch: pytest.
 def test_large_records_are_looked_at_a_few_in_a_turn_of_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(client: Client, cluster: FakeCluster) -> None:
         (log,) = cluster.add("t", 1)
-        size = browsing.LARGE_BYTES - 1000
+        size = record_browser.LARGE_BYTES - 1000
         log.append(*(Record(value=b"x" * size, timestamp=NOW_MS) for _ in range(100)))
         turns = 0
 
@@ -636,10 +636,10 @@ def test_large_records_are_looked_at_a_few_in_a_turn_of_the_loop(monkeypatch: py
             nonlocal turns
             turns += 1
 
-        monkeypatch.setattr(browsing, "asyncio", SimpleNamespace(sleep=pause))
+        monkeypatch.setattr(record_browser, "asyncio", SimpleNamespace(sleep=pause))
         status, page = await call(client, "GET", f"{PATH}?limit=100&value_format=size")
         assert (status, len(page["messages"])) == (200, 100)
-        in_a_turn = -(-browsing.TURN_BYTES // size)
+        in_a_turn = -(-record_browser.TURN_BYTES // size)
         assert turns == 100 // in_a_turn
 
     with_fake(test)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kvorum.client.metadata_log.metadata_events import Known, MetadataEventBuilder, PartitionState
+from kvorum.client.metadata_log.metadata_events import ClusterState, MetadataEventBuilder, PartitionState
 from kvorum.protocol.uuids import Uuid
 from kvorum.quorum import records
 
@@ -88,14 +88,14 @@ def test_known_cluster_data_completes_missing_records() -> None:
     builder = MetadataEventBuilder()
     reported(builder, change(isr=(1,)), records.BrokerRegistrationChange(broker_id=1, broker_epoch=1, fenced=True))
     places = {(str(ID), 0): PartitionState(2, 7, [1, 2]), (str(ID), 1): PartitionState(1, 3, [1])}
-    builder.learn(Known(2, {str(ID): "t"}, places, {1: False, 2: True}))
+    builder.learn(ClusterState(2, {str(ID): "t"}, places, {1: False, 2: True}))
     assert builder.names == {str(ID): "t"} and builder.fenced == {1: True, 2: True}
     assert builder.partitions == {
         (str(ID), 0): PartitionState(2, 7, [1]),
         (str(ID), 1): PartitionState(1, 3, [1]),
     }
     led = MetadataEventBuilder(partitions={(str(ID), 0): PartitionState(leader=3)})
-    led.learn(Known(2, {}, places, {}))
+    led.learn(ClusterState(2, {}, places, {}))
     assert led.partitions[str(ID), 0] == PartitionState(3, None, [1, 2]), "the epoch is another leader's"
 
 

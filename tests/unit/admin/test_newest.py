@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kvorum.client.records.newest import Looked, newest_of, places_before
+from kvorum.client.records.newest_search import PartitionSearch, newest_of, places_before
 from kvorum.protocol.control import marker
 from kvorum.protocol.messages.fetch import AbortedTransaction, FetchRequest
 from kvorum.protocol.records import Record
@@ -188,9 +188,9 @@ def row(offset: int, timestamp: int) -> Record:
 
 def test_a_partition_stays_open_while_older_offsets_may_have_newer_timestamps() -> None:
     looked = {
-        0: Looked(first=0, low=5, rows=[row(5, 100), row(6, 101)], horizon_ms=100),
-        1: Looked(first=0, low=5, rows=[row(5, 50)], horizon_ms=40),
-        2: Looked(first=0, low=9),
+        0: PartitionSearch(first=0, low=5, rows=[row(5, 100), row(6, 101)], horizon_ms=100),
+        1: PartitionSearch(first=0, low=5, rows=[row(5, 50)], horizon_ms=40),
+        2: PartitionSearch(first=0, low=9),
     }
     taken, open_partitions = newest_of(looked, 2)
     assert [(each.partition, each.record.offset) for each in taken] == [(0, 5), (0, 6)]

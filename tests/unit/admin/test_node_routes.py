@@ -9,7 +9,7 @@ from aiohttp import web
 
 from kvorum.admin.http.access import Access, labels_of, tokens_of
 from kvorum.admin.v1.cluster import broker_routes, node_pages
-from kvorum.admin.v1.cluster.node_pages import CONTROLLER, NodeProblem, Who, endpoint_in
+from kvorum.admin.v1.cluster.node_pages import CONTROLLER, NodeProblem, RoleProcess, endpoint_in
 from kvorum.client.metadata_log.metadata_image import MetadataProblem
 from kvorum.client.metadata_log.registrations import Registrations
 from kvorum.client.wire.cluster_client import METADATA_TOPIC
@@ -323,21 +323,21 @@ COMBINED = "controller, broker"
 @pytest.mark.parametrize(
     ("who", "configs", "url"),
     [
-        (Who("broker", 1), {"metrics.listener": "http://127.0.0.2:80"}, "http://127.0.0.2:80"),
-        (Who("broker", 1), {"metrics.listener": "0.0.0.0:80/"}, "http://there:80"),
-        (Who("broker", 1), {"metrics.listener": "http://[::]:80"}, "http://there:80"),
-        (Who("broker", 1), {"metrics.listener": "http://:80"}, "http://127.0.0.1:80"),
-        (Who(CONTROLLER, 1), {"metrics.listener": "http://[::1]:80"}, "http://[::1]:180"),
-        (Who(CONTROLLER, 1), {"kvorum.controller.metrics.listener": "http://a:7"}, "http://a:7"),
-        (Who(CONTROLLER, 1), {"process.roles": "controller", "metrics.listener": "a:7"}, "http://a:7"),
+        (RoleProcess("broker", 1), {"metrics.listener": "http://127.0.0.2:80"}, "http://127.0.0.2:80"),
+        (RoleProcess("broker", 1), {"metrics.listener": "0.0.0.0:80/"}, "http://there:80"),
+        (RoleProcess("broker", 1), {"metrics.listener": "http://[::]:80"}, "http://there:80"),
+        (RoleProcess("broker", 1), {"metrics.listener": "http://:80"}, "http://127.0.0.1:80"),
+        (RoleProcess(CONTROLLER, 1), {"metrics.listener": "http://[::1]:80"}, "http://[::1]:180"),
+        (RoleProcess(CONTROLLER, 1), {"kvorum.controller.metrics.listener": "http://a:7"}, "http://a:7"),
+        (RoleProcess(CONTROLLER, 1), {"process.roles": "controller", "metrics.listener": "a:7"}, "http://a:7"),
     ],
 )
-def test_address_of_a_processs_pages(who: Who, configs: dict[str, str], url: str) -> None:
+def test_address_of_a_processs_pages(who: RoleProcess, configs: dict[str, str], url: str) -> None:
     assert endpoint_in({"process.roles": COMBINED, **configs}, who, "there").url == url
 
 
 @pytest.mark.parametrize("text", ["http://127.0.0.1:0", "nonsense", "http://a:x", ""])
 def test_a_port_that_is_chosen_at_the_start_cannot_be_known(text: str) -> None:
     with pytest.raises(NodeProblem) as refused:
-        endpoint_in({"process.roles": COMBINED, "metrics.listener": text}, Who("broker", 1), "there")
+        endpoint_in({"process.roles": COMBINED, "metrics.listener": text}, RoleProcess("broker", 1), "there")
     assert refused.value.error == "NO_METRICS_LISTENER"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kvorum.admin.v1.partitions import verify_routes
-from kvorum.client.analysis.replica_check import Fault, Kind, ReplicaCheck, ReplicaState, Seen
+from kvorum.client.analysis.replica_check import Fault, Kind, ReplicaBatch, ReplicaCheck, ReplicaState
 from kvorum.client.wire.cluster_client import METADATA_TOPIC
 from kvorum.protocol.control import marker
 from kvorum.protocol.records import Record, build_batch, patch_place
@@ -134,15 +134,15 @@ def test_a_partitions_history_is_reported_from_the_metadata_log() -> None:
     with_managed(test)
 
 
-def seen(base: int, last: int, crc: int = 1, valid: bool = True) -> Seen:
-    return Seen(base, last, 100, crc, valid)
+def seen(base: int, last: int, crc: int = 1, valid: bool = True) -> ReplicaBatch:
+    return ReplicaBatch(base, last, 100, crc, valid)
 
 
 Told = list[tuple[int, Kind, int]]
 """(broker, kind, base offset)."""
 
 
-def checked(*logs: list[Seen], begins: tuple[int, ...] = (0, 0, 0), compared: bool = True) -> Told:
+def checked(*logs: list[ReplicaBatch], begins: tuple[int, ...] = (0, 0, 0), compared: bool = True) -> Told:
     """Hold replicas against each other, a batch of each at a time."""
     states = [
         ReplicaState(broker=number, begin=begin, next_offset=begin)
@@ -153,7 +153,7 @@ def checked(*logs: list[Seen], begins: tuple[int, ...] = (0, 0, 0), compared: bo
         for state in reading:
             rows = left[state.broker - 1]
             faults += check.take(state, [rows.pop(0)] if rows else [])
-            state.done = not rows
+            state.is_finished = not rows
         faults += check.settle()
     return [(each.broker, each.kind, each.base_offset) for each in faults]
 
@@ -180,7 +180,9 @@ GOOD = [seen(0, 3, 10), seen(4, 4, 11), seen(5, 9, 12), seen(10, 10, 13)]
     ],
     ids=["same", "behind", "begun later", "missing", "surplus", "other bytes", "cut otherwise", "damaged", "leader's"],
 )
-def test_replicas_are_held_against_the_leaders(logs: list[list[Seen]], begins: tuple[int, ...], found: Told) -> None:
+def test_replicas_are_held_against_the_leaders(
+    logs: list[list[ReplicaBatch]], begins: tuple[int, ...], found: Told
+) -> None:
     assert checked(*logs, begins=begins) == found
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient
 
-from kvorum.admin.http.app import AdminApp
+from kvorum.admin.app import AdminApp
 from kvorum.client.wire.cluster_client import ClusterClient
 from kvorum.protocol.errors import ErrorCode
 from kvorum.protocol.messages import describe_configs as configs

@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from kvorum.client.records import reading
-from kvorum.client.records.browsing import Browser, Limits, Progress, Stopped
-from kvorum.client.records.reading import PARTITION_BYTES, IsolationLevel, Reader
+from kvorum.client.records import record_reader
+from kvorum.client.records.record_browser import Browser, Limits, Progress, StopReason
+from kvorum.client.records.record_reader import PARTITION_BYTES, IsolationLevel, Reader
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.fetch import FetchRequest, FetchResponse
 from kvorum.protocol.records import Record
 from kvorum.runtime.clock import SystemClock
 from tests.unit.admin.fake import FakeCluster
 
-ENOUGH = Limits(records=10**6, scanned=10**6, size=1 << 40, time_ms=60_000)
+ENOUGH = Limits(records=10**6, scans_max=10**6, size=1 << 40, time_ms=60_000)
 
 
 async def browsed(
@@ -47,7 +47,7 @@ def test_partitions_missing_in_a_limited_response_are_requested_again(partitions
     expected = written(cluster, partitions, count, size)
     found, progress = asyncio.run(browsed(cluster))
     assert found == expected
-    assert progress.stopped_by is Stopped.END and progress.offsets == dict.fromkeys(range(partitions), count)
+    assert progress.stopped_by is StopReason.END and progress.offsets == dict.fromkeys(range(partitions), count)
 
 
 def test_a_fetch_over_quota_gets_no_partitions_and_is_repeated(
@@ -73,7 +73,7 @@ def test_a_new_leader_without_a_known_high_watermark_is_waited_for(
     isolation: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its high watermark is behind what its predecessor told; so long it gives out nothing, and refuses nothing."""
-    monkeypatch.setattr(reading, "RETRY_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(record_reader, "RETRY_PAUSE_SECONDS", 0)
     cluster = FakeCluster()
     expected = written(cluster, 1, 3, 10)
     ask, behind = cluster.ask, 2
@@ -93,7 +93,7 @@ def test_a_new_leader_without_a_known_high_watermark_is_waited_for(
 
 def test_a_log_that_lost_its_end_is_reported_and_not_taken_for_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """An unclean leader may have fewer records for good."""
-    monkeypatch.setattr(reading, "RETRY_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(record_reader, "RETRY_PAUSE_SECONDS", 0)
     cluster = FakeCluster()
     written(cluster, 1, 3, 10)
     (log,) = cluster.logs["t"]
@@ -118,7 +118,7 @@ def test_a_search_ends_if_all_records_up_to_the_end_were_cleaned() -> None:
     cluster.logs["t"][1].batches.clear()
     found, progress = asyncio.run(browsed(cluster))
     assert found == [each for each in expected if each[0] != 1]
-    assert progress.stopped_by is Stopped.END and progress.offsets == {0: 4, 1: 4, 2: 4}
+    assert progress.stopped_by is StopReason.END and progress.offsets == {0: 4, 1: 4, 2: 4}
 
 
 def test_partitions_that_always_have_something_do_not_hide_one_behind_them() -> None:
@@ -135,7 +135,7 @@ def test_partitions_that_always_have_something_do_not_hide_one_behind_them() -> 
             async for found in browser.records():
                 if found is not None:  # else it is the turn of others
                     seen.add(found.partition)
-                if browser.progress.found >= 4 * 9:
+                if browser.progress.match_count >= 4 * 9:
                     return seen
         raise AssertionError("it ended")
 

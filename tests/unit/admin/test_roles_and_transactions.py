@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from kvorum.admin.app import operations
 from kvorum.admin.http.access import Access, tokens_of
-from kvorum.admin.http.app import operations
 from kvorum.client.wire.cluster_client import METADATA_TOPIC
 from kvorum.protocol.messages.describe_producers import ProducerState
 from kvorum.protocol.messages.describe_transactions import TopicData, TransactionState

@@ -15,13 +15,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from kvorum.admin.http.app import operations
+from kvorum.admin.app import operations
 from kvorum.admin.http.openapi import document
 from kvorum.admin.http.operations import JSON, Operation
-from kvorum.admin.http.problems import PROBLEM
+from kvorum.admin.http.problems import PROBLEM, Problem
 from kvorum.admin.v1.jobs.connect_client import ConnectClient
-from kvorum.admin.v1.models import Problem
-from kvorum.admin.v3.links import is_v3
+from kvorum.admin.v3.dialect import V3
 from kvorum.admin.v3.models import ErrorResponse
 from kvorum.client.wire.cluster_client import METADATA_TOPIC
 from tests.unit.admin.fake import NOW_MS, Client, FakeCluster, serve
@@ -229,10 +228,10 @@ async def answer_fits(client: Client, operation: Operation, path: str, query: di
         content = await answer.read()
         reported = f"{operation.method} {path} {query} {body} -> {answer.status} {content[:300]!r}"
         assert answer.status < 500, reported
-        if answer.status in operation.also:
-            model = operation.also[answer.status]
+        if answer.status in operation.other_answers:
+            model = operation.other_answers[answer.status]
             assert (content == b"") if model is None else model.model_validate_json(content), reported
-        elif answer.status != operation.status and is_v3(operation.path):
+        elif answer.status != operation.status and V3.has_path(operation.path):
             assert answer.content_type == JSON, reported
             assert str(ErrorResponse.model_validate_json(content).error_code).startswith(str(answer.status)), reported
         elif answer.status != operation.status:

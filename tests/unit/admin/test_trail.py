@@ -89,8 +89,8 @@ def test_a_token_without_a_label_is_known_by_its_hash() -> None:
     text = "".join(line.rsplit(" ", 4)[0] + "\n" for line in FILE.splitlines())
     access = Access(tokens_of(text), labels_of(text))
     hashed = hashlib.sha256(TOKENS["admin"].encode()).hexdigest()
-    assert access.who(f"Bearer {TOKENS['admin']}") == f"token {hashed[:8]}"
-    assert Access().who(None) == "this machine"
+    assert access.caller_name(f"Bearer {TOKENS['admin']}") == f"token {hashed[:8]}"
+    assert Access().caller_name(None) == "this machine"
 
 
 def test_rejected_requests_are_logged_and_bursts_counted(written: list[dict[str, Any]]) -> None:

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin.http.access import Access, BadTokens, Refused, tokens_of
+from kvorum.admin.http.access import Access, BadTokens, HttpError, tokens_of
 from kvorum.admin.http.operations import Call, NoBody, Operation, Role
 from kvorum.admin.http.parameters import BadInput, count, optional_number, words
 from kvorum.client.groups.offset_reset import LogEnds, plan_reset
 from kvorum.client.records.partitioner import murmur2, partition_of
-from kvorum.client.records.record_views import JSON_DEPTH_MAX, Format, NoJson, header_name, json_of, shown
-from kvorum.client.records.visible import visible
+from kvorum.client.records.record_views import JSON_DEPTH_MAX, Format, NoJson, format_bytes, header_name, json_of
+from kvorum.client.records.visible_records import visible
 from kvorum.client.values.offset_reset import ResetError, ResetTarget
 from kvorum.protocol.consumer_protocol import read_assignment, subscribed_topics
 from kvorum.protocol.control import marker
@@ -77,7 +77,7 @@ def test_an_offset_out_of_range_is_moved_into_the_log() -> None:
     ],
 )
 def test_bytes_as_json(data: bytes | None, form: Format, value: object, message: Format) -> None:
-    assert shown(data, form) == (value, message)
+    assert format_bytes(data, form) == (value, message)
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b'"\xff"', b"NaN", b"[" * 5000 + b"]" * 5000, b"1 2"])
@@ -131,7 +131,7 @@ def test_without_tokens_it_is_for_this_machine() -> None:
     Access().check_page("localhost:1", "http://localhost:1")
     Access().check_role(None, Role.ADMIN)
     for host, origin in (("evil.example", None), ("localhost", "http://evil.example")):
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(HttpError) as refused:
             Access().check_page(host, origin)
         assert refused.value.status == 403
 
@@ -141,7 +141,7 @@ def test_with_tokens_a_proxy_may_stand_in_front() -> None:
     for origin in (None, "http://kvorum.example", "https://kvorum.example"):
         access.check_page("kvorum.example", origin)
     for origin in ("https://evil.example", "null", "https://kvorum.example.evil"):
-        with pytest.raises(Refused):
+        with pytest.raises(HttpError):
             access.check_page("kvorum.example", origin)
 
 

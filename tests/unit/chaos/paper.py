@@ -13,7 +13,7 @@ from kvorum.chaos.faults.clocks import ClockFaults
 from kvorum.chaos.faults.directories import DirectoryFaults
 from kvorum.chaos.faults.disks import DiskFaults
 from kvorum.chaos.faults.events import FaultRegister
-from kvorum.chaos.faults.inside import Inside
+from kvorum.chaos.faults.inside_faults import InsideFaults
 from kvorum.chaos.faults.link_faults import LinkFaults
 from kvorum.chaos.faults.observer import Observer, in_a_thread
 from kvorum.chaos.faults.processes import ProcessFaults
@@ -123,7 +123,7 @@ def on_paper(tmp_path: Path, nodes: int = 2, **more: Any) -> tuple[ChaosServer, 
         "directories": DirectoryFaults(paper, register, processes, disks),  # type: ignore[arg-type]
         "clocks": ClockFaults(register, {}),
         "links": LinkFaults(register, Parties({node.name: node.roles for node in plan.nodes})),
-        "inside": Inside.of(plan, register),
+        "inside": InsideFaults.of(plan, register),
         "observer": Observer({}, {}, in_a_thread),
         "resources": ExitStack(),
     }

@@ -52,6 +52,16 @@ def test_brokers_are_listed_and_described(cluster: AdminStateCluster) -> None:
     )
 
 
+def test_brokers_without_administrative_states_are_listed(cluster: AdminStateCluster) -> None:
+    cluster.has_states = False
+    rows = json.loads(run("list", "-o", "json").stdout)
+    assert [(row["broker"], row["state"], row["leaders"], row["replicas"]) for row in rows] == [
+        (1, None, 1, 1),
+        (2, None, 0, 1),
+        (3, None, 0, 0),
+    ]
+
+
 def test_maintenance_is_watched_until_it_leads_nothing(cluster: AdminStateCluster) -> None:
     def relieve(look: int) -> None:
         if look == 4:

@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
-from kvorum.cli.connection.client_properties import JAVA_ONLY, NAMES, PropertyError, translated
-from kvorum.cli.connection.librdkafka import SAID_MAX, Watch, reached
+from kvorum.cli.connection.client_properties import JAVA_ONLY, NAMES, PropertyError, translate_properties
+from kvorum.cli.connection.librdkafka import SAID_MAX, ClientEvents, fetch_metadata
 from kvorum.cli.main import main
 from kvorum.cli.output import Exit
 
@@ -37,18 +37,18 @@ from kvorum.cli.output import Exit
     ],
 )
 def test_properties_with_another_name_or_unit_are_translated(java: dict[str, str], ours: dict[str, Any]) -> None:
-    assert translated(java) == (ours, [])
+    assert translate_properties(java) == (ours, [])
 
 
 def test_java_only_properties_are_named_and_invalid_ones_refused() -> None:
-    assert translated({"max.block.ms": "5", "linger.ms": "1"}) == ({"linger.ms": "1"}, ["max.block.ms"])
+    assert translate_properties({"max.block.ms": "5", "linger.ms": "1"}) == ({"linger.ms": "1"}, ["max.block.ms"])
     for wrong in (
         {"partition.assignment.strategy": "org.apache.kafka.clients.consumer.StickyAssignor"},
         {"partitioner.class": "org.mine.Partitioner"},
         {"buffer.memory": "much"},
     ):
         with pytest.raises(PropertyError):
-            translated(wrong)
+            translate_properties(wrong)
 
 
 def test_librdkafka_takes_every_name_that_is_translated() -> None:
@@ -56,7 +56,7 @@ def test_librdkafka_takes_every_name_that_is_translated() -> None:
     values = {"partition.assignment.strategy": "range", "auto.offset.reset": "none", "partitioner.class": "x"}
     for java in NAMES:
         if java != "partitioner.class":
-            made = translated({java: values.get(java, "100000")}).properties
+            made = translate_properties({java: values.get(java, "100000")}).properties
             Consumer({"group.id": "g", **made}).close()
             assert made
     for java in JAVA_ONLY:
@@ -65,7 +65,7 @@ def test_librdkafka_takes_every_name_that_is_translated() -> None:
 
 
 def test_a_clients_log_has_each_message_once(capsys: pytest.CaptureFixture[str]) -> None:
-    log: logging.Logger = Watch().options()["logger"]
+    log: logging.Logger = ClientEvents().options()["logger"]
     for port in (1, 2, 1, 2, 1):
         broker = f"h:{port}/bootstrap"
         log.error("%s [%s] %s", "FAIL", "p", f"[thrd:{broker}]: {broker}: Connect failed (after {port} ms)")
@@ -85,7 +85,7 @@ def test_a_clients_log_has_each_message_once(capsys: pytest.CaptureFixture[str])
 class Asked:
     """A client whose brokers answer the so-many-th time they are asked, or are all away."""
 
-    def __init__(self, watch: Watch, answers_at: int, *, is_down: bool) -> None:
+    def __init__(self, watch: ClientEvents, answers_at: int, *, is_down: bool) -> None:
         self.watch, self.answers_at, self.is_down, self.requested = watch, answers_at, is_down, 0
 
     def list_topics(self, topic: str | None, timeout: float) -> str:
@@ -103,11 +103,11 @@ class Asked:
 def test_brokers_that_are_slow_are_waited_for_and_brokers_that_are_missing_are_not(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    watch = Watch()
-    assert reached(Asked(watch, 3, is_down=False), watch, "t") == "all of t"
+    watch = ClientEvents()
+    assert fetch_metadata(Asked(watch, 3, is_down=False), watch, "t") == "all of t"
     away = Asked(watch, 100, is_down=True)
     with pytest.raises(SystemExit) as ended:
-        reached(away, watch, "t")
+        fetch_metadata(away, watch, "t")
     assert (ended.value.code, away.requested) == (Exit.UNREACHABLE, 1)
     assert capsys.readouterr().err == "kvorum: no broker could be reached: refused\n"
 

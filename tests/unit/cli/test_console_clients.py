@@ -13,7 +13,8 @@ from click.testing import CliRunner, Result
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
 
 from kvorum.cli.kafka.common import Connection
-from kvorum.cli.kafka.formatters import FormatError, formatter_of
+from kvorum.cli.kafka.deserializers import FormatError
+from kvorum.cli.kafka.formatters import formatter_of
 from kvorum.cli.kafka.line_reader import Line, LineError, LineReader
 from kvorum.cli.main import main
 from kvorum.cli.output import Exit

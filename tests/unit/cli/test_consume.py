@@ -10,8 +10,8 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, TopicParti
 
 from kvorum.cli.main import main
 from kvorum.cli.output import Exit
-from kvorum.cli.records.record_formats import FormatError, compiled, plain
-from kvorum.cli.topics.offset_ranges import Bound, Kind, Range, RangeError, joined, parse_range, resolved
+from kvorum.cli.records.record_formats import FormatError, compile_format, plain
+from kvorum.cli.topics.offset_ranges import Bound, Kind, Range, RangeError, join_ranges, parse_range, resolve_bound
 from tests.unit.cli.test_console_clients import FakeMessage
 
 NOW = 1_000_000_000_000
@@ -55,10 +55,10 @@ def test_invalid_offsets_are_refused(text: str) -> None:
 
 def test_two_halves_are_one_range() -> None:
     halves = [parse_range("s@5", NOW), parse_range("e@6", NOW)]
-    assert joined(halves) == Range(Bound(TIME, 5_000), Bound(TIME, 6_000))
+    assert join_ranges(halves) == Range(Bound(TIME, 5_000), Bound(TIME, 6_000))
     for wrong in ([halves[0], halves[0]], halves * 2):
         with pytest.raises(RangeError):
-            joined(wrong)
+            join_ranges(wrong)
 
 
 def test_places_are_within_the_log() -> None:
@@ -71,18 +71,18 @@ def test_places_are_within_the_log() -> None:
         (Bound(Kind.AFTER_START, 500), 100),
         (Bound(Kind.OFFSET, 7), 7),
     ):
-        assert resolved(bound, 10, 100, None) == offset
-    assert resolved(Bound(TIME, 1), 10, 100, 42) == 42
-    assert resolved(Bound(TIME, 1), 10, 100, -1) == 100, "nothing is so late"
+        assert resolve_bound(bound, 10, 100, None) == offset
+    assert resolve_bound(Bound(TIME, 1), 10, 100, 42) == 42
+    assert resolve_bound(Bound(TIME, 1), 10, 100, -1) == 100, "nothing is so late"
 
 
 def test_a_format_is_kcats_and_rpks() -> None:
     message: Any = FakeMessage(body=b"v\xff", name=None, marks=[("a", b"1"), ("b", None)])
-    write = compiled(r"%t/%p/%o %T %d %e [%k|%s|%v] %K %S %V %h %H %%\n\x00", null=b"NULL")
+    write = compile_format(r"%t/%p/%o %T %d %e [%k|%s|%v] %K %S %V %h %H %%\n\x00", null=b"NULL")
     assert write(message) == b"orders/1/7 1000 1000 3 [NULL|v\xff|v\xff] -1 2 2 a=1,b=NULL 2 %\n\x00"
-    assert compiled("%k")(message) == b""
+    assert compile_format("%k")(message) == b""
     with pytest.raises(FormatError, match="%q"):
-        compiled("%q")
+        compile_format("%q")
     assert plain(b"\n", key_delimiter=b"\t", null=b"NULL")(message) == b"NULL\tv\xff\n"
 
 

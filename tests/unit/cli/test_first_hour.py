@@ -75,7 +75,7 @@ def test_a_folder_with_another_cluster_is_started_as_it_is_with_a_warning(
     cluster: LocalCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = cluster.paths.folder
-    os.unlink(cluster.paths.unstarted)
+    os.unlink(cluster.paths.never_started_file)
     assert len(folders.make(place, dev_cluster(1, 0, place), detached=False, rebuild=False).plan.nodes) == 3
     first, second, *_ = capsys.readouterr().err.splitlines()
     assert first.startswith(f"warning: {place} already holds cluster {CLUSTER_ID} with 3 nodes, which keeps its")

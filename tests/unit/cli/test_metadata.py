@@ -251,6 +251,30 @@ def test_over_the_wire_it_is_the_same_snapshot_or_not(start: int) -> None:
     assert all(address in (None, ("controller", 9093)) for _, address in log.requested)
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        fetch.FetchResponse(error_code=ErrorCode.INVALID_REQUEST),
+        fetch.FetchResponse(
+            responses=[
+                fetch.FetchableTopicResponse(
+                    partitions=[fetch.PartitionData(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+                )
+            ]
+        ),
+    ],
+    ids=["controller", "broker"],
+)
+def test_apache_kafka_does_not_serve_the_log(answer: fetch.FetchResponse) -> None:
+    async def ask(client: ClusterClient, *arguments: Any, **named: Any) -> Any:
+        return answer
+
+    with mock.patch.object(ClusterClient, "ask", ask):
+        result = CliRunner().invoke(main, ["metadata", "ls", "/", "-b", "broker:9092"])
+    assert result.exit_code == Exit.FAILED
+    assert "UNSUPPORTED_VERSION: the cluster does not serve __cluster_metadata to clients" in result.stderr
+
+
 def test_several_matches_of_a_pattern_are_one_document(folder: Path) -> None:
     printed = run(folder, "tree", "/image/topics/byName/orders/*", "-o", "json")
     assert set(json.loads("".join(printed))) >= {f"/image/topics/byName/orders/{index}" for index in (0, 2, 10)}

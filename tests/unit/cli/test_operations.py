@@ -7,10 +7,10 @@ import click
 import pytest
 from pydantic import BaseModel, Field
 
+from kvorum.admin.app import operations
 from kvorum.admin.http.commands import Command
 from kvorum.admin.http.operations import Call, Operation
 from kvorum.admin.http.parameters import TOPIC_NAME, VALIDATE_ONLY, words
-from kvorum.admin.v1.routes import operations
 from kvorum.cli import nouns
 from kvorum.cli.main import main
 from kvorum.cli.operations import command_of, inputs_of

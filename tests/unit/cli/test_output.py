@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from kvorum.cli.main import main
 from kvorum.cli.output import Exit, pairs, show
 from kvorum.cli.records.record_formats import text_of
-from kvorum.cli.records.record_lines import Shape
+from kvorum.cli.records.record_lines import RecordLineFormat
 from kvorum.protocol.api import BROKER_APIS, CONTROLLER_APIS
 
 ROWS = [
@@ -73,9 +73,9 @@ def test_options_are_key_equals_value_and_the_value_may_hold_anything() -> None:
 
 
 def test_a_line_is_split_at_its_first_separator_only() -> None:
-    assert Shape(key_separator=b":").of_line(b"key:value:more")[:2] == (b"key", b"value:more")
-    assert Shape(key_separator=b":").of_line(b"no separator")[:2] == (None, b"no separator")
-    assert Shape(key_separator=None).of_line(b"key:value")[:2] == (None, b"key:value")
+    assert RecordLineFormat(key_separator=b":").of_line(b"key:value:more")[:2] == (b"key", b"value:more")
+    assert RecordLineFormat(key_separator=b":").of_line(b"no separator")[:2] == (None, b"no separator")
+    assert RecordLineFormat(key_separator=None).of_line(b"key:value")[:2] == (None, b"key:value")
 
 
 def test_binary_data_is_shown_as_base64() -> None:

@@ -10,10 +10,10 @@ import click
 import pytest
 from confluent_kafka import KafkaError
 
-from kvorum.cli.kafka.perf_consumer_stats import DATE_FORMAT, DateFormatError, Read, date_text, header_line
-from kvorum.cli.kafka.perf_payloads import chosen_payloads, counted_payloads, random_payloads, read_payloads
+from kvorum.cli.kafka.perf_consumer_stats import DATE_FORMAT, ConsumerStats, DateFormatError, date_text, header_line
+from kvorum.cli.kafka.perf_payloads import draw_payloads, number_payloads, random_payloads, read_payloads
 from kvorum.cli.kafka.perf_producer_run import Load, run_producer
-from kvorum.cli.kafka.perf_producer_stats import Sent
+from kvorum.cli.kafka.perf_producer_stats import ProducerStats
 from kvorum.cli.output import Exit
 from tests.unit.cli.fake_cluster import FakeCluster, run
 
@@ -28,7 +28,7 @@ def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_a_producers_lines_are_kafkas() -> None:
-    sent = Sent(expected=1_000, start_ms=0)
+    sent = ProducerStats(expected=1_000, start_ms=0)
     for number in range(999):
         assert sent.record(number, 1_024, number) == []
     assert sent.record(5_000, 1_024, 5_000) == [
@@ -41,14 +41,14 @@ def test_a_producers_lines_are_kafkas() -> None:
 
 
 def test_measurements_after_the_warm_up_have_separate_lines() -> None:
-    steady = Sent(expected=2, start_ms=1_000, is_steady=True)
+    steady = ProducerStats(expected=2, start_ms=1_000, is_steady=True)
     assert steady.record(1, 10, 6_000)[0] == "In steady state."
     assert not any("steady" in line for line in steady.record(1, 10, 12_000))
     assert steady.total_line(13_000).startswith("2 steady state records sent, 0.166667 records/sec")
 
 
 def test_of_many_records_only_some_latencies_are_kept() -> None:
-    sent = Sent(expected=2_000_000, start_ms=0)
+    sent = ProducerStats(expected=2_000_000, start_ms=0)
     for number in range(40):
         sent.record(number, 1, 0)
     assert sent.latencies_ms == list(range(0, 40, 4))
@@ -61,8 +61,8 @@ def test_a_consumers_lines_are_kafkas() -> None:
         "fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec"
     )
     assert header_line(detailed=True).startswith("time, threadId, data.consumed.in.MB")
-    read = Read(0.0)
-    read.joined(1_000)
+    read = ConsumerStats(0.0)
+    read.add_join(1_000)
     read.count, read.size = 500, 5 * 1024 * 1024
     assert read.is_due(5_000, 5_000) and not read.is_due(4_999, 5_000)
     line = read.progress_line(5_000, DATE_FORMAT)
@@ -99,9 +99,9 @@ def test_payloads_are_the_same_in_every_run() -> None:
     found = [next(first) for _ in range(50)]
     assert found == [next(again) for _ in range(50)] and len(set(found)) == 50
     assert all(re.fullmatch(rb"[A-Z]{100}", each) for each in found)
-    numbers = counted_payloads()
+    numbers = number_payloads()
     assert [next(numbers) for _ in range(3)] == [b"0", b"1", b"2"]
-    drawn = chosen_payloads([b"a", b"b"])
+    drawn = draw_payloads([b"a", b"b"])
     assert {next(drawn) for _ in range(50)} == {b"a", b"b"}
 
 
@@ -140,7 +140,7 @@ class FakeProducer:
 def test_records_that_are_refused_are_reported_and_not_counted(capsys: pytest.CaptureFixture[str]) -> None:
     client: Any = FakeProducer()
     load = Load(topic="t", count=30, throughput=10_000.0, warmup=10, transaction_ms=60_000)
-    sender = run_producer(client, load, counted_payloads())
+    sender = run_producer(client, load, number_payloads())
     printed = capsys.readouterr()
     failed = sum(sender.failed.values())
     assert failed and sender.all.total.count == 30 - failed
@@ -154,7 +154,7 @@ def test_records_that_are_refused_are_reported_and_not_counted(capsys: pytest.Ca
 def test_unacknowledged_records_fail_the_test(capsys: pytest.CaptureFixture[str]) -> None:
     client: Any = FakeProducer()
     client.flush = lambda seconds: 7
-    sender = run_producer(client, Load(topic="t", count=2), counted_payloads())
+    sender = run_producer(client, Load(topic="t", count=2), number_payloads())
     assert (
         sum(sender.failed.values()) >= 7
         and "7 records were not acknowledged: not within 60 s" in capsys.readouterr().err

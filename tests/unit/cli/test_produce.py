@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from kvorum.cli.escapes import EscapeError, unescaped
+from kvorum.cli.escapes import EscapeError, unescape
 from kvorum.cli.main import main
 from kvorum.cli.output import Exit
-from kvorum.cli.records.record_lines import READ_BYTES, RecordError, Shape, pieces
+from kvorum.cli.records.record_lines import READ_BYTES, RecordError, RecordLineFormat, pieces
 
 SENT: list[dict[str, Any]] = []
 
@@ -144,10 +144,10 @@ def test_invalid_options_are_wrong_usage(words: list[str]) -> None:
 
 
 def test_escapes_are_bytes() -> None:
-    assert unescaped(r"a\n\t\x00\xff\\b") == b"a\n\t\x00\xff\\b"
+    assert unescape(r"a\n\t\x00\xff\\b") == b"a\n\t\x00\xff\\b"
     for wrong in ("\\", "\\x1", "\\u0041"):
         with pytest.raises(EscapeError):
-            unescaped(wrong)
+            unescape(wrong)
 
 
 class Trickle:
@@ -172,7 +172,7 @@ def test_a_piece_without_an_end_is_not_kept_for_ever(monkeypatch: pytest.MonkeyP
 
 
 def test_a_shape_without_a_separator_has_no_keys() -> None:
-    assert Shape().of_line(b"a:b")[:2] == (None, b"a:b")
+    assert RecordLineFormat().of_line(b"a:b")[:2] == (None, b"a:b")
 
 
 def test_a_topic_that_the_broker_created_is_named_on_standard_error() -> None:

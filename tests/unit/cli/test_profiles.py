@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kvorum.cli.connection.profiles import ProfileError, Profiles, chosen, load_profiles, profiles_file, save_profiles
+from kvorum.cli.connection.profiles import (
+    ProfileError,
+    Profiles,
+    choose_profile,
+    load_profiles,
+    profiles_file,
+    save_profiles,
+)
 from kvorum.cli.main import main
 from kvorum.cli.output import Exit
 from tests.unit.cli.fake_cluster import FakeCluster, Printed, in_place_of_the_network, run
@@ -41,12 +48,12 @@ def test_the_first_profile_is_the_default_and_another_can_be_chosen(home: Path) 
 
 def test_the_more_specific_setting_counts() -> None:
     environment = {"XDG_CONFIG_HOME": str(profiles_file().parent.parent)}
-    assert chosen(None, environment) is None
+    assert choose_profile(None, environment) is None
     for name in ("used", "named", "given"):
         profile("add", name, "-b", f"{name}:1")
 
     def bootstrap(given: str | None, **variables: str) -> str | None:
-        found = chosen(given, environment | variables)
+        found = choose_profile(given, environment | variables)
         return None if found is None else found.bootstrap
 
     assert bootstrap(None) == "used:1"
@@ -54,7 +61,7 @@ def test_the_more_specific_setting_counts() -> None:
     assert bootstrap(None, KVORUM_PROFILE="named", KVORUM_BOOTSTRAP="x:1") is None
     assert bootstrap("given", KVORUM_PROFILE="named", KVORUM_BOOTSTRAP="x:1") == "given:1"
     with pytest.raises(ProfileError, match="profile 'nope' does not exist"):
-        chosen("nope", environment)
+        choose_profile("nope", environment)
 
 
 def test_a_profile_may_precede_or_follow_the_command() -> None:

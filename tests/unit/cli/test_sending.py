@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from kvorum.cli.records.sending import Outgoing, Sending
+from kvorum.cli.records.record_sender import ProducerRecord, RecordSender
 from kvorum.cli.records.stream import Stream
 
 Delivered = Callable[[object, object], None]
@@ -122,9 +122,9 @@ def test_no_lines_at_all_end_at_once() -> None:
 
 def test_produce_sends_lines_before_and_after_an_oversized_one() -> None:
     producer: Any = FakeProducer()
-    sending = Sending(producer, "t")
+    sending = RecordSender(producer, "t")
     for key, value in lines(20, long=5):
-        sending.send(Outgoing(key, value))
+        sending.send(ProducerRecord(key, value))
     assert sending.finish(1.0) == 1
     assert (sending.sent, sending.acknowledged, sending.failed, len(producer.topic)) == (20, 19, 1, 19)
     assert sending.reason == "Broker: Message size too large (MSG_SIZE_TOO_LARGE)"
@@ -132,8 +132,8 @@ def test_produce_sends_lines_before_and_after_an_oversized_one() -> None:
 
 def test_the_first_reason_and_the_number_of_rejections_are_kept() -> None:
     """However many there are: a list of them would grow as long as somebody sends."""
-    sending = Sending(FakeProducer(refuses=b"1"), "t")
+    sending = RecordSender(FakeProducer(refuses=b"1"), "t")
     for number in range(1_000):
-        sending.send(Outgoing(None, b"%d" % (100 + number % 100)))
+        sending.send(ProducerRecord(None, b"%d" % (100 + number % 100)))
     assert sending.finish(1.0) == 1_000
     assert not [each for each in vars(sending).values() if isinstance(each, list | dict | set)]

@@ -19,7 +19,7 @@ from kvorum.cli.configs.feature_levels import LevelError, parse_levels
 from kvorum.cli.connection.client import with_cluster
 from kvorum.cli.kafka.console_consumer_options import is_offset
 from kvorum.cli.kafka.partition_files import PartitionFileError, partition_rows
-from kvorum.cli.output import Exit, painted, show
+from kvorum.cli.output import Exit, show, style_text
 from kvorum.cli.records.produce import produce
 from kvorum.client.reassignments.assignment_file import read_topics
 from kvorum.client.wire.cluster_client import ClusterClient
@@ -104,7 +104,7 @@ def test_a_name_with_commands_of_a_terminal_is_shown_not_obeyed(capsys: pytest.C
 
 def test_output_that_was_closed_takes_no_colours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", None)
-    assert painted("text", bold=True) == "text"
+    assert style_text("text", bold=True) == "text"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no device that is full")
@@ -131,7 +131,7 @@ def test_ctrl_c_delivers_sent_records_and_reports_their_number(
                 raise KeyboardInterrupt
             return self.pieces.pop(0)
 
-    monkeypatch.setattr("kvorum.cli.records.produce.reached", lambda *_: SimpleNamespace(topics=["t"]))
+    monkeypatch.setattr("kvorum.cli.records.produce.fetch_metadata", lambda *_: SimpleNamespace(topics=["t"]))
     context = produce.make_context("produce", ["t", "-b", "h:1"])
     with context, pytest.raises(SystemExit) as ended:
         assert produce.callback is not None

@@ -121,5 +121,7 @@ def test_groups_offsets_and_members_are_removed() -> None:
         (removal,) = await groups.remove_all_members("k", reason="stuck")
         assert (removal.member_id, removal.error) == ("old", None)
         assert await groups.remove_members("k") == []
+        (removal,) = await groups.remove_all_members("c")
+        assert removal.error is None and (await groups.describe("c")).members == ()
 
     with_api(run)

@@ -15,7 +15,7 @@ from kvorum.client import (
     TopicPartitionReplica,
     UpgradeType,
 )
-from kvorum.protocol.messages.list_offsets import ListOffsetsRequest
+from kvorum.client.wire.cluster_client import METADATA_TOPIC
 from kvorum.protocol.records import Record
 from tests.unit.admin.admin_state_cluster import AdminStateCluster
 from tests.unit.admin.fake import NOW_MS
@@ -165,7 +165,7 @@ def test_log_dirs() -> None:
 
 def test_a_metadata_log_that_brokers_do_not_serve() -> None:
     async def run(cluster: Cluster, fake: ManagedCluster) -> None:
-        fake.codes[ListOffsetsRequest] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        fake.logs.pop(METADATA_TOPIC, None)
         with pytest.raises(KafkaError) as refused:
             await cluster.metadata.tree()
         assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION

@@ -45,6 +45,16 @@ def test_a_plan_is_started_throttled_and_verified() -> None:
     with_api(run)
 
 
+def test_a_fenced_broker_that_does_not_respond_is_reported_with_the_throttles() -> None:
+    """Apache Kafka's Metadata does not have fenced brokers."""
+
+    async def run(cluster: Cluster, fake: ManagedCluster) -> None:
+        fake.fenced, fake.silent = {3}, {3}
+        assert (await cluster.reassignments.throttles()).unreachable == (3,)
+
+    with_api(run)
+
+
 def test_reassignments_are_cancelled() -> None:
     async def run(cluster: Cluster, fake: ManagedCluster) -> None:
         fake.place("a", [1, 2], [2, 1])

@@ -3,6 +3,7 @@
 import pytest
 
 from kvorum.client import Cluster, KafkaError, TopicPartition
+from kvorum.protocol.messages.describe_transactions import TopicData
 from tests.unit.admin.fake import NOW_MS
 from tests.unit.admin.managed import ManagedCluster
 from tests.unit.admin.test_roles_and_transactions import begin
@@ -25,6 +26,32 @@ def test_transactions_are_listed_and_described() -> None:
             await transactions.describe("none")
         with pytest.raises(KafkaError, match="TRANSACTIONAL_ID_NOT_FOUND"):
             await transactions.force_terminate("none")
+
+    with_api(run)
+
+
+def test_partitions_of_a_transaction_are_sorted() -> None:
+    """Apache Kafka returns them in the order of a hash set."""
+
+    async def run(cluster: Cluster, fake: ManagedCluster) -> None:
+        begin(fake)
+        fake.transactions["known"].topics = [
+            TopicData(topic="u", partitions=[0]),
+            TopicData(topic="t", partitions=[1, 0]),
+        ]
+        found = (await cluster.transactions.describe("known")).partitions
+        assert found == (T0, TopicPartition("t", 1), TopicPartition("u", 0))
+
+    with_api(run)
+
+
+def test_a_transaction_is_terminated_with_a_timeout_that_the_brokers_accept() -> None:
+    async def run(cluster: Cluster, fake: ManagedCluster) -> None:
+        begin(fake)
+        for timeout_ms, max_ms in ((10_000, 15_000), (2**31 - 1, 900_000)):
+            fake.transactions["known"].transaction_timeout, fake.transaction_max_timeout_ms = timeout_ms, max_ms
+            await cluster.transactions.force_terminate("known")
+        assert fake.fenced_ids == ["known", "known"]
 
     with_api(run)
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kvorum.cluster.local import foreground
-from kvorum.cluster.local.foreground import RunsAlready, end_foreground, hold, request_start
+from kvorum.cluster.local.foreground import ClusterRunError, end_foreground, hold, request_start
 from kvorum.cluster.local.local import ClusterError
 from kvorum.cluster.local.paths import ClusterPaths
 from kvorum.cluster.process import readiness
@@ -90,7 +90,7 @@ def test_a_folder_is_held_by_one_and_free_again_afterwards(tmp_path: Path) -> No
     folder = str(tmp_path / "new" / "folder")
     with (
         hold(folder),
-        pytest.raises(RunsAlready, match="already running or starting; stop it with: kvorum down"),
+        pytest.raises(ClusterRunError, match="already running or starting; stop it with: kvorum down"),
         hold(folder),
     ):
         pass

@@ -12,7 +12,7 @@ from kvorum.cluster.process.exits import Exit
 from kvorum.cluster.process.hosting import (
     YOUNG_LOOKS_MAX,
     YOUNG_OBJECTS_MAX,
-    Ending,
+    StopReason,
     handle_loop_exception,
     look_for_cycles_less,
 )
@@ -105,7 +105,7 @@ def test_a_process_that_ends_itself_logs_a_bug_as_unexpected_and_a_failed_disk_n
     monkeypatch.setattr(hosting, "crash", ended.append)
 
     async def end() -> None:
-        Ending().fault(error, "/data")
+        StopReason().fault(error, "/data")
 
     with observe_unexpected(lambda where, error: found.append(error)):
         asyncio.run(end())

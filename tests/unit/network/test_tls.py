@@ -1,4 +1,4 @@
-"""TLS of listeners and channels, with clients of several kinds: who gets in, and what the others are told."""
+"""TLS of listeners and channels, with clients of several kinds: accepted ones, and the errors of the others."""
 
 import asyncio
 import shutil
@@ -99,7 +99,7 @@ def test_librdkafka_speaks_tls_with_and_without_a_certificate() -> None:
         ({}, "certificate required"),
     ],
 )
-def test_librdkafka_is_told_why_it_is_refused(settings: dict[str, str], error: str) -> None:
+def test_librdkafka_receives_the_reason_of_a_failed_handshake(settings: dict[str, str], error: str) -> None:
     async def main() -> None:
         listener = tls_listener(server_tls(client_auth=ClientAuth.REQUIRED))
         port = await listener.start()
@@ -144,7 +144,7 @@ def test_both_versions_are_served(version: ssl.TLSVersion) -> None:
 
 
 @pytest.mark.parametrize(
-    ("server", "client", "told", "logged"),
+    ("server", "client", "reported", "logged"),
     [
         (
             {"enabled_protocols": (TLS_1_3,)},
@@ -169,7 +169,7 @@ def test_both_versions_are_served(version: ssl.TLSVersion) -> None:
     ],
 )
 def test_a_failed_handshake_has_its_reason_on_both_sides(
-    log_lines: list[str], server: dict[str, Any], client: dict[str, Any], told: str, logged: str
+    log_lines: list[str], server: dict[str, Any], client: dict[str, Any], reported: str, logged: str
 ) -> None:
     async def main() -> None:
         counted = Counted()
@@ -177,7 +177,7 @@ def test_a_failed_handshake_has_its_reason_on_both_sides(
         port = await listener.start()
         host = client.pop("host", "localhost")
         error = await try_handshake(port, python_context(**client), REQUEST, host=host)
-        assert isinstance(error, ssl.SSLError) and error.reason == told
+        assert isinstance(error, ssl.SSLError) and error.reason == reported
         await until(lambda: listener.connection_count == 0)
         (reason,) = failures(log_lines)
         assert reason.startswith(logged)
@@ -189,7 +189,7 @@ def test_a_failed_handshake_has_its_reason_on_both_sides(
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 @pytest.mark.parametrize(
-    ("cert", "told", "logged"),
+    ("cert", "reported", "logged"),
     [
         (
             None,
@@ -212,7 +212,7 @@ def test_a_client_without_a_valid_certificate_receives_the_alert(
     log_lines: list[str],
     version: ssl.TLSVersion,
     cert: trustme.LeafCert | None,
-    told: tuple[str, str],
+    reported: tuple[str, str],
     logged: str,
 ) -> None:
     """Also in TLS 1.3, where the handshake is complete for the client, and it has sent a request."""
@@ -224,7 +224,7 @@ def test_a_client_without_a_valid_certificate_receives_the_alert(
         for _ in range(5):  # a reset would hide the alert now and then
             error = await try_handshake(port, context, REQUEST * 1_000)
             assert isinstance(error, ssl.SSLError), error
-            assert error.reason == told[version is ssl.TLSVersion.TLSv1_3]
+            assert error.reason == reported[version is ssl.TLSVersion.TLSv1_3]
         await until(lambda: listener.connection_count == 0)
         assert failures(log_lines) == [logged] * 5
         await listener.close()
@@ -332,7 +332,7 @@ def test_a_channel_without_a_certificate_names_the_servers_alert() -> None:
     run(main)
 
 
-def test_host_names_need_not_match_if_the_client_says_so() -> None:
+def test_host_names_need_not_match_without_endpoint_identification() -> None:
     async def main() -> None:
         listener = tls_listener(server_tls(issued("other.example.com")))
         tls = client_tls(endpoint_identification_algorithm="")

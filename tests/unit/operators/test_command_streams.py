@@ -21,9 +21,9 @@ from kvorum.cli.connection.client import client_of
 from kvorum.cli.kafka.console_producer import read_lines, send_lines
 from kvorum.cli.kafka.line_reader import LineReader
 from kvorum.cli.output import Exit
-from kvorum.cli.records import sending
+from kvorum.cli.records import record_sender
 from kvorum.cli.records.produce import produce, shape_of
-from kvorum.cli.records.record_lines import RecordError, Shape
+from kvorum.cli.records.record_lines import RecordError, RecordLineFormat
 from kvorum.cli.text_values import BYTES_ARE_A_VALUE
 from kvorum.cluster.process.exits import Exit as NodeExit
 from tests.unit.cli.command_tree import leaves, takes_text, words_of
@@ -177,7 +177,7 @@ def test_keys_separators_and_header_values_are_the_bytes_that_were_typed() -> No
 )
 def test_unencodable_json_is_refused_with_its_number(line: bytes) -> None:
     with pytest.raises(RecordError, match="record 7"):
-        Shape().of_json(line, 7)
+        RecordLineFormat().of_json(line, 7)
 
 
 class Input(BytesIO):
@@ -200,7 +200,7 @@ class Input(BytesIO):
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[Any, str]]:
     """`produce` with a fake client and input: its exit code, and its standard error."""
-    monkeypatch.setattr("kvorum.cli.records.produce.reached", lambda *_: SimpleNamespace(topics=["t"]))
+    monkeypatch.setattr("kvorum.cli.records.produce.fetch_metadata", lambda *_: SimpleNamespace(topics=["t"]))
 
     def call(client: FakeProducer, given: Input) -> tuple[Any, str]:
         monkeypatch.setattr(confluent_kafka, "Producer", lambda options: client)
@@ -227,14 +227,14 @@ def test_produce_delivers_pending_records_at_a_signal_and_reports_the_stop(sent:
 
 
 def test_produce_reports_unacknowledged_records_at_a_signal(sent: Sent, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending, "STOP_SECONDS", 0.0)
+    monkeypatch.setattr(record_sender, "STOP_SECONDS", 0.0)
     code, err = sent(FakeProducer(room=10, delivers=False), Input(b"one\ntwo\nthree\n"))
     assert code == Exit.FAILED
-    assert err.splitlines()[-1] == f"kvorum: 3 of 3 records were not acknowledged: {sending.STOPPED}"
+    assert err.splitlines()[-1] == f"kvorum: 3 of 3 records were not acknowledged: {record_sender.STOPPED}"
 
 
 def test_a_signal_ends_the_wait_for_room_in_the_clients_queue(sent: Sent, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending, "STOP_SECONDS", 0.0)
+    monkeypatch.setattr(record_sender, "STOP_SECONDS", 0.0)
 
     class Full(FakeProducer):
         def poll(self, seconds: float) -> int:

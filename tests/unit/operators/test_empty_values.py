@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kvorum.cli.output import Exit
-from kvorum.cli.text_values import EMPTY_IS_A_VALUE, Guarded
+from kvorum.cli.text_values import EMPTY_IS_A_VALUE, TextGuard
 from kvorum.pipelines.spec import SpecError, loads
 from kvorum.protocol.messages import delete_groups, delete_topics, describe_groups, incremental_alter_configs
 from tests.unit.admin.fake import Client, call, with_fake
@@ -239,7 +239,7 @@ def test_every_parameter_rejects_empty_values_except_listed_ones() -> None:
             guard = parameter.callback
             if not takes_text(parameter):
                 continue
-            assert isinstance(guard, Guarded), (path, parameter.name)
+            assert isinstance(guard, TextGuard), (path, parameter.name)
             if not guard.refuses_empty and path[0] != "kafka":
                 open_.add((command.name, parameter.name))
     assert open_ == EMPTY_IS_A_VALUE

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient
 
-from kvorum.admin.http.app import AdminApp
+from kvorum.admin.app import AdminApp, operations
 from kvorum.admin.http.operations import Call, NoBody, Operation
 from kvorum.admin.v1.jobs.connect_client import ConnectClient
-from kvorum.admin.v1.routes import operations
-from kvorum.admin.v3.links import is_v3
+from kvorum.admin.v3.dialect import V3
 from kvorum.runtime.metrics import Metrics
 from tests.unit.admin.fake import Client, FakeCluster, Server, with_fake
 from tests.unit.admin.test_app import MemoryCluster, call, tag_of, with_api
@@ -134,7 +133,7 @@ def test_no_route_carries_out_a_change_with_a_condition_it_cannot_evaluate() -> 
                 async with client.request(operation.method, path, json={}, headers=dict([header])) as answer:
                     assert answer.status == 412, (operation.method, path, header, await answer.text())
                     shown = await answer.json()
-                    assert is_v3(operation.path) or shown["error"] == "PRECONDITION_FAILED"
+                    assert V3.has_path(operation.path) or shown["error"] == "PRECONDITION_FAILED"
                 assert cluster.requested == []
 
     with_fake(test)

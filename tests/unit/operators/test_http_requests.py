@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin.http import incoming
+from kvorum.admin.http import request_input
 from kvorum.client.wire.cluster_client import Unreachable
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.describe_configs import DescribeConfigsResourceResult
@@ -84,7 +84,7 @@ def test_a_malformed_request_to_a_metrics_listener_is_one_log_line_and_a_problem
 def test_half_bodies_of_many_connections_are_bounded_and_the_oldest_are_given_up_with_503(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(incoming.Bodies.__init__, "__defaults__", (2 * MIB,))
+    monkeypatch.setattr(request_input.Bodies.__init__, "__defaults__", (2 * MIB,))
 
     async def test(client: Client, cluster: FakeCluster) -> None:
         head = f"POST /v1/topics HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {MIB}"
@@ -106,7 +106,7 @@ def test_half_bodies_of_many_connections_are_bounded_and_the_oldest_are_given_up
 
 
 def test_memory_of_received_bodies_is_released() -> None:
-    bodies = incoming.Bodies(10)
+    bodies = request_input.Bodies(10)
 
     class Content:
         def __init__(self, *parts: bytes) -> None:
@@ -125,7 +125,7 @@ def test_memory_of_received_bodies_is_released() -> None:
 
     async def main() -> None:
         assert await bodies.read(Request(Content(b"ab", b"cd"))) == b"abcd"  # type: ignore[arg-type]
-        with pytest.raises(incoming.GivenUp):
+        with pytest.raises(request_input.TooManyBodies):
             await bodies.read(Request(Content(b"x" * 70_000, b"y")))  # type: ignore[arg-type]
         assert bodies.size == 0
 

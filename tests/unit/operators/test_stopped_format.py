@@ -10,7 +10,7 @@ from kvorum.cluster.process.hosting import Refusal
 from kvorum.cluster.process.identity import identity_of
 from kvorum.runtime.config import Settings
 from kvorum.storage.checkpoints import read_meta_properties
-from sim.disk import PowerLost, SimDisk
+from sim.disk import PowerLoss, SimDisk
 
 CLUSTER_ID = "c2ltdWxhdGVkY2x1c3Rlcg"
 STEPS_MAX = 200
@@ -33,7 +33,7 @@ def interrupted(steps: int) -> tuple[SimDisk, bool]:
     disk.power(steps)
     try:
         format_node(disk, SETTINGS, CLUSTER_ID)
-    except PowerLost:
+    except PowerLoss:
         disk.crash()
         return disk, True
     return disk, False

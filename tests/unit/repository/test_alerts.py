@@ -56,6 +56,7 @@ OFFSETS = 'kafka_consumergroup_current_offset_sum{cluster="c",consumergroup="g",
 HANGING = 'kafka_server_replicamanager_partitionswithlatetransactionscount{cluster="c",instance="%s"}'
 REFUSED = 'kafka_server_brokertopicmetrics_failedproducerequests_total{cluster="c",instance="%s",topic="%s"}'
 LATE = 'kvorum_event_loop_lag_max_seconds{cluster="c",instance="%s"}'
+EXPIRY = 'kvorum_ssl_certificate_expiry_seconds{cluster="c",instance="%s",listener="%s"}'
 IDLE = 'kafka_network_socketserver_networkprocessoravgidle_percent{cluster="c",instance="%s"}'
 CONTROLLER_IDLE = 'kafka_controller_controllereventmanager_avgidleratio{cluster="c",instance="%s"}'
 FILES = 'process_%s_fds{cluster="c",instance="b1",job="%s"}'
@@ -267,6 +268,13 @@ CASES = (
         ),
     ),
     Case("KvorumEventLoopBusy", {IDLE % "b1": "0.05x4 0.5x16", CONTROLLER_IDLE % "c1": "0.9x20"}, "15m"),
+    Case(
+        "KvorumCertificateExpires",
+        {EXPIRY % ("b1", "CLIENTS"): "1000x3", EXPIRY % ("b1", "INTERNAL"): "9999999x3"},
+        "2m",
+        (B1 | {"listener": "CLIENTS", "summary": "the certificate of listener CLIENTS of b1 expires in 1000 s"},),
+    ),
+    Case("KvorumCertificateExpires", {EXPIRY % ("b1", "CLIENTS"): "1209601x3"}, "2m"),
     Case(
         "KvorumOpenFiles",
         {FILES % ("open", "kvorum-broker"): "81x9", FILES % ("max", "kvorum-broker"): "100x9"},

@@ -10,11 +10,11 @@ from pathlib import Path
 import click
 import pytest
 
+from kvorum.admin.app import operations
 from kvorum.admin.http.openapi import document
-from kvorum.admin.v1.routes import operations
 from kvorum.chaos.serve.routes import FaultRoutes
 from kvorum.chaos.serve.scenario_routes import ScenarioRoutes
-from kvorum.cli.main import COMMANDS
+from kvorum.cli.commands import COMMANDS
 from kvorum.cli.main import main as main_command
 from kvorum.runtime.config_defs import BROKER, GROUP, TOPIC
 from kvorum.runtime.metric_definitions import DEFINITIONS

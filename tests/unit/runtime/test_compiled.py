@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from kvorum.runtime.compiled import SUFFIXES, compiled_count, is_compiled
-from sim.mutants.patches import Patches, TargetGone
+from sim.mutants.patches import PatchError, Patches
 
 ROOT = Path(__file__).parents[3]
 
@@ -71,6 +71,6 @@ def test_a_module_is_compiled_by_its_suffix(monkeypatch: pytest.MonkeyPatch) -> 
     assert is_compiled(module.__name__) and not is_compiled(__name__)
     assert compiled_count() == before + 1
     module.__dict__["rule"] = lambda: True
-    with pytest.raises(TargetGone, match="is compiled"), Patches() as patches:
+    with pytest.raises(PatchError, match="is compiled"), Patches() as patches:
         patches.replace(module, "rule", lambda: False)
     assert module.rule()

@@ -171,6 +171,7 @@ def test_valid_combinations_are_accepted(base: dict[str, object], change: dict[s
             {"listeners": "CONTROLLER://10.0.0.1:1", "kvorum.allow.plaintext.controllers": True},
             "not encrypted",
         ),
+        (COMBINED, {"authorizer.class.name": "a.b.Authorizer"}, "every client may do everything"),
     ],
 )
 def test_risky_configs_cause_warnings(base: dict[str, object], change: dict[str, object], message: str) -> None:

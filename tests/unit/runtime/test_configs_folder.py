@@ -5,7 +5,9 @@ import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from kvorum.cli.main import main
 from kvorum.runtime.cluster_file import load_cluster
 from kvorum.runtime.config_defs import BROKER
 from kvorum.runtime.config_files import load_node
@@ -44,8 +46,24 @@ def test_the_clusters_are_as_large_as_their_names_say() -> None:
     }
     combined, controller, broker = ("broker", "controller"), ("controller",), ("broker",)
     assert roles["single"] == [combined]
-    assert roles["three-nodes"] == [combined] * 3
+    assert roles["three-nodes"] == roles["secure-three-nodes"] == [combined] * 3
     assert roles["three-controllers-five-brokers"] == [controller] * 3 + [broker] * 5
+
+
+@pytest.mark.parametrize("path", CLUSTERS, ids=lambda path: path.stem)
+def test_a_cluster_file_is_valid_once_the_commands_in_its_comments_have_run(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`kvorum configs validate` reads the certificates as well."""
+    monkeypatch.chdir(tmp_path)
+    text = path.read_text()
+    for node in re.findall(r"^  - name: (\S+)", text, re.MULTILINE) if "kvorum certs node $node" in text else ():
+        text = text.replace("#   for node", f"#   kvorum certs node {node}\n#   for node")
+    for command in re.findall(r"^#   (kvorum certs (?!rotate)[^$\n]*)$", text, re.MULTILINE):
+        done = CliRunner().invoke(main, command.split()[1:])
+        assert done.exit_code == 0, done.output
+    done = CliRunner().invoke(main, ["configs", "validate", str(path)])
+    assert (done.exit_code, done.stderr) == (0, ""), done.output
 
 
 def test_node_properties_is_what_its_tool_writes() -> None:

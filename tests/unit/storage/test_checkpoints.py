@@ -10,7 +10,7 @@ from kvorum.protocol.uuids import Uuid
 from kvorum.storage import checkpoints
 from kvorum.storage.checkpoints import CheckpointError, MetaProperties
 from kvorum.storage.names import marked_folder, offset_of, parse_folder, segment_file
-from sim.disk import PowerLost
+from sim.disk import PowerLoss
 from tests.unit.storage.kit import new_disk
 
 TOPIC_ID = Uuid(b"0123456789abcdef")
@@ -139,7 +139,7 @@ def test_checkpoints_survive_a_crash_at_any_step() -> None:
         disk = new_disk(steps)
         checkpoints.write_offsets(disk, "/data", "checkpoint", checkpoints.encode_offsets(old))
         disk.power(steps)
-        with contextlib.suppress(PowerLost):
+        with contextlib.suppress(PowerLoss):
             checkpoints.write_offsets(disk, "/data", "checkpoint", checkpoints.encode_offsets(new))
         disk.crash()
         assert checkpoints.read_offsets(disk, "/data", "checkpoint") in (old, new)

@@ -20,7 +20,7 @@ from kvorum.storage.log import Log
 from kvorum.storage.log_flush import FlushPlan
 from kvorum.storage.producer_state import BATCHES_KEPT, BatchMetadata
 from kvorum.storage.recovery import OpenOptions
-from sim.disk import PowerLost
+from sim.disk import PowerLoss
 from tests.unit.storage.kit import (
     NOW_MS,
     StillClock,
@@ -219,7 +219,7 @@ class LogMachine(RuleBasedStateMachine):
         if is_power_cut:
             self.disk.crash()
         self.disk.power(steps)
-        with contextlib.suppress(PowerLost):
+        with contextlib.suppress(PowerLoss):
             self.open()
         self.disk.power(None)
         self.disk.crash()
@@ -241,7 +241,7 @@ class LogMachine(RuleBasedStateMachine):
                 self.log.append_as_leader(data, self.epoch)
             else:
                 {"flush": self.log.flush, "roll": self.log.roll, "close": self.log.close}[kind]()
-        except PowerLost:
+        except PowerLoss:
             pass
         self.disk.power(None)
         if kind == "append":
@@ -260,7 +260,7 @@ class LogMachine(RuleBasedStateMachine):
         durable = min(self.log.recovery_point, offset)
         kept = [data for data in self.written if parse_header(data).last_offset < durable]
         self.disk.power(steps)
-        with contextlib.suppress(PowerLost):
+        with contextlib.suppress(PowerLoss):
             self.log.truncate_to(offset)
         self.disk.power(None)
         self.disk.crash()
@@ -275,7 +275,7 @@ class LogMachine(RuleBasedStateMachine):
         """The log is then empty at the new offset, or still a prefix of what it was."""
         before = list(self.written)
         self.disk.power(steps)
-        with contextlib.suppress(PowerLost):
+        with contextlib.suppress(PowerLoss):
             self.log.truncate_fully_and_start_at(offset)
         self.disk.power(None)
         self.disk.crash()

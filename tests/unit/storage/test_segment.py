@@ -187,7 +187,7 @@ def test_the_largest_timestamp_survives_a_reopening() -> None:
 def test_an_empty_segment_is_as_old_as_its_file() -> None:
     disk = new_disk()
     segment = new_segment(disk)
-    disk.modified[segment.path(".log")] = 1234
+    disk.modification_times[segment.path(".log")] = 1234
     assert segment.max_timestamp == -1
     assert segment.largest_timestamp == 1234
     assert segment.first_timestamp is None

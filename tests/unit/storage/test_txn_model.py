@@ -22,7 +22,7 @@ from kvorum.storage.names import TXN_INDEX_SUFFIX
 from kvorum.storage.producer_replay import end_marker
 from kvorum.storage.producer_state import Origin
 from kvorum.storage.recovery import OpenOptions
-from sim.disk import PowerLost
+from sim.disk import PowerLoss
 from tests.unit.storage.kit import FOLDER, NOW_MS, StillClock, batch, new_disk, open_test_log, small_config
 from tests.unit.storage.txn_kit import read_committed, read_committed_all, transactional
 
@@ -273,7 +273,7 @@ class TransactionMachine(RuleBasedStateMachine):
         if self.plan is not None:
             self.finish_flush()
         self.disk.power(steps)
-        with contextlib.suppress(PowerLost):
+        with contextlib.suppress(PowerLoss):
             {"flush": self.log.flush, "roll": self.log.roll, "close": self.log.close, "open": self.open}[kind]()
         self.disk.power(None)
         self.disk.crash()
@@ -286,7 +286,7 @@ class TransactionMachine(RuleBasedStateMachine):
         if offset < self.log.log_start_offset:
             return
         self.disk.power(steps)
-        with contextlib.suppress(PowerLost):
+        with contextlib.suppress(PowerLoss):
             self.log.truncate_to(offset)
         self.disk.power(None)
         self.disk.crash()

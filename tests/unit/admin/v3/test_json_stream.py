@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvorum.admin.v3.json_stream import Broken, Splitter
+from kvorum.admin.v3.json_stream import MalformedStream, Splitter
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -38,7 +38,7 @@ def test_objects_are_parsed_for_any_division_into_chunks(
 
 @pytest.mark.parametrize("data", [b"[1]", b"1", b'"a"', b"}", b"x", b'{"a": 1}, {"b": 2}'])
 def test_a_value_that_is_no_object_is_an_error(data: bytes) -> None:
-    with pytest.raises(Broken, match="a JSON object was expected"):
+    with pytest.raises(MalformedStream, match="a JSON object was expected"):
         cut(Splitter(100), [data])
 
 
@@ -46,13 +46,13 @@ def test_data_before_the_failure_is_available() -> None:
     splitter = Splitter(100)
     splitter.feed(b'{"a": 1} x')
     assert splitter.next() == b'{"a": 1}'
-    with pytest.raises(Broken):
+    with pytest.raises(MalformedStream):
         splitter.next()
 
 
 @pytest.mark.parametrize("data", [b"{", b'{"a": "}', b'{"a": "\\', b'{"a": {}'])
 def test_an_incomplete_object_at_the_end_is_reported(data: bytes) -> None:
-    with pytest.raises(Broken, match="in the middle"):
+    with pytest.raises(MalformedStream, match="in the middle"):
         cut(Splitter(100), [data])
 
 
@@ -64,11 +64,11 @@ def test_a_brace_and_a_quote_in_a_string_end_nothing() -> None:
 def test_an_object_may_not_grow_for_ever() -> None:
     whole = b'{"a": "' + b"x" * 100 + b'"}'
     assert cut(Splitter(len(whole)), [whole]) == [whole]
-    with pytest.raises(Broken, match="longer than"):
+    with pytest.raises(MalformedStream, match="longer than"):
         cut(Splitter(len(whole) - 1), [whole])
     splitter = Splitter(10)
     splitter.feed(b'{"a": "')
     assert splitter.next() is None
     splitter.feed(b"xxxx")
-    with pytest.raises(Broken, match="longer than"):
+    with pytest.raises(MalformedStream, match="longer than"):
         splitter.next()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kvorum.chaos.checker.pace import BUCKETS_MAX, WIDTH_MIN, Paced
+from kvorum.chaos.checker.pace import BUCKETS_MAX, WIDTH_MIN, PaceCounter
 from kvorum.chaos.checker.verdict import FaultFigures
 from kvorum.chaos.history import Finish, Invoke, Ok
 from kvorum.chaos.report.gaps import Gap, worst_gap
@@ -32,7 +32,7 @@ def test_how_operations_ended_over_time() -> None:
 
 
 def test_a_long_run_has_wider_buckets_with_the_same_total() -> None:
-    paced = Paced()
+    paced = PaceCounter()
     for second in range(1_000):
         paced.take(float(second), "ok")
     paced.take(0.0, "fail")  # what comes late is counted where it belongs

@@ -12,7 +12,7 @@ import pytest
 
 from kvorum.chaos.faults.links import Links
 from kvorum.chaos.faults.ports import PortBlock
-from kvorum.chaos.faults.topology import Proxy, Way
+from kvorum.chaos.faults.topology import Direction, Proxy
 from kvorum.chaos.faults.toxiproxy import ToxiproxyServer
 
 PING_SECONDS_MAX = 60.0
@@ -135,7 +135,7 @@ class Link:
 @pytest.fixture
 def link(server: ToxiproxyServer, echo: Echo, ports: PortBlock) -> Iterator[Link]:
     """A link from a to b through a proxy."""
-    proxied = Proxy(Way("a", "b"), ports.next(), echo.address)
+    proxied = Proxy(Direction("a", "b"), ports.next(), echo.address)
     links = Links(server.api, [proxied])
     links.open()
     found = Link(links, proxied)

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from kvorum.chaos.faults.shape import LabPlan, LabShape, lab_plan
-from kvorum.chaos.faults.topology import Parties, UnknownParty, Way
+from kvorum.chaos.faults.topology import Direction, Parties, UnknownParty
 from kvorum.runtime.config import ConfigError, Settings
 from kvorum.runtime.listeners import advertised_listeners, inter_broker_listener_name, peer_addresses, voters
 
@@ -27,7 +27,10 @@ def test_every_directed_link_has_a_proxy_of_its_own() -> None:
     assert len(ways) == len(set(ways)) == 6 + 6 + 9 + 6, "clients, brokers, brokers to controllers, controllers"
     proxies = plan.topology.proxies.values()
     assert len({each.listen_port for each in proxies}) == len({each.name for each in proxies}) == len(ways)
-    assert plan.topology.proxies[Way("node-1/broker", "node-2/controller")].upstream == plan.direct["node-2/controller"]
+    assert (
+        plan.topology.proxies[Direction("node-1/broker", "node-2/controller")].upstream
+        == plan.direct["node-2/controller"]
+    )
 
 
 def test_each_process_reaches_each_peer_by_its_own_proxy() -> None:
@@ -38,7 +41,7 @@ def test_each_process_reaches_each_peer_by_its_own_proxy() -> None:
             expected = {
                 other: ("127.0.0.1", plan.topology.proxies[way].listen_port)
                 for other in (1, 2, 3)
-                if (way := Way(f"{name}/{own}", f"node-{other}/{peer}")) in plan.topology.proxies
+                if (way := Direction(f"{name}/{own}", f"node-{other}/{peer}")) in plan.topology.proxies
             }
             assert found == expected and len(found) == (3 if own != peer else 2), (name, own, peer, number)
     assert peer_addresses(settings_of(plan, "node-1")) == {}
@@ -61,9 +64,9 @@ def test_brokers_advertise_proxies_to_clients_and_themselves_to_each_other() -> 
     settings = settings_of(plan, "node-2")
     reported = {each.listener_name: f"{each.host}:{each.port}" for each in advertised_listeners(settings)}
     assert reported["INTERNAL"] == plan.direct["node-2/broker"]
-    assert reported["CLIENTS"] == plan.reached["clients"]["node-2"]
-    assert reported["CLIENTS_B"] == plan.reached["clients-b"]["node-2"]
-    assert reported["CLIENTS"].endswith(f":{plan.topology.proxies[Way('clients', 'node-2/broker')].listen_port}")
+    assert reported["CLIENTS"] == plan.addresses["clients"]["node-2"]
+    assert reported["CLIENTS_B"] == plan.addresses["clients-b"]["node-2"]
+    assert reported["CLIENTS"].endswith(f":{plan.topology.proxies[Direction('clients', 'node-2/broker')].listen_port}")
     assert inter_broker_listener_name(settings) == "INTERNAL"
     direct = {number: plan.direct[f"node-{number}/controller"] for number in (1, 2, 3)}
     assert {number: f"{host}:{port}" for number, (host, port) in voters(settings).items()} == direct
@@ -73,7 +76,7 @@ def test_plain_links_lead_straight_there() -> None:
     plan = plan_of_lab(LabShape(), proxied=False)
     assert not plan.topology.proxies
     assert "kvorum.peer.addresses" not in plan.cluster.node("node-1").properties
-    assert plan.reached["clients"]["node-1"] in plan.cluster.node("node-1").properties["listeners"]
+    assert plan.addresses["clients"]["node-1"] in plan.cluster.node("node-1").properties["listeners"]
 
 
 def test_nodes_are_combined_as_far_as_there_are_controllers_or_apart() -> None:
@@ -89,7 +92,7 @@ def test_nodes_are_combined_as_far_as_there_are_controllers_or_apart() -> None:
     }
     plan = plan_of_lab(apart)
     assert plan.cluster.node("broker-1").properties["controller.quorum.voters"].startswith("101@")
-    assert set(plan.reached["clients"]) == {"broker-1", "broker-2"}
+    assert set(plan.addresses["clients"]) == {"broker-1", "broker-2"}
 
 
 @pytest.mark.parametrize("shape", [LabShape(brokers=0), LabShape(brokers=1, controllers=2), LabShape(brokers=99)])

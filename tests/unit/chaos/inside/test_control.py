@@ -14,7 +14,14 @@ from typing import Any
 import pytest
 
 from kvorum.chaos.faults.events import FaultRegister
-from kvorum.chaos.faults.inside import Door, EndedUnanswered, Inside, InsideError, NotReached, inside_configs
+from kvorum.chaos.faults.inside_faults import (
+    ControlListener,
+    InsideError,
+    InsideFaults,
+    ListenerUnreachable,
+    ResponseMissing,
+    inside_configs,
+)
 from kvorum.cluster.fault_injection.chaos_control import CONNECTIONS_MAX, LINE_BYTES_MAX, ChaosControl
 from kvorum.protocol.errors import ErrorCode
 from kvorum.runtime import failpoints
@@ -35,14 +42,14 @@ def disarmed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(failpoints, "hit", failpoints.hit)
 
 
-def controlled(play: Play, scenario: Callable[[Any, Door], Coroutine[Any, Any, None]]) -> None:
+def controlled(play: Play, scenario: Callable[[Any, ControlListener], Coroutine[Any, Any, None]]) -> None:
     """Play a scenario with a control listener, and the door to it (which blocks: ask it in a thread)."""
 
     async def main(served: Any) -> None:
         control = ChaosControl(HttpEndpoint("127.0.0.1", 0), TOKEN, served.injection, "broker", 1)
         port = await control.start()
         try:
-            await scenario(served, Door(HttpEndpoint("127.0.0.1", port), TOKEN))
+            await scenario(served, ControlListener(HttpEndpoint("127.0.0.1", port), TOKEN))
         finally:
             await control.close()
             await control.close()
@@ -50,12 +57,12 @@ def controlled(play: Play, scenario: Callable[[Any, Door], Coroutine[Any, Any, N
     play(main)
 
 
-async def ask(door: Door, **command: object) -> dict[str, Any]:
+async def ask(door: ControlListener, **command: object) -> dict[str, Any]:
     return await asyncio.to_thread(door.ask, command)
 
 
 def test_a_rule_can_be_put_in_force_looked_at_and_withdrawn(play: Play) -> None:
-    async def scenario(served: Any, door: Door) -> None:
+    async def scenario(served: Any, door: ControlListener) -> None:
         rule = {"action": "error", "api": "Metadata", "code": "REBOOTSTRAP_REQUIRED", "count": 2}
         number = (await ask(door, do="inject", **rule))["id"]
         channel = served.channel()
@@ -78,7 +85,7 @@ def test_a_rule_can_be_put_in_force_looked_at_and_withdrawn(play: Play) -> None:
 
 
 def test_a_listener_refuses_and_accepts_and_failpoints_are_armed_until_all_is_cleared(play: Play) -> None:
-    async def scenario(served: Any, door: Door) -> None:
+    async def scenario(served: Any, door: ControlListener) -> None:
         await ask(door, do="refuse", listener="OTHER", cut=True)
         assert served.injection.listener("OTHER").is_refusing
         await ask(door, do="failpoints", arm="place=raise@2")
@@ -120,7 +127,7 @@ def test_a_listener_refuses_and_accepts_and_failpoints_are_armed_until_all_is_cl
     ],
 )
 def test_invalid_requests_are_refused_with_the_reason(play: Play, command: dict[str, object], why: str) -> None:
-    async def scenario(served: Any, door: Door) -> None:
+    async def scenario(served: Any, door: ControlListener) -> None:
         with pytest.raises(InsideError, match=why):
             await ask(door, **command)
         assert served.injection.rules == {}
@@ -129,7 +136,7 @@ def test_invalid_requests_are_refused_with_the_reason(play: Play, command: dict[
 
 
 def test_a_client_with_a_wrong_token_gets_one_error_and_is_disconnected(play: Play) -> None:
-    async def scenario(served: Any, door: Door) -> None:
+    async def scenario(served: Any, door: ControlListener) -> None:
         wrong = (b'{"token": "0123456789abcdeg"}', b'{"token": ""}', b"POST / HTTP/1.1\r", b'{"do": "state"}', b"x")
         for first in wrong:
             reader, writer = await asyncio.open_connection("127.0.0.1", door.endpoint.port)
@@ -140,14 +147,14 @@ def test_a_client_with_a_wrong_token_gets_one_error_and_is_disconnected(play: Pl
                 assert await reader.read() == b""
             writer.close()
         with pytest.raises(InsideError, match="token"):
-            await asyncio.to_thread(Door(door.endpoint, "wrong").ask, {"do": "state"})
+            await asyncio.to_thread(ControlListener(door.endpoint, "wrong").ask, {"do": "state"})
         assert served.injection.rules == {}
 
     controlled(play, scenario)
 
 
 def test_a_line_too_long_and_one_connection_too_many_end(play: Play) -> None:
-    async def scenario(served: Any, door: Door) -> None:
+    async def scenario(served: Any, door: ControlListener) -> None:
         port = door.endpoint.port
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(json.dumps({"token": TOKEN}).encode() + b"\n")
@@ -169,8 +176,8 @@ def test_a_line_too_long_and_one_connection_too_many_end(play: Play) -> None:
 
 
 def test_an_unreachable_listener_is_reported() -> None:
-    with pytest.raises(NotReached):
-        Door(HttpEndpoint("127.0.0.1", 1), TOKEN).ask({"do": "state"})
+    with pytest.raises(ListenerUnreachable):
+        ControlListener(HttpEndpoint("127.0.0.1", 1), TOKEN).ask({"do": "state"})
 
 
 # Where it may be opened.
@@ -259,7 +266,9 @@ def test_no_configuration_for_production_opens_it(path: Path) -> None:
 def test_without_the_config_there_are_no_control_listeners_and_the_token_is_private(tmp_path: Path) -> None:
     from kvorum.cluster.local.plan import ClusterPlan, NodePlan
 
-    closed = Inside.of(ClusterPlan("id", [NodePlan("node-1", {**NODE, "process.roles": "broker"})]), FaultRegister())
+    closed = InsideFaults.of(
+        ClusterPlan("id", [NodePlan("node-1", {**NODE, "process.roles": "broker"})]), FaultRegister()
+    )
     assert closed.state() == {}
     with pytest.raises(InsideError, match="is not set"):
         closed.error("node-1", "PRODUCE", 6)
@@ -269,7 +278,7 @@ def test_without_the_config_there_are_no_control_listeners_and_the_token_is_priv
     assert path.stat().st_mode & 0o777 == 0o600
     assert len(path.read_text().strip()) >= 16
     plan = ClusterPlan("id", [NodePlan("node-1", {**NODE, "process.roles": "broker,controller", **configs})])
-    assert set(Inside.of(plan, FaultRegister()).doors) == {"node-1/broker", "node-1/controller"}
+    assert set(InsideFaults.of(plan, FaultRegister()).listeners) == {"node-1/broker", "node-1/controller"}
 
 
 def test_a_process_killed_by_a_fault_before_its_response_has_had_the_fault() -> None:
@@ -284,15 +293,15 @@ def test_a_process_killed_by_a_fault_before_its_response_has_had_the_fault() -> 
                 lines.flush()
                 lines.readline()
 
-        door = Door(HttpEndpoint("127.0.0.1", server.getsockname()[1]), TOKEN)
-        inside = Inside({"node-1/broker": door}, FaultRegister())
+        door = ControlListener(HttpEndpoint("127.0.0.1", server.getsockname()[1]), TOKEN)
+        inside = InsideFaults({"node-1/broker": door}, FaultRegister())
         with ThreadPoolExecutor(1) as others:
             death = others.submit(die_once)
             armed = inside.failpoints("node-1", "log.append.after=kill")
             death.result()
             assert [each.kind for each in inside.register.in_force()] == ["failpoint"]
             death = others.submit(die_once)
-            with pytest.raises(EndedUnanswered, match="closed the connection"):
+            with pytest.raises(ResponseMissing, match="closed the connection"):
                 inside.ask("node-1/broker", {"do": "state"})
             death.result()
             for arm in (
@@ -300,7 +309,7 @@ def test_a_process_killed_by_a_fault_before_its_response_has_had_the_fault() -> 
                 lambda: inside.slow_disk("node-1", "", ""),
             ):
                 death = others.submit(die_once)
-                with pytest.raises(EndedUnanswered):
+                with pytest.raises(ResponseMissing):
                     arm()  # nobody told it to die
                 death.result()
             death = others.submit(die_once)

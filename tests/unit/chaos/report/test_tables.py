@@ -8,9 +8,9 @@ import pytest
 
 from kvorum.chaos.checker import Figures, Verdict, Violation, check
 from kvorum.chaos.report.junit import write_junit
+from kvorum.chaos.report.labels import Outcome
 from kvorum.chaos.report.results import MutantResult, ScenarioResult
 from kvorum.chaos.report.tables import mutant_table, mutants_json, scenario_table
-from kvorum.chaos.report.words import Outcome
 from tests.unit.chaos.report.made_history import KILLS, Plan, made
 
 LOST = check(made(Plan(faults=KILLS, lost=12)))
@@ -37,7 +37,7 @@ def test_outcomes_by_available_data() -> None:
         Outcome.COULD_NOT_RUN,
         Outcome.SKIPPED,
     ]
-    assert [result.held for result in RESULTS] == [True, False, False, False, True]
+    assert [result.is_success for result in RESULTS] == [True, False, False, False, True]
     broken = ScenarioResult(scenario="x", verdict=LOST, failures=("y",), could_not_run="z")
     assert broken.outcome == Outcome.VIOLATED, "what was seen broken is broken"
     assert ScenarioResult(scenario="x").outcome == Outcome.COULD_NOT_RUN

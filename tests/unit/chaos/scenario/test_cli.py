@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from kvorum.chaos.checker import Figures, Verdict, Violation
 from kvorum.chaos.scenario.files import find, shipped_scenarios
 from kvorum.chaos.scenario.outcome import Outcome
-from kvorum.cli.chaos.run import exit_code, typed
+from kvorum.cli.chaos.run import command_line, exit_code
 from kvorum.cli.main import main
 from kvorum.cli.output import Exit
 from kvorum.cluster.process.exits import Exit as NodeExit
@@ -68,7 +68,7 @@ def test_the_command_that_runs_it_again_is_the_one_that_was_typed(
     name: str, scenario: str, given: dict[str, object], command: str
 ) -> None:
     found = find("load")[0].model_copy(update={"name": scenario})
-    assert typed(name, found, 3, given) == command
+    assert command_line(name, found, 3, given) == command
 
 
 def test_exit_codes() -> None:

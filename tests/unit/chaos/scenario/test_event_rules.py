@@ -3,7 +3,7 @@
 import pytest
 
 from kvorum.chaos.history import AnyEvent, Fail, Info, Invoke, Metadata, Ok, Process
-from kvorum.chaos.scenario.event_rules import needs_events, unmet_in_events
+from kvorum.chaos.scenario.event_rules import failed_event_rules, needs_events
 from kvorum.chaos.scenario.models import Expectation, LateAnswers
 from kvorum.chaos.workload.libraries import CHANNEL, CONFLUENT
 
@@ -29,9 +29,9 @@ def isrs(*found: list[int] | None) -> list[AnyEvent]:
 )
 def test_an_isr_that_changes_too_often_is_reported(found: list[list[int] | None], changes: int) -> None:
     events = isrs(*found)
-    assert unmet_in_events(Expectation(isr_changes_max={"orders-0": changes}), events) == []
+    assert failed_event_rules(Expectation(isr_changes_max={"orders-0": changes}), events) == []
     if changes:
-        (line,) = unmet_in_events(Expectation(isr_changes_max={"orders-0": changes - 1}), events)
+        (line,) = failed_event_rules(Expectation(isr_changes_max={"orders-0": changes - 1}), events)
         assert line == f"the ISR of orders-0 changed {changes} times, the limit is {changes - 1}"
 
 
@@ -58,7 +58,7 @@ def answered(
     ],
 )
 def test_only_a_brokers_answer_to_a_single_attempt_proves_a_late_request(events: list[AnyEvent], counts: bool) -> None:
-    found = unmet_in_events(Expectation(late_answers=LateAnswers(after=5)), events)
+    found = failed_event_rules(Expectation(late_answers=LateAnswers(after=5)), events)
     assert found == ([] if counts else ["0 sends took 5 s or more, expected at least 1"])
 
 

@@ -10,7 +10,7 @@ from kvorum.chaos.faults.events import FaultRegister
 from kvorum.chaos.faults.observer import Observer, PartitionView
 from kvorum.chaos.faults.target_cluster import LabError
 from kvorum.chaos.history import Fault, HistoryWriter, Note
-from kvorum.chaos.scenario.external import ExternalCluster, HookFailed, ProcessHooks
+from kvorum.chaos.scenario.external import ExternalCluster, HookError, ProcessHooks
 from kvorum.chaos.workload.recorder import Recorder
 from kvorum.chaos.workload.sampler import ControllerWatch
 
@@ -71,15 +71,15 @@ def test_a_hook_gets_the_nodes_name_and_id(tmp_path: Path, views: Views, events:
 
 def test_a_failed_hook_is_reported_with_its_output(views: Views, events: list[Fault]) -> None:
     found = cluster({"kill": "echo no such container >&2; exit 3", "start": "true"}, views, events)
-    with pytest.raises(HookFailed, match="ended with 3: no such container"):
+    with pytest.raises(HookError, match="ended with 3: no such container"):
         found.processes.kill("node-1")
     assert [event.phase for event in events] == ["begin", "end"]
 
 
 def test_a_verb_without_a_hook_or_without_its_way_back_does_nothing(views: Views, events: list[Fault]) -> None:
-    with pytest.raises(HookFailed, match="--resume-hook"):
+    with pytest.raises(HookError, match="--resume-hook"):
         cluster({"pause": "true"}, views, events).processes.pause("node-1")
-    with pytest.raises(HookFailed, match="--kill-hook"):
+    with pytest.raises(HookError, match="--kill-hook"):
         cluster({"start": "true"}, views, events).processes.kill("node-1")
     assert [event.phase for event in events] == ["begin", "end"], "only the second came so far"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kvorum.chaos.scenario.files import ScenarioError, find, load, merge, shipped_scenarios
-from kvorum.chaos.workload.plan import chosen
+from kvorum.chaos.workload.plan import select_topics
 
 WANTED = {
     *("n-minus-one", "matrix", "unclean-on", "unclean-off", "elr", "controller-failover", "controller-partition"),
@@ -73,7 +73,7 @@ def test_a_shipped_scenario_is_sound(name: str) -> None:
         assert run.name.partition("/")[0] == name and run.title
         topics = {topic: each.partitions for topic, each in run.every_topic().items()}
         for plan in run.workload:
-            assert chosen(getattr(plan, "topics", ()), topics)
+            assert select_topics(getattr(plan, "topics", ()), topics)
         for step in run.every_step():
             mentioned = [step.partition] if step.partition not in ("", "all", "journal") else []
             mentioned += re.findall(r"(?:leader|follower|followers|in-sync)(?: \d+)? (\S+-\d+)", str(step.target))

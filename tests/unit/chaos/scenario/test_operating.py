@@ -8,12 +8,12 @@ import pytest
 
 from kvorum.chaos.faults.observer import PartitionView
 from kvorum.chaos.history import HistoryWriter, Invoke
-from kvorum.chaos.scenario import operating
-from kvorum.chaos.scenario.conditions import unmet_condition
+from kvorum.chaos.scenario import operator_requests
+from kvorum.chaos.scenario.conditions import describe_unmet_condition
 from kvorum.chaos.scenario.files import ScenarioError, load
 from kvorum.chaos.scenario.models import ACTIONS, FAULT_VERBS, Condition, Step
-from kvorum.chaos.scenario.operating import RequestFailed, _operate
-from kvorum.chaos.scenario.operator_steps import CannotDo, OperatorSteps
+from kvorum.chaos.scenario.operator_requests import RequestError, _operate
+from kvorum.chaos.scenario.operator_steps import OperatorSteps, StepError
 from kvorum.chaos.scenario.targets import Targets
 from kvorum.chaos.workload.recorder import Recorder
 from kvorum.client.wire.cluster_client import ClusterClient, Unreachable
@@ -26,10 +26,10 @@ SPECIAL = "name: mine\ntitle: Mine\ntopics: {orders: {}}\nworkload: [{kind: send
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits between two tries."""
-    monkeypatch.setattr(operating, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(operator_requests, "RETRY_SECONDS", 0.0)
 
 
-def answers(*outcomes: Exception | str) -> "tuple[list[Exception | str], operating.Callable[..., object]]":
+def answers(*outcomes: Exception | str) -> "tuple[list[Exception | str], operator_requests.Callable[..., object]]":
     """Return what is left of them, and an ask that brings the next each time."""
     left = list(outcomes)
 
@@ -51,15 +51,15 @@ def test_retriable_errors_are_retried() -> None:
     assert _operate(NOWHERE, ask) == "done" and left == ["never"]
 
 
-@pytest.mark.parametrize("code", sorted(operating.FINAL))
+@pytest.mark.parametrize("code", sorted(operator_requests.FINAL))
 def test_non_retriable_errors_fail_at_once(code: ErrorCode) -> None:
     left, ask = answers(refused(code), "never")
-    with pytest.raises(RequestFailed, match=code.name):
+    with pytest.raises(RequestError, match=code.name):
         _operate(NOWHERE, ask)
     assert left == ["never"]
 
 
-@pytest.mark.parametrize("code", sorted(operating.REACHED))
+@pytest.mark.parametrize("code", sorted(operator_requests.REACHED))
 def test_an_already_reached_state_counts_as_done_after_an_earlier_request(code: ErrorCode) -> None:
     assert _operate(NOWHERE, answers(Unreachable("no answer"), refused(code))[1]) is None
     left, ask = answers(refused(code), refused(code), "never")
@@ -67,8 +67,8 @@ def test_an_already_reached_state_counts_as_done_after_an_earlier_request(code: 
 
 
 def test_requests_have_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operating, "OPERATE_SECONDS", -1.0)
-    with pytest.raises(RequestFailed, match="nobody is there"):
+    monkeypatch.setattr(operator_requests, "OPERATE_SECONDS", -1.0)
+    with pytest.raises(RequestError, match="nobody is there"):
         _operate(NOWHERE, answers(Unreachable("nobody is there"), "never")[1])
 
 
@@ -95,9 +95,9 @@ class Three:
 def requested(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """What would have been asked of the cluster."""
     found: list[object] = []
-    monkeypatch.setattr(operating, "reassign", lambda bootstrap, name, ids: found.append((name, ids)))
-    monkeypatch.setattr(operating, "set_levels", lambda bootstrap, levels: found.append(dict(levels)))
-    monkeypatch.setattr(operating, "active_reassignments", lambda bootstrap: {"orders-0"})
+    monkeypatch.setattr(operator_requests, "reassign", lambda bootstrap, name, ids: found.append((name, ids)))
+    monkeypatch.setattr(operator_requests, "set_levels", lambda bootstrap, levels: found.append(dict(levels)))
+    monkeypatch.setattr(operator_requests, "active_reassignments", lambda bootstrap: {"orders-0"})
     return found
 
 
@@ -127,7 +127,7 @@ def test_replicas_are_targets_in_their_order(requested: list[object]) -> None:
 
 def test_the_unmet_condition_is_reported(requested: list[object]) -> None:
     def unmet(**wanted: object) -> str:
-        return unmet_condition(*three(), Condition.model_validate(wanted), 0)
+        return describe_unmet_condition(*three(), Condition.model_validate(wanted), 0)
 
     assert unmet(reassigned=("orders-1",), empty="node-3") == ""
     assert unmet(reassigned=("orders-0",)) == "orders-0 not being reassigned"
@@ -136,7 +136,7 @@ def test_the_unmet_condition_is_reported(requested: list[object]) -> None:
 
 def test_voters_are_those_of_the_labs_own_cluster() -> None:
     for verb in ("add-controller", "remove-controller"):
-        with pytest.raises(CannotDo, match="a lab cluster"):
+        with pytest.raises(StepError, match="a lab cluster"):
             steps()[0].do(Step.model_validate({"do": verb, "target": "node-1"}), ["node-1"])
 
 

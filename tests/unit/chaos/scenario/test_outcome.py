@@ -4,9 +4,9 @@ import pytest
 
 from kvorum.chaos.checker import FaultFigures, Figures, PartitionFigures, Verdict, Violation
 from kvorum.chaos.scenario.models import Expectation, Scenario, Step, Topic
-from kvorum.chaos.scenario.outcome import Outcome, unmet
+from kvorum.chaos.scenario.outcome import Outcome, failed_expectations
 from kvorum.chaos.scenario.schedule import Window
-from kvorum.chaos.workload.recorder import Acked
+from kvorum.chaos.workload.recorder import AckedSend
 
 EXPLAINED = Violation(anomaly="lost-write", partition="a-0", values=[1], count=1, story=[], reason="legal")
 
@@ -29,11 +29,11 @@ def verdict(lost_a: int = 0, unavailable: float = 1.0, **more: object) -> Verdic
     return Verdict(violations=[], explained=[EXPLAINED] if lost_a else [], figures=figures)
 
 
-ACKED = [Acked("a-0", t, t + 0.1, "all") for t in (1.0, 6.0, 7.0, 9.0)] + [Acked("b-0", 9.5, 9.6, "1")]
+ACKED = [AckedSend("a-0", t, t + 0.1, "all") for t in (1.0, 6.0, 7.0, 9.0)] + [AckedSend("b-0", 9.5, 9.6, "1")]
 
 
 def lines(found: Verdict, windows: list[Window] | None = None, **expect: object) -> list[str]:
-    return unmet(scenario(**expect), found, ACKED, windows or [], True)
+    return failed_expectations(scenario(**expect), found, ACKED, windows or [], True)
 
 
 @pytest.mark.parametrize(
@@ -99,6 +99,6 @@ def test_an_outcome_is_valid_only_as_a_whole() -> None:
     outcome = Outcome("x", 1, "folder")
     assert not outcome.valid
     outcome.verdict = verdict()
-    assert outcome.valid and outcome.result().held
+    assert outcome.valid and outcome.result().is_success
     outcome.failures.append("something")
-    assert not outcome.valid and not outcome.result().held
+    assert not outcome.valid and not outcome.result().is_success

@@ -3,7 +3,7 @@
 import pytest
 
 from kvorum.chaos.history import Fail, Info
-from kvorum.chaos.workload.classify import Attempts, failed_change, failed_send, kafka_name
+from kvorum.chaos.workload.classify import Attempts, classify_change_error, classify_send_error, kafka_name
 from kvorum.chaos.workload.recorder import Completion
 
 
@@ -47,7 +47,7 @@ from kvorum.chaos.workload.recorder import Completion
 def test_a_failed_send_is_definite_only_where_nothing_can_have_been_written(
     error: str, attempts: Attempts, expected: Completion
 ) -> None:
-    assert failed_send(error, attempts) is expected
+    assert classify_send_error(error, attempts) is expected
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_a_failed_send_is_definite_only_where_nothing_can_have_been_written(
     ],
 )
 def test_a_failed_change_is_definite_only_where_no_attempt_can_have_made_it(error: str, expected: Completion) -> None:
-    assert failed_change(error) is expected
+    assert classify_change_error(error) is expected
 
 
 def test_errors_of_all_clients_go_by_kafkas_names() -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from kvorum.chaos.history import HistoryWriter, Replica
-from kvorum.chaos.workload.inspect import stored_replica, write_images, write_replicas
+from kvorum.chaos.workload.inspect import read_replica, write_images, write_replicas
 from kvorum.chaos.workload.recorder import Recorder
 from kvorum.protocol.records import Record, build_batch
 
@@ -23,7 +23,7 @@ def test_batches_of_all_segments_are_reported_and_a_torn_tail_is_not(tmp_path: P
     segment(folder, 5, batch(5, b"a", b"b"), batch(7, b"c"))
     segment(folder, 8, batch(8, b"d"), batch(9, b"e")[:-1])
     (folder / "leader-epoch-checkpoint").write_text("0\n2\n0 5\n3 8\n")
-    found = stored_replica(folder)
+    found = read_replica(folder)
     assert [each[:2] for each in found.batches] == [(5, 6), (7, 7), (8, 8)]
     assert (found.start, found.end, found.epochs) == (5, 9, [[0, 5], [3, 8]])
 
@@ -32,7 +32,7 @@ def test_a_batch_that_differs_by_a_byte_has_another_digest(tmp_path: Path) -> No
     segment(tmp_path / "a", 0, batch(0, b"same"), batch(1, b"x"))
     segment(tmp_path / "b", 0, batch(0, b"same"), batch(1, b"y"))
     segment(tmp_path / "c", 0, batch(0, b"same", epoch=1))
-    one, other, third = (stored_replica(tmp_path / name).batches for name in "abc")
+    one, other, third = (read_replica(tmp_path / name).batches for name in "abc")
     assert one[0] == other[0] and one[1][:2] == other[1][:2] and one[1][2] != other[1][2]
     assert third[0][2] != one[0][2], "the leader epoch counts"
 

@@ -15,12 +15,12 @@ from kvorum.chaos.workload.plan import (
     SubscribeClients,
     TransactionClients,
     WorkerClients,
-    chosen,
     groups_of,
+    select_topics,
     transactions_end_within,
 )
 from kvorum.chaos.workload.recorder import Recorder
-from kvorum.chaos.workload.senders import Placing, settings
+from kvorum.chaos.workload.senders import PartitionChooser, settings
 
 
 def plan(text: str) -> ClientPlan:
@@ -56,16 +56,16 @@ def test_acks_may_be_numbers(acks: str, expected: str) -> None:
 
 def test_topics_are_chosen_by_name_and_by_beginning() -> None:
     topics = {"orders": 3, "small-1": 1, "small-2": 1}
-    assert chosen((), topics) == topics
-    assert chosen(("small-*",), topics) == {"small-1": 1, "small-2": 1}
+    assert select_topics((), topics) == topics
+    assert select_topics(("small-*",), topics) == {"small-1": 1, "small-2": 1}
     with pytest.raises(ValueError, match=r"topic 'payments' does not exist; topics: orders"):
-        chosen(("payments",), topics)
+        select_topics(("payments",), topics)
 
 
 def test_sends_go_to_all_partitions_alike_but_for_a_hot_one() -> None:
-    even = Placing({"orders": 3}, 0.0, Random(1))
+    even = PartitionChooser({"orders": 3}, 0.0, Random(1))
     assert sorted(even.draw() for _ in range(30)) == sorted(["orders-0", "orders-1", "orders-2"] * 10)
-    hot = Placing({"orders": 4}, 0.8, Random(1))
+    hot = PartitionChooser({"orders": 4}, 0.8, Random(1))
     assert 780 < [hot.draw() for _ in range(1000)].count("orders-0") < 900
 
 

@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from kvorum.chaos.history import Fail, HistoryWriter, Info, Invoke, Ok, Process
-from kvorum.chaos.workload.recorder import Recorder, decode_value, encode_value, named, split_partition
+from kvorum.chaos.workload.recorder import Recorder, decode_value, encode_value, partition_names, split_partition
 from kvorum.chaos.workload.threads import client_thread
 
 
@@ -111,5 +111,5 @@ def test_a_client_thread_that_dies_is_a_problem_of_the_run() -> None:
 
 
 def test_partitions_by_name() -> None:
-    assert named({"a": 2, "b-c": 1}) == ["a-0", "a-1", "b-c-0"]
+    assert partition_names({"a": 2, "b-c": 1}) == ["a-0", "a-1", "b-c-0"]
     assert split_partition("b-c-12") == ("b-c", 12)

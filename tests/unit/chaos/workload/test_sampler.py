@@ -11,7 +11,7 @@ from kvorum.chaos.faults.observer import PartitionView
 from kvorum.chaos.history import HistoryWriter, Metadata, Note
 from kvorum.chaos.workload import sampler as module
 from kvorum.chaos.workload.recorder import Recorder
-from kvorum.chaos.workload.sampler import MetadataSampler, described
+from kvorum.chaos.workload.sampler import MetadataSampler, partition_view
 from kvorum.chaos.workload.samples import Samples
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.describe_topic_partitions import (
@@ -39,7 +39,7 @@ def test_the_highest_leader_epoch_counts_and_then_the_leaders_response() -> None
     assert samples.take(1, {P: view(2, 5, 1, 2, 3)}) == [], "others tell of yesterday"
     assert samples.take(3, {P: view(3, 6, 3)}) == [(P, view(3, 6, 3))]
     assert samples.take(2, {P: view(2, 5, 1, 2)}) == [], "a deposed leader"
-    assert samples.taken == 6
+    assert samples.count == 6
 
 
 def test_unresponsive_brokers_do_not_count_and_the_state_never_goes_back() -> None:
@@ -60,7 +60,7 @@ def test_eligible_leader_replicas_are_sampled() -> None:
         eligible_leader_replicas=[2, 1],
         last_known_elr=[3],
     )
-    assert described(row) == PartitionView(-1, 4, (1, 2, 3), (), (1, 2), (3,))
+    assert partition_view(row) == PartitionView(-1, 4, (1, 2, 3), (), (1, 2), (3,))
 
 
 class Broker:
@@ -104,7 +104,7 @@ def test_the_request_to_a_broker_matches_its_supported_versions(
     writer = HistoryWriter()
     sampler = MetadataSampler({1: ("nowhere", 1)}, {"orders"}, Recorder(writer))
     sampler.start()
-    eventually(lambda: sampler._samples.taken > 1)
+    eventually(lambda: sampler._samples.count > 1)
     sampler.stop()
     sampler.stop()
     records = [event.record for event in writer.events if isinstance(event, Metadata)]

@@ -189,10 +189,13 @@ def test_the_doctor_says_what_is_there_and_what_is_missing(tmp_path: Path, jars:
 def test_workers_import_pyspark_compiled_and_not_from_its_archive(monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark puts $SPARK_HOME/python/lib/pyspark.zip first on the path of its Python workers."""
     home = unpacked_home(Path(pyspark.__path__[0]))
-    command = "import pyspark; print(pyspark.__file__, pyspark.__cached__)"
-    path = f"{home}/python/lib/pyspark.zip:{next(Path(home, 'python', 'lib').glob('py4j-*.zip'))}"
-    found = subprocess.run([sys.executable, "-c", command], env={"PYTHONPATH": path}, capture_output=True, text=True)
-    assert found.stdout.startswith(f"{path.partition(':')[0]}/pyspark/__init__.py "), found.stderr
+    command = "import pyspark, py4j; print(pyspark.__file__, py4j.__file__)"
+    libraries = [f"{home}/python/lib/pyspark.zip", str(next(Path(home, "python", "lib").glob("py4j-*.zip")))]
+    environment = {"PYTHONPATH": ":".join(libraries)}
+    found = subprocess.run([sys.executable, "-c", command], env=environment, capture_output=True, text=True)
+    files = [f"{libraries[0]}/pyspark/__init__.py", f"{libraries[1]}/py4j/__init__.py"]
+    assert found.stdout.split() == files, found.stderr
+    assert all(Path(file).is_file() for file in files)  # not members of an archive
     assert (Path(home) / "bin" / "spark-submit").is_file() and any(Path(home, "jars").glob("spark-core_*.jar"))
 
 

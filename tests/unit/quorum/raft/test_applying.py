@@ -17,7 +17,7 @@ from kvorum.quorum.raft.log import SnapshotView
 from kvorum.quorum.raft.node import QuorumNode
 from kvorum.quorum.raft.settings import RaftSettings
 from sim.network import NetworkOptions
-from sim.quorum import QuorumWorld
+from sim.quorum import QuorumSimulation
 from sim.quorum_faults import run_seed
 from sim.quorum_options import SEGMENT_BYTES, Options
 from sim.quorum_voter import SimVoter
@@ -99,7 +99,7 @@ def test_seeds_hold_every_invariant_when_the_state_machine_is_slow(monkeypatch: 
     assert slow.deferred > 0, "a snapshot came while another or a batch was under way"
 
 
-def world(voters: int, **settings: object) -> QuorumWorld:
+def world(voters: int, **settings: object) -> QuorumSimulation:
     figures = {"election_timeout_min_s": 0.3, "election_timeout_max_s": 0.6, "heartbeat_s": 0.09, **settings}
     options = Options(
         voters=voters,
@@ -107,12 +107,12 @@ def world(voters: int, **settings: object) -> QuorumWorld:
         network=NetworkOptions(slow=0.0),
         settings=RaftSettings(segment_bytes=SEGMENT_BYTES, **figures),  # type: ignore[arg-type]
     )
-    made = QuorumWorld(5, options)
+    made = QuorumSimulation(5, options)
     made.boot(load=False)
     return made
 
 
-def append(made: QuorumWorld, voter: SimVoter, count: int) -> None:
+def append(made: QuorumSimulation, voter: SimVoter, count: int) -> None:
     for _ in range(count):
         batch = build_batch([Record(value=b"x", timestamp=5)])
         future = made.do(voter, lambda log, batch=batch: log.append(batch, log.log_end_offset, log.epoch))  # type: ignore[misc]
@@ -141,7 +141,7 @@ def long_loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return events
 
 
-def with_snapshot(made: QuorumWorld) -> SimVoter:
+def with_snapshot(made: QuorumSimulation) -> SimVoter:
     leader = made.leader()
     append(made, leader, 5)
     taken = made.do(leader, lambda log: log.take_snapshot())

@@ -10,7 +10,7 @@ from kvorum.quorum.raft.journal import Batch, DurableJournal, format_journal, op
 from kvorum.quorum.raft.journal_format import JournalCorrupt, encode_segment_header
 from kvorum.quorum.raft.journal_replay import segment_name
 from kvorum.runtime.disk import OsDisk
-from sim.disk import PowerLost, SimDisk
+from sim.disk import PowerLoss, SimDisk
 
 SEGMENT_BYTES = 2048
 
@@ -125,7 +125,7 @@ def crash_and_compare(rng: random.Random, disk: SimDisk, seed: int) -> None:
                 run.journal.make_spare()
                 run.journal.complete_spare()
             run.commit(rng.randint(0, 8) if step == crash_at else None)
-    except PowerLost:
+    except PowerLoss:
         pass
     disk.crash()
     found = Model.of(reopen(disk))

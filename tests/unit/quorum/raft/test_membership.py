@@ -12,8 +12,8 @@ from kvorum.quorum.raft import membership
 from kvorum.quorum.raft.membership import VOTERS_MAX
 from kvorum.quorum.raft.settings import RaftSettings
 from sim.ledger import Violation
-from sim.mutants.catalogue import mutated
-from sim.quorum import QuorumWorld
+from sim.mutants.catalogue import apply_mutant
+from sim.quorum import QuorumSimulation
 from sim.quorum_checker import Checker
 from sim.quorum_options import SEGMENT_BYTES, Options
 from sim.quorum_voter import SimVoter
@@ -27,19 +27,19 @@ SETTINGS = RaftSettings(
 )
 
 
-def world(nodes: int = 4, initial: int = 3) -> QuorumWorld:
+def world(nodes: int = 4, initial: int = 3) -> QuorumSimulation:
     """Return a booted quorum of so many nodes; `initial` of them vote at first, 0: all, for good."""
-    made = QuorumWorld(1, Options(voters=nodes, initial=initial, known_directories=True, settings=SETTINGS))
+    made = QuorumSimulation(1, Options(voters=nodes, initial=initial, known_directories=True, settings=SETTINGS))
     made.boot(load=False)
     return made
 
 
-def settle(made: QuorumWorld, condition: Callable[[], bool], limit_s: float = 10.0) -> None:
+def settle(made: QuorumSimulation, condition: Callable[[], bool], limit_s: float = 10.0) -> None:
     assert made.loop.run_until(condition, limit_s=limit_s)
     made.check_errors()
 
 
-def rest(made: QuorumWorld) -> None:
+def rest(made: QuorumSimulation) -> None:
     """Wait until everybody has everything, the voter set too, and knows it to be committed."""
 
     def quiet() -> bool:
@@ -58,15 +58,15 @@ def where(node: SimVoter) -> list[tuple[str, str, int]]:
     return [("CONTROLLER", f"controller-{node.node_id}", 9093)]
 
 
-def add(made: QuorumWorld, leader: SimVoter, node: SimVoter) -> asyncio.Future[None]:
+def add(made: QuorumSimulation, leader: SimVoter, node: SimVoter) -> asyncio.Future[None]:
     return made.do(leader, lambda log: log.membership.add(node.node_id, node.directory_id, where(node)))
 
 
-def remove(made: QuorumWorld, leader: SimVoter, node: SimVoter) -> asyncio.Future[None]:
+def remove(made: QuorumSimulation, leader: SimVoter, node: SimVoter) -> asyncio.Future[None]:
     return made.do(leader, lambda log: log.membership.remove(node.node_id, node.directory_id))
 
 
-def done(made: QuorumWorld, change: asyncio.Future[None]) -> None:
+def done(made: QuorumSimulation, change: asyncio.Future[None]) -> None:
     settle(made, change.done)
     change.result()
 
@@ -78,7 +78,7 @@ def refused(code: ErrorCode, change: Callable[[], object]) -> str:
     return str(info.value.message)
 
 
-def append(made: QuorumWorld, leader: SimVoter) -> None:
+def append(made: QuorumSimulation, leader: SimVoter) -> None:
     batch = build_batch([Record(value=b"x", timestamp=1)])
     future = made.do(leader, lambda log: log.append(batch, log.log_end_offset, log.epoch))
     settle(made, future.done)
@@ -144,7 +144,7 @@ def test_a_change_is_refused_while_an_inherited_one_is_not_committed() -> None:
     assert "waiting for voters to commit the latest voter change at Optional[" in message
 
 
-def two_at_once() -> QuorumWorld:
+def two_at_once() -> QuorumSimulation:
     """Have a leader that reaches nobody but two observers make both of them voters, the second at once."""
     made = world(5, 3)
     leader = made.leader()
@@ -164,10 +164,10 @@ def test_two_changes_at_once_would_be_two_majorities(monkeypatch: pytest.MonkeyP
     """Three of five commit what the two others never hear of, while these elect a leader of their own: 2 of 3."""
     with pytest.raises(KafkaError, match="waiting for leader to handle previous voter change"):
         two_at_once()
-    with mutated("change-before-committed"):
+    with apply_mutant("change-before-committed"):
         with pytest.raises(Violation, match="OneSetAtATime"):
             two_at_once()
-        monkeypatch.setattr(Checker, "changed", lambda *_: None)
+        monkeypatch.setattr(Checker, "check_voter_sets", lambda *_: None)
         made = two_at_once()
         active = [node for node in made.voters.values() if node.log is not None and node.log.is_active()]
         assert len(active) == 2, "each of them has a majority"

@@ -30,12 +30,12 @@ from kvorum.quorum.raft.settings import RaftSettings
 from kvorum.quorum.raft.snapshot import SnapshotCorrupt
 from sim.loop import SimLoop
 from sim.network import NetworkOptions
-from sim.quorum import QuorumWorld
+from sim.quorum import QuorumSimulation
 from sim.quorum_options import SEGMENT_BYTES, Options
 from sim.quorum_voter import PATH, SimVoter
 
 
-def world(voters: int = 3, *, known: bool = True, seed: int = 1, **settings: object) -> QuorumWorld:
+def world(voters: int = 3, *, known: bool = True, seed: int = 1, **settings: object) -> QuorumSimulation:
     figures = {"election_timeout_min_s": 0.3, "election_timeout_max_s": 0.6, "heartbeat_s": 0.09, **settings}
     options = Options(
         voters=voters,
@@ -43,7 +43,7 @@ def world(voters: int = 3, *, known: bool = True, seed: int = 1, **settings: obj
         network=NetworkOptions(slow=0.0),
         settings=RaftSettings(segment_bytes=SEGMENT_BYTES, **figures),  # type: ignore[arg-type]
     )
-    made = QuorumWorld(seed, options)
+    made = QuorumSimulation(seed, options)
     made.boot(load=False)
     return made
 
@@ -52,22 +52,22 @@ def batch(value: bytes = b"x", count: int = 1) -> bytearray:
     return build_batch([Record(value=value, timestamp=5)] * count)
 
 
-def append(made: QuorumWorld, voter: SimVoter, value: bytes = b"x") -> asyncio.Future[int]:
+def append(made: QuorumSimulation, voter: SimVoter, value: bytes = b"x") -> asyncio.Future[int]:
     return made.do(voter, lambda log: log.append(batch(value), log.log_end_offset, log.epoch))
 
 
-def appended(made: QuorumWorld, voter: SimVoter, count: int = 1) -> None:
+def appended(made: QuorumSimulation, voter: SimVoter, count: int = 1) -> None:
     for _ in range(count):
         future = append(made, voter)
         assert made.loop.run_until(future.done, limit_s=5.0)
         future.result()
 
 
-def others(made: QuorumWorld, voter: SimVoter) -> list[SimVoter]:
+def others(made: QuorumSimulation, voter: SimVoter) -> list[SimVoter]:
     return [one for one in made.voters.values() if one is not voter]
 
 
-def settle(made: QuorumWorld, until: Callable[[], bool], limit_s: float = 10.0) -> None:
+def settle(made: QuorumSimulation, until: Callable[[], bool], limit_s: float = 10.0) -> None:
     assert made.loop.run_until(until, limit_s=limit_s)
     made.check_errors()
 

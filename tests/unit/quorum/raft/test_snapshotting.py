@@ -3,7 +3,7 @@
 import pytest
 
 from kvorum.quorum.raft.log import NothingToSnapshot, SnapshotBusy, SnapshotId, SnapshotTaken
-from sim.quorum import QuorumWorld
+from sim.quorum import QuorumSimulation
 from sim.quorum_voter import PATH, SimVoter
 from tests.unit.quorum.raft.test_scenarios import append, appended, settle, world
 
@@ -15,7 +15,7 @@ def names(voter: SimVoter) -> list[str]:
     return sorted(name for name in voter.disk.listdir(f"{PATH}/snapshots") if name.endswith(".snapshot"))
 
 
-def written(made: QuorumWorld) -> list[list[str]]:
+def written(made: QuorumSimulation) -> list[list[str]]:
     return [names(voter) for voter in made.voters.values()]
 
 

@@ -13,7 +13,7 @@ from kvorum.quorum.raft.membership import NOT_SUPPORTED
 from kvorum.quorum.raft.opening import check_identity, open_raft
 from kvorum.quorum.raft.settings import RaftSettings
 from kvorum.quorum.raft.voters import Voters
-from sim.quorum import QuorumWorld
+from sim.quorum import QuorumSimulation
 from sim.quorum_options import SEGMENT_BYTES, Options
 from sim.quorum_voter import PATH, SimVoter, endpoint
 
@@ -26,9 +26,9 @@ SETTINGS = RaftSettings(
 )
 
 
-def world(nodes: int = 4, static: int = 3, settings: RaftSettings = SETTINGS) -> QuorumWorld:
+def world(nodes: int = 4, static: int = 3, settings: RaftSettings = SETTINGS) -> QuorumSimulation:
     """Return a booted static quorum at rest; the nodes that are none of its voters follow."""
-    made = QuorumWorld(1, Options(voters=nodes, static=static, known_directories=True, settings=settings))
+    made = QuorumSimulation(1, Options(voters=nodes, static=static, known_directories=True, settings=settings))
     made.boot(load=False)
     made.leader()
     rest(made)
@@ -40,12 +40,12 @@ def view(node: SimVoter) -> Voters:
     return node.log.node.replica.voters
 
 
-def settle(made: QuorumWorld, condition: Callable[[], bool], limit_s: float = 10.0) -> None:
+def settle(made: QuorumSimulation, condition: Callable[[], bool], limit_s: float = 10.0) -> None:
     assert made.loop.run_until(condition, limit_s=limit_s)
     made.check_errors()
 
 
-def rest(made: QuorumWorld) -> None:
+def rest(made: QuorumSimulation) -> None:
     """Wait until everybody that runs has everything, the voter set too, and knows it to be committed."""
 
     def quiet() -> bool:
@@ -58,42 +58,42 @@ def rest(made: QuorumWorld) -> None:
     made.loop.run_for(0.5)  # the last answers reach the leader
 
 
-def upgrade(made: QuorumWorld, leader: SimVoter) -> None:
+def upgrade(made: QuorumSimulation, leader: SimVoter) -> None:
     change = made.do(leader, lambda log: log.membership.upgrade())
     assert change is not None
     done(made, change)
     rest(made)
 
 
-def done(made: QuorumWorld, change: asyncio.Future[None]) -> None:
+def done(made: QuorumSimulation, change: asyncio.Future[None]) -> None:
     settle(made, change.done)
     change.result()
 
 
-def add(made: QuorumWorld, leader: SimVoter, node: SimVoter) -> None:
+def add(made: QuorumSimulation, leader: SimVoter, node: SimVoter) -> None:
     where = [endpoint(node.node_id)]
     done(made, made.do(leader, lambda log: log.membership.add(node.node_id, node.directory_id, where)))
     rest(made)
 
 
-def remove(made: QuorumWorld, leader: SimVoter, node_id: int, directory_id: bytes) -> None:
+def remove(made: QuorumSimulation, leader: SimVoter, node_id: int, directory_id: bytes) -> None:
     done(made, made.do(leader, lambda log: log.membership.remove(node_id, directory_id)))
     rest(made)
 
 
-def refused(made: QuorumWorld, leader: SimVoter, code: ErrorCode) -> str:
+def refused(made: QuorumSimulation, leader: SimVoter, code: ErrorCode) -> str:
     with pytest.raises(KafkaError) as info:
         made.do(leader, lambda log: log.membership.upgrade())
     assert info.value.code is code
     return str(info.value.message)
 
 
-def append(made: QuorumWorld, leader: SimVoter) -> asyncio.Future[int]:
+def append(made: QuorumSimulation, leader: SimVoter) -> asyncio.Future[int]:
     batch = build_batch([Record(value=b"x", timestamp=1)])
     return made.do(leader, lambda log: log.append(batch, log.log_end_offset, log.epoch))
 
 
-def lose(made: QuorumWorld, node: SimVoter, *, static: bool = True) -> None:
+def lose(made: QuorumSimulation, node: SimVoter, *, static: bool = True) -> None:
     """Have a node come back with an empty disk, formatted as in the beginning or as an observer."""
     if node.host.alive:
         node.kill()
@@ -102,7 +102,7 @@ def lose(made: QuorumWorld, node: SimVoter, *, static: bool = True) -> None:
     node.start()
 
 
-def others(made: QuorumWorld, leader: SimVoter) -> list[SimVoter]:
+def others(made: QuorumSimulation, leader: SimVoter) -> list[SimVoter]:
     return [node for node in made.voters.values() if node is not leader and node.is_static]
 
 

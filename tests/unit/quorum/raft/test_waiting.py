@@ -16,7 +16,7 @@ from kvorum.quorum.raft.settings import RaftSettings
 from kvorum.quorum.raft.transport import RaftTransport
 from sim.loop import Host, SimLoop
 from sim.network import NetworkOptions
-from sim.quorum import QuorumWorld
+from sim.quorum import QuorumSimulation
 from sim.quorum_options import Options
 from sim.streams import StreamNetwork
 
@@ -32,7 +32,7 @@ def test_a_single_voter_becomes_candidate_at_once(again: bool) -> None:
     settings = RaftSettings(
         election_timeout_min_s=30.0, election_timeout_max_s=60.0, heartbeat_s=9.0, check_quorum_timeout_s=20.0
     )
-    made = QuorumWorld(3, Options(voters=1, network=NetworkOptions(slow=0.0), settings=settings))
+    made = QuorumSimulation(3, Options(voters=1, network=NetworkOptions(slow=0.0), settings=settings))
     made.boot(load=False)
     if again:
         made.leader(limit_s=100.0).kill()

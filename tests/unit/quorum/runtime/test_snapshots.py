@@ -20,7 +20,7 @@ from kvorum.quorum.snapshots import (
     decode_snapshot,
     encode_snapshot,
 )
-from sim.disk import PowerLost, SimDisk
+from sim.disk import PowerLoss, SimDisk
 from tests.unit.quorum.runtime.runtime_kit import topic_record
 
 ID = SnapshotId(end_offset=1234, epoch=7)
@@ -110,7 +110,7 @@ def test_a_snapshot_file_exists_whole_or_not_at_all() -> None:
         disk.power(steps)
         try:
             found.write(ID, iter([content(20)[:1000], content(20)[1000:]]))
-        except PowerLost:
+        except PowerLoss:
             outcomes.add("lost")
         else:
             outcomes.add("written")

@@ -1,7 +1,7 @@
 """Users, mechanisms and frames for tests of SASL."""
 
 from collections.abc import Coroutine
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from kvorum.protocol.api import request_header_version, response_header_version
@@ -27,6 +27,7 @@ WALL_MS = 1_700_000_000_000
 SALT = b"salt-of-a-test"
 
 
+@cache
 def credential(mechanism: ScramMechanism, password: str, iterations: int = 4096) -> ScramCredential:
     return derive_credential(mechanism, password.encode(), SALT, iterations)
 

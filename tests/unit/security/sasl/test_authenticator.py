@@ -4,6 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kvorum.protocol.api import ApiKey
 from kvorum.protocol.codec import encode_bytes, message_class
@@ -385,6 +387,23 @@ def test_a_failed_renewal_has_its_own_message() -> None:
     assert answer_of(step.reply).error_message == (
         "Authentication failed during re-authentication due to invalid credentials with SASL mechanism SCRAM-SHA-256"
     )
+
+
+@given(st.lists(st.sampled_from(sorted(REQUESTS)), max_size=8), st.floats(0, 30))
+def test_no_sequence_of_requests_passes_the_router_without_a_session(requests: list[str], pause_s: float) -> None:
+    authenticator, now_s = SaslServerAuthenticator(sasl_config(max_reauth_ms=10_000)), NOW_S
+    for name in requests:
+        frame, now_s = REQUESTS[name](), now_s + pause_s
+        is_open = authenticator.session is not None and now_s < (authenticator.session.expires_at_s or 0)
+        assert not authenticator.passes(frame, now_s) or (is_open and authenticator.is_complete)
+        try:
+            step = receive(authenticator, frame, now_s)
+        except ProtocolError:
+            return
+        if step.next is Next.ROUTE:
+            assert is_open or (name.startswith("ApiVersions") and authenticator.session is None)
+        if step.next in (Next.FAIL, Next.EXPIRE):
+            return
 
 
 def test_tokens_are_not_shown() -> None:

@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from kvorum.protocol.compression import Codec
 from kvorum.protocol.records import batches, decode_records
 from kvorum.storage.cleaner.offset_map import SLOT_SIZE
-from sim.disk import PowerLost
+from sim.disk import PowerLoss
 from sim.loop import Stuck
 from tests.unit.storage.cleaner.kit import Broker, Kept, compacted, end_transaction, names, put, records_of
 from tests.unit.storage.kit import joined, read_all
@@ -193,7 +193,7 @@ class CleaningMachine(RuleBasedStateMachine):
         self.broker.loop.run_until_complete(self.broker.manager.flush_dirty(self.broker.clock.now_ms))
         self.durable = self.broker.log.recovery_point
         self.broker.disk.power(steps)
-        with contextlib.suppress(PowerLost, Stuck):
+        with contextlib.suppress(PowerLoss, Stuck):
             self.broker.clean()
         self.broker.disk.power(None)
         self.come_back(is_power_cut)
@@ -223,7 +223,7 @@ class CleaningMachine(RuleBasedStateMachine):
             lambda: self.delete_records(rng.random()),
         )
         self.broker.disk.power(steps)
-        with contextlib.suppress(PowerLost, Stuck):
+        with contextlib.suppress(PowerLoss, Stuck):
             for write in rng.choices(writes, weights=(5, 3, 3, 2, 1, 1, 1, 1, 1, 1, 1, 1), k=30):
                 self.durable = log.recovery_point
                 write()
@@ -236,7 +236,7 @@ class CleaningMachine(RuleBasedStateMachine):
         self.durable = self.broker.log.recovery_point
         self.broker.disk.kill()
         self.broker.disk.power(steps)
-        with contextlib.suppress(PowerLost, Stuck):
+        with contextlib.suppress(PowerLoss, Stuck):
             self.broker.start()
         self.broker.disk.power(None)
         self.come_back(is_power_cut=True)

@@ -1,0 +1,1 @@
+"""Commands for certificates and checks of security."""
