@@ -138,12 +138,14 @@ class MetadataCache:
     def controller_id(self) -> int:
         """Return the broker that clients use as the controller, -1 if there is none.
 
-        The active controller's own broker if that node is both, else any live one: every broker forwards (Kafka always
-        answers any live one, which tools then show as the controller).
+        The active controller's own broker if that node is both, else this broker: every broker forwards. (Kafka always
+        answers a random one that is not fenced. It may have died a moment ago, and librdkafka's admin client then waits
+        for it until the request times out.)
         """
         active = self._active_controller()
-        if active is not None and self.has_live_broker(active):
-            return active
+        for broker_id in (active, self._broker_id):
+            if broker_id is not None and self.has_live_broker(broker_id):
+                return broker_id
         live = [broker.broker_id for broker in self.image.cluster.brokers.values() if not broker.fenced]
         return self._rng.choice(sorted(live)) if live else NO_LEADER
 

@@ -80,6 +80,9 @@ def test_a_replica_is_offline_where_its_log_directory_is(directory: Uuid, offlin
     assert (view.error, view.offline_replicas, view.leader_id) == (ErrorCode.NONE, offline, 1)
 
 
-def test_a_random_live_broker_is_returned_as_the_controller() -> None:
-    cache = a_cache(*(a_broker(each) for each in range(1, 9)), active=3000)
-    assert len({cache.controller_id() for _ in range(50)}) > 1
+def test_the_controller_of_clients_is_the_active_ones_broker_else_this_one_else_a_random_live_one() -> None:
+    others = [a_broker(each) for each in range(2, 9)]
+    assert a_cache(a_broker(1), *others, active=3).controller_id() == 3
+    assert {a_cache(a_broker(1), *others, active=3000).controller_id() for _ in range(50)} == {1}
+    fenced = a_cache(a_broker(1, fenced=True), *others, active=3000)
+    assert len({fenced.controller_id() for _ in range(50)} - {1}) > 1
