@@ -5,6 +5,7 @@ from random import Random
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
+from kvorum.chaos.client_access import ClientAccess
 from kvorum.chaos.history import HistoryWriter
 from kvorum.chaos.workload.load import Load
 from kvorum.chaos.workload.plan import (
@@ -84,7 +85,11 @@ def test_every_kind_of_client_is_made_as_often_as_wanted() -> None:
     ]
     requested: list[str] = []
     load = Load(
-        plans, {"orders": 1}, lambda group: requested.append(group) or "h:1", Recorder(HistoryWriter()), Random(1)
+        plans,
+        {"orders": 1},
+        lambda group: requested.append(group) or ClientAccess("h:1"),
+        Recorder(HistoryWriter()),
+        Random(1),
     )
     assert len(requested) == 14 and len(load.admins) == 1
 
