@@ -32,6 +32,8 @@ ASK_MS: Final = 2_000
 """A process that is stopped does not answer at all."""
 AT_ONCE_MS: Final = 300
 """For queries that only add to a story: they must not delay the events."""
+TLS_TIMES: Final = 3
+"""On a busy machine a TLS handshake takes as long as several answers."""
 VOTER_LAG_MAX: Final = 10
 """A voter may lag by this number of records and be healthy: the log grows during the observation."""
 NO_LEADER: Final = -1
@@ -199,6 +201,8 @@ async def ask(
     security: ClientSecurity = PLAINTEXT,
 ) -> M | None:
     """Query one, over its own connection; None without an answer, or without support."""
+    if security is not PLAINTEXT:
+        timeout_ms *= TLS_TIMES
     channel = Channel(*address, client_id="kvorum-chaos-observer", chance=new_random(), security=security)
     try:
         return await channel.ask(request, response, timeout_ms=timeout_ms)

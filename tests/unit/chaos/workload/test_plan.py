@@ -52,7 +52,7 @@ def test_invalid_plans_are_refused(text: str, why: str) -> None:
 def test_acks_may_be_numbers(acks: str, expected: str) -> None:
     found = plan(f'{{"kind": "send", "acks": {acks}, "idempotent": false}}')
     assert isinstance(found, SendClients) and found.acks == expected
-    assert settings(found, "h:1")["acks"] == expected
+    assert settings(found, ClientAccess("h:1"))["acks"] == expected
 
 
 def test_topics_are_chosen_by_name_and_by_beginning() -> None:
