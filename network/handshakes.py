@@ -10,7 +10,7 @@ import asyncio
 import ssl
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from kvorum.network.arrival import Arrival, arrive
 from kvorum.network.context import Peer
@@ -26,6 +26,18 @@ CROWDED_MS: Final = 1_000
 log = get_logger("network")
 
 
+class Pending(Protocol):
+    """A connection without a protocol yet."""
+
+    def start(self) -> None:
+        """Begin the handshake: its turn has come."""
+        ...
+
+    def expire(self, time_ms: int) -> None:
+        """End: the time of the handshake is up."""
+        ...
+
+
 class Handshakes:
     """The table of one listener."""
 
@@ -36,8 +48,8 @@ class Handshakes:
         self._loop = loop
         self._at_once_max = at_once_max
         self._timeout_s = timeout_ms / 1000
-        self._in_progress: OrderedDict[Handshake, float] = OrderedDict()
-        self._waiting: OrderedDict[Handshake, None] = OrderedDict()
+        self._in_progress: OrderedDict[Pending, float] = OrderedDict()
+        self._waiting: OrderedDict[Pending, None] = OrderedDict()
         self._timer: asyncio.Handle | None = None
         self._due_s = 0.0
 
@@ -45,13 +57,13 @@ class Handshakes:
         """Return how many are in progress or wait."""
         return len(self._in_progress) + len(self._waiting)
 
-    def begin(self, handshake: "Handshake") -> None:
+    def begin(self, handshake: Pending) -> None:
         """Start a handshake, or have it wait for its turn."""
         self._waiting[handshake] = None
         self._start_waiting()
         self._schedule()
 
-    def end(self, handshake: "Handshake") -> None:
+    def end(self, handshake: Pending) -> None:
         """Remove a handshake that is complete or failed. Idempotent."""
         if self._in_progress.pop(handshake, None) is None:
             self._waiting.pop(handshake, None)

@@ -9,18 +9,30 @@ from collections.abc import Iterator
 from kvorum.runtime.config import Settings
 from kvorum.runtime.listeners import SecurityProtocol
 from kvorum.security.credentials import NoCredentials
-from kvorum.security.incoming import ENABLED, VERIFIER, Authentication, own_principal, sasl_config, tls_server
+from kvorum.security.incoming import (
+    ENABLED,
+    VERIFIER,
+    Authentication,
+    http_token_validator,
+    own_principal,
+    sasl_config,
+    tls_server,
+)
 from kvorum.security.oauth.config_keys import KEYS_URL, is_signed
-from kvorum.security.outgoing import login_module, login_user, outgoing_security
+from kvorum.security.outgoing import client_tls, login_module, login_user, outgoing_security
 from kvorum.security.sasl.oauthbearer import MECHANISM as OAUTHBEARER
 from kvorum.security.sasl.plain import MECHANISM as PLAIN
 from kvorum.security.sasl.plain import USER_PREFIX
 from kvorum.security.settings import (
     CLIENT_AUTH,
+    HTTP_ROLES,
     JAAS,
     Dialled,
     ListenerSettings,
+    brokers_dialled,
     dialled_listeners,
+    http_settings,
+    is_https,
     own_listeners,
     super_users,
 )
@@ -36,10 +48,29 @@ def check_security(settings: Settings) -> list[str]:
         sasl_config(each, NOTHING)
     for target in dialled:
         check_dialled(target, is_own=target.settings.listener in {each.listener for each in own})
-    return [*warnings_of(settings, own, names)]
+    return [*warnings_of(settings, own, names), *check_http(settings)]
 
 
 NOTHING = Authentication(credentials=NoCredentials(), wall_ms=lambda: 0, new_nonce=str, secret=b"")
+
+
+def check_http(settings: Settings) -> Iterator[str]:
+    """Check TLS and users of the HTTP listeners, and yield warnings. Raises ConfigError."""
+    http = http_settings(settings)
+    if is_https(settings):
+        tls_server(http, is_dialled=False)
+        client_tls(http)
+    if settings.optional_str(HTTP_ROLES) is None:
+        return
+    http_token_validator(http, lambda: 0)
+    if "broker" not in settings.list("process.roles") or not settings.list("admin.listeners"):
+        return
+    among_brokers = brokers_dialled(settings).settings
+    if not among_brokers.is_authenticated:
+        yield (
+            f"{HTTP_ROLES}: the admin API cannot check passwords, because the brokers give the keys of SCRAM users to "
+            f"nodes only, and listener {among_brokers.listener} does not authenticate nodes"
+        )
 
 
 def check_dialled(target: Dialled, *, is_own: bool) -> None:
