@@ -148,9 +148,7 @@ def test_new_stores_count_for_the_next_connection_and_open_ones_remain(serve: ob
             assert tls.context is not before
             async with session.get(f"https://localhost:{port}/", ssl=python_context()) as answer:
                 await answer.read()
-        _, writer = await asyncio.open_connection(
-            "127.0.0.1", port, ssl=python_context(), server_hostname="localhost"
-        )
+        _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=python_context(), server_hostname="localhost")
         found = writer.get_extra_info("ssl_object").getpeercert(True)
         assert found != ssl.PEM_cert_to_DER_cert(old.cert_chain_pems[0].bytes().decode())
         writer.close()
