@@ -50,10 +50,7 @@ class Secure:
 
     def java(self, password: str) -> dict[str, str]:
         """Return the settings of a client by Java's names."""
-        login = {
-            "sasl.mechanism": "PLAIN",
-            "sasl.jaas.config": f'{PLAIN} required username=alice password="{password}";',
-        }
+        jaas = f'{PLAIN} required username="alice" password="{password}";'
         return {
             "security.protocol": "SASL_SSL",
             "ssl.truststore.type": "PEM",
