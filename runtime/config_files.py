@@ -1,7 +1,7 @@
 """Sources of a node's configuration: a properties or YAML file, the environment, `--override KEY=VALUE`.
 
 Later sources override earlier ones, as in Kafka's Docker images. A YAML file has the same dotted keys; nested maps are
-equivalent to dots, lists to commas. In a variable's name `_` is `.`, `__` is `_` and `___` is `-`; the prefix is
+equivalent to dots, lists to commas. References in values (`config.providers`) are replaced. In a variable's name `_` is `.`, `__` is `_` and `___` is `-`; the prefix is
 `KAFKA_` or `KVORUM_`, of which the latter has precedence. An unknown key is a warning with the most similar key, an
 invalid value is an error with file and line.
 """
@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from kvorum.runtime import config_defs
 from kvorum.runtime.config import ConfigError, ConfigSource, Entry, Settings, Source
 from kvorum.runtime.config_checks import check_node
+from kvorum.runtime.config_providers import PREFIX as PROVIDER_PREFIX
+from kvorum.runtime.config_providers import ProviderError, configured_providers, replace_references
 from kvorum.runtime.config_types import ConfigType
 from kvorum.runtime.properties import PropertiesError, parse_properties
 
@@ -96,10 +98,26 @@ def load_node(
         entries |= known(read_file(path), warnings, doubles=True)
     entries |= known(environment_entries(variables), warnings)
     entries |= known(override_entries(overrides), warnings)
-    settings = Settings(entries)
+    settings = Settings(without_references(entries, variables))
     if check:
         warnings += check_node(settings)
     return Loaded(settings=settings, warnings=tuple(warnings))
+
+
+def without_references(entries: Mapping[str, Entry], environment: Mapping[str, str]) -> dict[str, Entry]:
+    """Return entries whose references are replaced by what they refer to. Raises ConfigError, without the values."""
+    key = ""
+    try:
+        providers = configured_providers({key: entry.text for key, entry in entries.items()}, environment)
+        found: dict[str, Entry] = {}
+        for key, entry in entries.items():
+            text = entry.text if key.startswith(PROVIDER_PREFIX) else replace_references(entry.text, providers)
+            found[key] = entry if text == entry.text else Entry(text, entry.source)
+    except ProviderError as error:
+        key = error.key or key
+        where = entries[key].source.where if key in entries else ""
+        raise ConfigError(key, None, where, error.reason) from None
+    return found
 
 
 def known(written: Iterable[Written], warnings: list[str], doubles: bool = False) -> dict[str, Entry]:

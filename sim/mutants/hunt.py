@@ -20,7 +20,7 @@ SECONDS: Final = 20.0
 """Virtual seconds of a drawn run of a whole cluster."""
 REASON_CHARS_MAX: Final = 60
 """Letters of a message that identify a violation without a name."""
-TEST_SECONDS_MAX: Final = 120.0
+TEST_SECONDS_MAX: Final = 600.0
 ASSERTION: Final = "E   "
 """pytest's mark of the lines of an error."""
 
