@@ -4,8 +4,8 @@
     ${NAME:KEY}        an environment variable
 
 NAME is one of `config.providers`; `config.providers.NAME.class` is its class and `config.providers.NAME.param.` begins
-its parameters. Text that names no provider stays as it is, and a value is not searched for further references. Unlike in
-Kafka, a reference that refers to nothing is an error: it would be taken for the secret itself. Source: Kafka's
+its parameters. Text that names no provider stays as it is, and a value is not searched for further references. Unlike
+in Kafka, a reference that refers to nothing is an error: it would be taken for the secret itself. Source: Kafka's
 ConfigTransformer, FileConfigProvider, DirectoryConfigProvider, EnvVarConfigProvider, AllowedPaths.
 """
 

@@ -63,12 +63,11 @@ INLINE: Final[Mapping[str, str]] = MappingProxyType(
 
 def librdkafka_security(properties: Mapping[str, str], where: str = "client properties") -> dict[str, str]:
     """Return the security properties among a client's by librdkafka's names. Raises ConfigError: one line."""
-    given = {key: text for key, text in properties.items() if is_security_key(key)}
-    if not given:
+    if not any(map(is_security_key, properties)):
         return {}
-    client = client_settings(given, where)
+    client = client_settings(properties, where)
     try:
-        texts = {key: expand(key, text) for key, text in given.items()}
+        texts = expand(properties)
         found = {key: text for key, text in texts.items() if key in SAME_NAMES or key in ALSO_RDKAFKA}
         found |= {INLINE[key]: text for key, text in texts.items() if key in INLINE}
         found[PROTOCOL] = client.settings.protocol.name

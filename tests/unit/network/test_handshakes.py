@@ -70,9 +70,7 @@ class Peer:
         self.events.append(time_ms)
 
 
-def table_of(
-    at_once_max: int, timeout_ms: int = 10_000, per_host_max: int = 1_000
-) -> tuple[Handshakes, VirtualLoop]:
+def table_of(at_once_max: int, timeout_ms: int = 10_000, per_host_max: int = 1_000) -> tuple[Handshakes, VirtualLoop]:
     loop = VirtualLoop()
     return Handshakes(cast(asyncio.AbstractEventLoop, loop), at_once_max, per_host_max, timeout_ms), loop
 
