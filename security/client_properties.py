@@ -2,8 +2,8 @@
 
 Both become one form: Java's names, with credentials in `sasl.jaas.config` and PEM files as their text. An unknown name
 below `security.`, `sasl.` or `ssl.` is refused: a misspelt one would weaken the connection. References in values are
-replaced, as by Kafka's config providers, so that a file or profile holds no secret: `${env:NAME}`, `${file:PATH:KEY}` (a
-properties file), `${directory:PATH:NAME}`, and those of `config.providers`.
+replaced, as by Kafka's config providers, so that a file or profile holds no secret: `${env:NAME}`, `${file:PATH:KEY}`
+(a properties file), `${directory:PATH:NAME}`, and those of `config.providers`.
 """
 
 import difflib

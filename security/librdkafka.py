@@ -23,7 +23,7 @@ from kvorum.security.client_properties import (
     is_security_key,
 )
 from kvorum.security.errors import SecurityConfigError
-from kvorum.security.oauth.config_keys import TOKEN_URL, client_login
+from kvorum.security.oauth.config_keys import JWT_BEARER_RETRIEVER, RETRIEVER, TOKEN_URL, client_login
 from kvorum.security.outgoing import (
     MECHANISMS,
     UNSECURED_USER,
@@ -116,6 +116,8 @@ def oauth_login(settings: ListenerSettings) -> dict[str, str]:
         return {"enable.sasl.oauthbearer.unsecure.jwt": "true", OAUTH_CONFIG: f"principal={user}"}
     if url.startswith("file:"):
         raise settings.error(TOKEN_URL, "is a file, but librdkafka reads no token from files", OAUTHBEARER)
+    if settings.optional_str(RETRIEVER, OAUTHBEARER) == JWT_BEARER_RETRIEVER:
+        raise settings.error(RETRIEVER, "has no counterpart here for librdkafka; use client credentials", OAUTHBEARER)
     client_id, secret = client_login(settings, options)
     found = {"sasl.oauthbearer.method": "oidc", "sasl.oauthbearer.client.id": client_id}
     found |= {"sasl.oauthbearer.client.secret": secret, TOKEN_URL: url}
