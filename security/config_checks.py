@@ -18,6 +18,7 @@ from kvorum.security.sasl.plain import USER_PREFIX
 from kvorum.security.settings import (
     CLIENT_AUTH,
     JAAS,
+    NO_CLIENT_AUTH,
     Dialled,
     ListenerSettings,
     dialled_listeners,
@@ -68,6 +69,12 @@ def check_plain_user(settings: ListenerSettings) -> None:
         raise settings.error(JAAS, reason, PLAIN)
 
 
+def has_trust_store(settings: ListenerSettings) -> bool:
+    """Return whether a listener has its own trusted certificates."""
+    keys = ("ssl.truststore.location", "ssl.truststore.certificates")
+    return any(settings.optional_str(key) is not None for key in keys)
+
+
 def warnings_of(settings: Settings, own: list[ListenerSettings], among_nodes: set[str]) -> Iterator[str]:
     """Yield warnings about permitted but unwise settings."""
     has_sasl = any(each.is_sasl for each in own)
@@ -87,6 +94,11 @@ def warnings_of(settings: Settings, own: list[ListenerSettings], among_nodes: se
             and settings.str(CLIENT_AUTH) != "none"
         ):
             yield f"{CLIENT_AUTH} is ignored for listener {each.listener}, which has SASL: write the listener's prefix"
+        if each.is_tls and each.client_auth != NO_CLIENT_AUTH and not has_trust_store(each):
+            yield (
+                f"listener {each.listener}: {CLIENT_AUTH}={each.client_auth} without ssl.truststore.location: certificates "
+                "of all public CAs that this machine trusts are accepted; set the trust store to your CA"
+            )
         if each.listener in among_nodes and each.protocol is SecurityProtocol.SSL and not each.is_authenticated:
             yield (
                 f"listener {each.listener}: {CLIENT_AUTH}=none, so that every client can act as a node of the cluster; "
