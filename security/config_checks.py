@@ -19,10 +19,10 @@ from kvorum.security.settings import (
     CLIENT_AUTH,
     JAAS,
     NO_CLIENT_AUTH,
-    Dialled,
     ListenerSettings,
-    dialled_listeners,
+    PeerListener,
     own_listeners,
+    peer_listeners,
     super_users,
 )
 
@@ -30,20 +30,20 @@ from kvorum.security.settings import (
 def check_security(settings: Settings) -> list[str]:
     """Check the security of all listeners that a node has or connects to; return warnings. Raises ConfigError."""
     super_users(settings)
-    own, dialled = own_listeners(settings), dialled_listeners(settings)
-    names = {each.settings.listener for each in dialled}
+    own, peers = own_listeners(settings), peer_listeners(settings)
+    names = {each.settings.listener for each in peers}
     for each in own:
-        tls_server(each, is_dialled=each.listener in names)
+        tls_server(each, is_peer_listener=each.listener in names)
         sasl_config(each, NOTHING)
-    for target in dialled:
-        check_dialled(target, is_own=target.settings.listener in {each.listener for each in own})
+    for target in peers:
+        check_peer_listener(target, is_own=target.settings.listener in {each.listener for each in own})
     return [*warnings_of(settings, own, names)]
 
 
 NOTHING = Authentication(credentials=NoCredentials(), wall_ms=lambda: 0, new_nonce=str, secret=b"")
 
 
-def check_dialled(target: Dialled, *, is_own: bool) -> None:
+def check_peer_listener(target: PeerListener, *, is_own: bool) -> None:
     """Check a listener that this node connects to at others; `is_own`: it has the listener too. Raises ConfigError."""
     settings, mechanism = target.settings, target.mechanism
     if settings.protocol is SecurityProtocol.PLAINTEXT:
@@ -58,7 +58,7 @@ def check_dialled(target: Dialled, *, is_own: bool) -> None:
         if mechanism == PLAIN and settings.optional_str(VERIFIER, PLAIN) is None:
             check_plain_user(settings)
     else:
-        own_principal(settings, mechanism, tls_server(settings, is_dialled=True))
+        own_principal(settings, mechanism, tls_server(settings, is_peer_listener=True))
 
 
 def check_plain_user(settings: ListenerSettings) -> None:
@@ -96,8 +96,8 @@ def warnings_of(settings: Settings, own: list[ListenerSettings], among_nodes: se
             yield f"{CLIENT_AUTH} is ignored for listener {each.listener}, which has SASL: write the listener's prefix"
         if each.is_tls and each.client_auth != NO_CLIENT_AUTH and not has_trust_store(each):
             yield (
-                f"listener {each.listener}: {CLIENT_AUTH}={each.client_auth} without ssl.truststore.location: certificates "
-                "of all public CAs that this machine trusts are accepted; set the trust store to your CA"
+                f"listener {each.listener}: {CLIENT_AUTH}={each.client_auth} without ssl.truststore.location: "
+                "certificates of all public CAs that this machine trusts are accepted; set the trust store to your CA"
             )
         if each.listener in among_nodes and each.protocol is SecurityProtocol.SSL and not each.is_authenticated:
             yield (

@@ -18,7 +18,7 @@ from kvorum.runtime.listeners import Endpoint, SecurityProtocol, admin_listeners
 from kvorum.security.certificates import summarize
 from kvorum.security.incoming import tls_server
 from kvorum.security.sasl.plain import MECHANISM as PLAIN
-from kvorum.security.settings import ListenerSettings, dialled_listeners, listener_settings
+from kvorum.security.settings import ListenerSettings, listener_settings, peer_listeners
 
 EXPIRING_DAYS: Final = 30
 RSA_BITS_MIN: Final = 2048
@@ -50,12 +50,12 @@ class Finding:
 
 def review_node(settings: Settings, now: datetime, mode_of: ModeOf) -> list[Finding]:
     """Return the findings for a node whose settings can work. Raises ConfigError."""
-    among_nodes = {each.settings.listener for each in dialled_listeners(settings)}
+    among_nodes = {each.settings.listener for each in peer_listeners(settings)}
     found: list[Finding] = []
     for endpoint in listeners(settings):
         own = listener_settings(settings, endpoint)
         found += _review_protocol(endpoint, own)
-        found += _review_tls(own, now, is_dialled=own.listener in among_nodes)
+        found += _review_tls(own, now, is_peer_listener=own.listener in among_nodes)
         found += _review_files(own, mode_of)
     for http in admin_listeners(settings):
         if not is_loopback(http.host):
@@ -84,12 +84,12 @@ def _review_protocol(endpoint: Endpoint, own: ListenerSettings) -> Iterator[Find
         yield Finding(Kind.WEAK, where, "PLAIN sends passwords in clear; use SASL_SSL or SCRAM")
 
 
-def _review_tls(own: ListenerSettings, now: datetime, *, is_dialled: bool) -> Iterator[Finding]:
-    server = tls_server(own, is_dialled=is_dialled)
+def _review_tls(own: ListenerSettings, now: datetime, *, is_peer_listener: bool) -> Iterator[Finding]:
+    server = tls_server(own, is_peer_listener=is_peer_listener)
     if server is None:
         return
     where = f"listener {own.listener}"
-    if is_dialled and not own.optional_str("ssl.endpoint.identification.algorithm"):
+    if is_peer_listener and not own.optional_str("ssl.endpoint.identification.algorithm"):
         problem = "ssl.endpoint.identification.algorithm is empty: nodes do not verify each other's host"
         yield Finding(Kind.WEAK, where, problem)
     stores = server.stores
