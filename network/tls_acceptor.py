@@ -29,6 +29,7 @@ class HttpTls:
     server: TlsServer
     handshake_timeout_ms: int = 10_000
     handshakes_max: int = 1_000
+    handshakes_per_ip_max: int = 500
 
 
 class TlsAcceptor:
@@ -42,7 +43,9 @@ class TlsAcceptor:
         self.scratch = tls_scratch()
         self._plain = memoryview(bytearray(PLAIN_BYTES))
         self._handshakes_max = tls.handshakes_max
-        self.table = Handshakes(asyncio.get_running_loop(), tls.handshakes_max, tls.handshake_timeout_ms)
+        self.table = Handshakes(
+            asyncio.get_running_loop(), tls.handshakes_max, tls.handshakes_per_ip_max, tls.handshake_timeout_ms
+        )
         self.unserved: set[TlsTransport] = set()
         """Connections without a protocol: in their handshake, or after a failed one."""
 
@@ -88,6 +91,10 @@ class _Handshake:
             return
         self._acceptor.unserved.add(self.transport)
         self._acceptor.table.begin(self)
+
+    @property
+    def host(self) -> str:
+        return self._address
 
     def start(self) -> None:
         self.transport.start()

@@ -31,7 +31,7 @@ from kvorum.security.sasl.plain import MECHANISM as PLAIN
 from kvorum.security.sasl.plain import PasswordVerifier, PlainServer, PlainUsers
 from kvorum.security.sasl.scram import ScramServer, ScramServers
 from kvorum.security.sasl.verifier import FunctionVerifier, load_function
-from kvorum.security.settings import JAAS, Dialled, ListenerSettings
+from kvorum.security.settings import JAAS, ListenerSettings, PeerListener
 from kvorum.security.tls.server import TlsServer
 
 if TYPE_CHECKING:
@@ -54,15 +54,15 @@ class Authentication:
     """Determines the salts of unknown users."""
 
 
-def tls_server(settings: ListenerSettings, *, is_dialled: bool) -> TlsServer | None:
-    """Return TLS of a listener, None without; `is_dialled`: nodes of the cluster connect to it.
+def tls_server(settings: ListenerSettings, *, is_peer_listener: bool) -> TlsServer | None:
+    """Return TLS of a listener, None without; `is_peer_listener`: nodes of the cluster connect to it.
 
     Raises ConfigError: one line.
     """
     if not settings.is_tls:
         return None
     try:
-        return TlsServer(tls_settings(settings, verify_own_chain=is_dialled))
+        return TlsServer(tls_settings(settings, verify_own_chain=is_peer_listener))
     except SecurityConfigError as error:
         raise settings.error(error.key, error.reason) from None
 
@@ -187,7 +187,7 @@ def http_token_validator(
     return validator, keys
 
 
-def missing_credential(target: Dialled, credentials: CredentialStore) -> ConfigError | None:
+def missing_credential(target: PeerListener, credentials: CredentialStore) -> ConfigError | None:
     """Return the problem if the user by which nodes connect to a listener has no SCRAM credential, else None."""
     settings, mechanism = target.settings, target.mechanism
     scram = SCRAM_MECHANISMS.get(mechanism)

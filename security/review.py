@@ -22,10 +22,10 @@ from kvorum.security.sasl.plain import MECHANISM as PLAIN
 from kvorum.security.settings import (
     HTTP_ROLES,
     ListenerSettings,
-    dialled_listeners,
     http_settings,
     is_https,
     listener_settings,
+    peer_listeners,
 )
 
 EXPIRING_DAYS: Final = 30
@@ -60,12 +60,12 @@ class Finding:
 
 def review_node(settings: Settings, now: datetime, mode_of: ModeOf) -> list[Finding]:
     """Return the findings for a node whose settings can work. Raises ConfigError."""
-    among_nodes = {each.settings.listener for each in dialled_listeners(settings)}
+    among_nodes = {each.settings.listener for each in peer_listeners(settings)}
     found: list[Finding] = []
     for endpoint in listeners(settings):
         own = listener_settings(settings, endpoint)
         found += _review_protocol(endpoint, own)
-        found += _review_tls(own, now, is_dialled=own.listener in among_nodes)
+        found += _review_tls(own, now, is_peer_listener=own.listener in among_nodes)
         found += _review_files(own, mode_of)
     found += _review_http(settings, now, mode_of)
     return list(dict.fromkeys(found))
@@ -107,7 +107,7 @@ def _review_http(settings: Settings, now: datetime, mode_of: ModeOf) -> Iterator
             yield Finding(Kind.WEAK, where, problem)
     if is_https(settings):
         own = http_settings(settings)
-        yield from _review_tls(own, now, is_dialled=False)
+        yield from _review_tls(own, now, is_peer_listener=False)
         yield from _review_files(own, mode_of)
     tokens = settings.optional_str(TOKENS_FILE)
     mode = None if tokens is None else mode_of(tokens)
@@ -115,12 +115,12 @@ def _review_http(settings: Settings, now: datetime, mode_of: ModeOf) -> Iterator
         yield Finding(Kind.WEAK, tokens, f"others may add tokens (mode {mode:03o}); run: chmod go-w {tokens}")
 
 
-def _review_tls(own: ListenerSettings, now: datetime, *, is_dialled: bool) -> Iterator[Finding]:
-    server = tls_server(own, is_dialled=is_dialled)
+def _review_tls(own: ListenerSettings, now: datetime, *, is_peer_listener: bool) -> Iterator[Finding]:
+    server = tls_server(own, is_peer_listener=is_peer_listener)
     if server is None:
         return
     where = f"listener {own.listener}"
-    if is_dialled and not own.optional_str("ssl.endpoint.identification.algorithm"):
+    if is_peer_listener and not own.optional_str("ssl.endpoint.identification.algorithm"):
         problem = "ssl.endpoint.identification.algorithm is empty: nodes do not verify each other's host"
         yield Finding(Kind.WEAK, where, problem)
     stores = server.stores

@@ -145,7 +145,7 @@ def own_listeners(settings: Settings) -> list[ListenerSettings]:
 
 
 @dataclass(frozen=True, slots=True)
-class Dialled:
+class PeerListener:
     """A listener that nodes connect to, and the key of the mechanism by which they do."""
 
     settings: ListenerSettings
@@ -157,29 +157,29 @@ class Dialled:
         return self.settings.settings.str(self.mechanism_key)
 
 
-def brokers_dialled(settings: Settings) -> Dialled:
+def broker_peer_listener(settings: Settings) -> PeerListener:
     """Return the listener that brokers use among themselves. Raises ConfigError."""
     name = inter_broker_listener_name(settings)
-    return Dialled(ListenerSettings(settings, name, protocol_map(settings)[name]), INTER_BROKER_MECHANISM)
+    return PeerListener(ListenerSettings(settings, name, protocol_map(settings)[name]), INTER_BROKER_MECHANISM)
 
 
-def controllers_dialled(settings: Settings) -> Dialled:
+def controller_peer_listener(settings: Settings) -> PeerListener:
     """Return the listener at which controllers are reached: the first of controller.listener.names."""
     name = controller_listener_names(settings)[0]
-    return Dialled(ListenerSettings(settings, name, protocol_map(settings)[name]), CONTROLLER_MECHANISM)
+    return PeerListener(ListenerSettings(settings, name, protocol_map(settings)[name]), CONTROLLER_MECHANISM)
 
 
-def dialled_listeners(settings: Settings) -> list[Dialled]:
+def peer_listeners(settings: Settings) -> list[PeerListener]:
     """Return the listeners that a node of these roles connects to. Raises ConfigError."""
-    controllers = [controllers_dialled(settings)]
-    return [brokers_dialled(settings), *controllers] if "broker" in settings.list("process.roles") else controllers
+    controllers = [controller_peer_listener(settings)]
+    return [broker_peer_listener(settings), *controllers] if "broker" in settings.list("process.roles") else controllers
 
 
 def is_plaintext(settings: Settings) -> bool:
     """Return whether a node has and connects to listeners without security only. Raises ConfigError."""
     if is_https(settings) or settings.optional_str(HTTP_ROLES):
         return False
-    found = [*own_listeners(settings), *(each.settings for each in dialled_listeners(settings))]
+    found = [*own_listeners(settings), *(each.settings for each in peer_listeners(settings))]
     return all(each.protocol is SecurityProtocol.PLAINTEXT for each in found)
 
 

@@ -126,13 +126,14 @@ def _tls(
     http, tls = http_settings(settings), None
     contexts: list[tuple[str, ReloadableContext]] = []
     if any(each.is_tls for each in endpoints):
-        server = tls_server(http, is_dialled=False)
+        server = tls_server(http, is_peer_listener=False)
         assert server is not None, "HTTP's settings have TLS"
         contexts.append((HTTP_LISTENER, server))
         tls = HttpTls(
             server=server,
             handshake_timeout_ms=settings.int("kvorum.ssl.handshake.timeout.ms"),
             handshakes_max=settings.int("kvorum.ssl.handshakes.max"),
+            handshakes_per_ip_max=settings.int("kvorum.ssl.handshakes.per.ip.max"),
         )
     node_tls = client_tls(http) if is_admin else None
     if node_tls is not None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from kvorum.network.connection_counts import ConnectionCounts
 from kvorum.network.context import RequestContext
 from kvorum.network.limits import ConnectionLimits
 from kvorum.network.metrics import RegistryMetrics
@@ -219,6 +220,22 @@ def test_a_failure_is_answered_after_the_delay_and_then_closed(
     (line,) = [line for line in log_lines if "authentication failed" in line]
     assert "INFO" in line
     assert "wrong" not in line.replace("wrong-", "")
+
+
+def test_many_failures_of_an_address_are_answered_later() -> None:
+    async def main() -> None:
+        counts = ConnectionCounts()
+        counts.failures.per_second = 2
+        async with Server(sasl_config(failure_delay_ms=0), counts=counts) as server:
+            loop = asyncio.get_running_loop()
+            began_s = loop.time()
+            clients = [await server.connect() for _ in range(4)]
+            wrong = plain_token(password="wrong")
+            answers = await asyncio.gather(*(client.authenticate(wrong) for client in clients))
+            assert [answer.error_code for answer in answers] == [58] * 4
+            assert loop.time() - began_s >= 0.9, "two at once, then two per second"
+
+    run(main)
 
 
 def test_a_frame_before_authentication_has_a_limit_of_its_own() -> None:

@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from kvorum.runtime.config import ConfigError, Settings
-from kvorum.security.config_checks import check_security
+from kvorum.runtime.listeners import SecurityProtocol
+from kvorum.security.config_checks import check_security, warnings_of
 from kvorum.security.oauth.config_keys import KEYS_URL
+from kvorum.security.settings import ListenerSettings
 from tests.certificates import Authority
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -125,3 +127,13 @@ def test_a_chain_of_another_authority_is_refused(sound: dict[str, object], tmp_p
 def test_unwise_settings_cause_warnings(sound: dict[str, object], change: dict[str, object], warning: str) -> None:
     (found,) = check_security(Settings.of(sound | change))
     assert warning in found and "s3cret" not in found
+
+
+def test_client_certificates_without_a_trust_store_cause_a_warning(sound: dict[str, object]) -> None:
+    settings = Settings.of(sound | {"listener.name.inside.ssl.client.auth": "required"})
+    listener = ListenerSettings(settings, "INSIDE", SecurityProtocol.SASL_SSL)
+    assert not any("public CAs" in warning for warning in warnings_of(settings, [listener], set()))
+    bare = settings.with_overrides({"ssl.truststore.location": None, "ssl.truststore.type": None})
+    listener = ListenerSettings(bare, "INSIDE", SecurityProtocol.SASL_SSL)
+    (warning,) = warnings_of(bare, [listener], set())
+    assert warning.startswith("listener INSIDE: ssl.client.auth=required without ssl.truststore.location: certificates")
