@@ -59,7 +59,8 @@ socket.request.max.bytes=104857600
 
 sasl.enabled.mechanisms=SCRAM-SHA-512
 sasl.mechanism.inter.broker.protocol=SCRAM-SHA-512
-listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required \\
+listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config=\\
+    org.apache.kafka.common.security.scram.ScramLoginModule required \\
     username="admin" \\
     password="{admin_password}";
 

@@ -82,7 +82,7 @@ class ClientPrograms:
             env=os.environ | environment,
         )
         assert done.returncode == 0, f"{client}: {done.stderr[-3000:]}"
-        found = json.loads(done.stdout)
+        found = json.loads(done.stdout.splitlines()[-1])  # Java logs errors to its output
         return Answer(found.get("values") or [], found.get("class", ""), found.get("text", ""))
 
     def _build(self, client: str) -> list[str]:

@@ -81,10 +81,9 @@ def config_of(folder: Path, authority: Authority, realm: Realm | None) -> dict[s
         node[f"listener.name.{name}.plain.sasl.jaas.config"] = plain
         node[f"listener.name.{name}.sasl.oauthbearer.jwks.endpoint.url"] = jwks.as_uri()
         if realm is not None:
-            keytab = realm.folder / "kafka-localhost.keytab"
-            node[f"listener.name.{name}.gssapi.sasl.jaas.config"] = (
-                f'{KERBEROS} required useKeyTab=true storeKey=true keyTab="{keytab}" principal="kafka/localhost@{REALM}";'
-            )
+            options = f'keyTab="{realm.folder}/kafka-localhost.keytab" principal="kafka/localhost@{REALM}"'
+            text = f"{KERBEROS} required useKeyTab=true storeKey=true {options};"
+            node[f"listener.name.{name}.gssapi.sasl.jaas.config"] = text
     node["listener.name.unsigned.sasl.enabled.mechanisms"] = "OAUTHBEARER"
     node["listener.name.unsigned.oauthbearer.sasl.jaas.config"] = f"{OAUTHBEARER} required;"
     node["sasl.kerberos.service.name"] = "kafka"

@@ -1,5 +1,7 @@
 """The table client x mechanism: each client produces 100 records and consumes them."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.cluster.secure_clients.client_programs import CLIENTS, ClientPrograms
@@ -13,6 +15,9 @@ FAST = frozenset(
     {("librdkafka", "MTLS"), ("kafka-python", "SCRAM-SHA-512"), ("aiokafka", "OAUTHBEARER"), ("kcat", "GSSAPI")}
 )
 """Cells of each run; the others are long."""
+
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "security.md"
 
 
 def cells() -> list[object]:
@@ -40,3 +45,15 @@ def test_a_client_produces_and_consumes(node: SecureNode, programs: ClientProgra
     answer = programs.run(client, {**request, "topic": topic, "values": values}, node.environment)
     assert (answer.kind, answer.text) == ("", "")
     assert answer.values == values
+
+
+def test_the_documented_table_is_that_of_the_tests() -> None:
+    table = DOCUMENT.read_text().partition("\n## Clients\n")[2].partition("\n- ")[0]
+    header, _, *rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line.startswith("|")
+    ]
+    assert header == ["client", *("mTLS" if column == "MTLS" else column for column in COLUMNS)]
+    assert rows == [
+        [name, *("no" if column in client.unsupported else "yes" for column in COLUMNS)]
+        for name, client in CLIENTS.items()
+    ]

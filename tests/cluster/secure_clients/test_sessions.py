@@ -9,6 +9,12 @@ from tests.cluster.secure_clients.secure_node import SESSION_MS, SecureNode
 pytestmark = pytest.mark.long
 SECONDS = 2.5 * SESSION_MS / 1000
 RECORDS = 50
+LATENCY_MS_MAX = 60_000
+WITHOUT_REAUTHENTICATION = frozenset({"aiokafka"})
+"""Clients that connect again when the server has closed the connection after the end of the session.
+
+kafkajs is not here: sessions shorter than its reauthenticationThreshold (10 s) are renewed with each request.
+"""
 METRICS = (names.SUCCESSFUL_REAUTHENTICATION, names.FAILED_REAUTHENTICATION, names.EXPIRED_CONNECTIONS_KILLED)
 
 
@@ -21,8 +27,10 @@ def test_a_client_outlives_its_session(node: SecureNode, programs: ClientProgram
     request = node.request("SESSIONS", "SCRAM-SHA-512", topic=topic, values=values, seconds=SECONDS)
     answer = programs.run(client, request, node.environment)
     again, failed, killed = (node.metric(name, "SESSIONS") - old for name, old in zip(METRICS, before, strict=True))
-    with open("/tmp/table24/measured", "a") as file:
-        print("session", client, answer.kind, answer.text, len(answer.values), again, failed, killed, file=file)
     assert (answer.kind, answer.text, answer.values) == ("", "", values)
-    assert again > 0
-    assert (failed, killed) == (0, 0)
+    assert failed == 0
+    if client in WITHOUT_REAUTHENTICATION:
+        assert again == 0 < killed
+    else:
+        assert killed == 0 < again
+        assert 0 < node.metric(names.REAUTHENTICATION_LATENCY_AVG, "SESSIONS") < LATENCY_MS_MAX

@@ -41,10 +41,9 @@ def produce(request: dict[str, Any], settings: dict[str, Any], errors: list[Kafk
     end_s = time.monotonic() + SECONDS
     while len(producer) and not causes(errors) and time.monotonic() < end_s:
         producer.poll(0.1)
-    found = causes(errors) + failed
-    if found:
+    if failed or causes(errors):
         producer.purge()
-        raise KafkaException(found[0])
+        raise KafkaException((causes(errors) or errors or failed)[0])
 
 
 def causes(errors: list[KafkaError]) -> list[KafkaError]:

@@ -54,7 +54,7 @@ def use(request: dict[str, Any]) -> list[str]:
         producer.close(timeout=1)
     consumer = KafkaConsumer(**settings, auto_offset_reset="earliest", consumer_timeout_ms=1000 * SECONDS)
     consumer.assign([TopicPartition(request["topic"], 0)])
-    values = [message.value.decode() for message, _ in zip(consumer, range(count), strict=False)]
+    values = [message.value.decode() for _, message in zip(range(count), consumer, strict=False)]
     consumer.close()
     return values
 
