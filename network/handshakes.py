@@ -20,6 +20,7 @@ from kvorum.network.tls import TlsTransport
 from kvorum.runtime.listeners import SecurityProtocol
 from kvorum.runtime.logs import get_logger
 from kvorum.security.errors import AuthenticationError
+from kvorum.security.tls.ciphers import IANA_NAMES
 from kvorum.security.tls.server import TlsServer
 
 CROWDED_MS: Final = 1_000
@@ -216,6 +217,8 @@ class Handshake:
         if shared.security_protocol is SecurityProtocol.SSL:  # with SASL, the principal is SASL's
             self.peer.principal = self._tls.principal_of(transport.get_extra_info("peer_certificate"))
             shared.authenticated(Authentication.SUCCEEDED)
+        tls = transport.get_extra_info("ssl_object")
+        shared.encrypted(self.peer, (IANA_NAMES.get(cipher, cipher), tls.version()))
         self._is_listed = False
         del shared.by_activity[self]
         self._table.end(self)

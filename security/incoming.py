@@ -159,11 +159,18 @@ def password_verifier(settings: ListenerSettings) -> PasswordVerifier:
 
 def oauth_server(settings: ListenerSettings, uses: Authentication) -> NewServer:
     """Return OAUTHBEARER of a listener. Raises ConfigError."""
-    from kvorum.security.oauth.config_keys import is_signed
+    from kvorum.security.oauth.config_keys import KEYS_URL, is_signed
     from kvorum.security.oauth.settings import https_context, token_validator
 
-    is_login_needed = settings.optional_str(JAAS, OAUTHBEARER) is not None or not is_signed(settings)
-    options = login_module(settings, OAUTHBEARER).options if is_login_needed else {}
+    has_login = settings.optional_str(JAAS, OAUTHBEARER) is not None
+    if not (has_login or is_signed(settings)):
+        raise settings.error(
+            KEYS_URL,
+            "is not set; set it to the URL of the issuer's keys. For unsigned tokens, in tests only, set sasl.jaas.config "
+            "of the listener and mechanism",
+            OAUTHBEARER,
+        )
+    options = login_module(settings, OAUTHBEARER).options if has_login else {}
     validator, keys = token_validator(settings, options, uses.wall_ms, https_context(settings, options))
     return NewServer(partial(OauthBearerServer, validator), keys)
 
