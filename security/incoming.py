@@ -166,8 +166,8 @@ def oauth_server(settings: ListenerSettings, uses: Authentication) -> NewServer:
     if not (has_login or is_signed(settings)):
         raise settings.error(
             KEYS_URL,
-            "is not set; set it to the URL of the issuer's keys. For unsigned tokens, in tests only, set sasl.jaas.config "
-            "of the listener and mechanism",
+            "is not set; set it to the URL of the issuer's keys. For unsigned tokens, in tests only, set "
+            "sasl.jaas.config of the listener and mechanism",
             OAUTHBEARER,
         )
     options = login_module(settings, OAUTHBEARER).options if has_login else {}

@@ -52,7 +52,11 @@ class ChaosServer:
 
     def build(self) -> web.Application:
         """Return the application: the admin API with the console, and the chaos API in it. Called in its loop."""
-        client = ClusterClient(parse_bootstrap(self.cluster.direct_bootstrap), timeout_ms=ADMIN_TIMEOUT_MS)
+        client = ClusterClient(
+            parse_bootstrap(self.cluster.direct_bootstrap),
+            timeout_ms=ADMIN_TIMEOUT_MS,
+            security=self.cluster.observer.broker_security,
+        )
         access = Access({hashlib.sha256(self.token.encode()).hexdigest(): Role.ADMIN})
         workers = Workers()
         faults = FaultRoutes(self.cluster, self.events, workers)

@@ -48,6 +48,7 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 @click.option("--create", is_flag=True, help="Create a cluster in an empty folder, with proxies on links.")
 @click.option("--brokers", type=click.IntRange(1, 20), default=3, show_default=True, help="With --create.")
 @click.option("--controllers", type=click.IntRange(1, 20), help="With --create: number of controllers. [up to 3]")
+@click.option("--secure", is_flag=True, help="With --create: TLS and SCRAM; the first user's password is in DIR.")
 @click.option("--plain", is_flag=True, help="With --create: no proxies, so no faults on links.")
 @click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", help="With --create: for all nodes.")
 @click.option(
@@ -67,6 +68,7 @@ def serve(
     create: bool,
     brokers: int,
     controllers: int | None,
+    secure: bool,
     plain: bool,
     configs: tuple[str, ...],
     small_disks: tuple[str, ...],
@@ -89,14 +91,16 @@ def serve(
         fail(
             f"{host} is reachable from other machines: give --allow-remote to permit them to inject faults", Exit.USAGE
         )
-    if not create and (plain or controllers or configs or small_disks):
-        text = "--plain, --controllers, --config and --small-disk require --create"
+    if not create and (secure or plain or controllers or configs or small_disks):
+        text = "--secure, --plain, --controllers, --config and --small-disk require --create"
         fail(text, Exit.USAGE)
     events, tls = Events(), None if ssl_keystore is None else tls_of(ssl_keystore)
     with ExitStack() as stack:
         if create:
             disks = disks_of(small_disks)
-            cluster: TargetCluster = create_lab(folder, brokers, controllers, plain, configs, disks, events)
+            cluster: TargetCluster = create_lab(
+                folder, brokers, controllers, plain, configs, disks, events, secure=secure
+            )
         else:
             cluster = open_cluster(folder, events)
         stack.callback(cluster.close)
@@ -124,6 +128,8 @@ def create_lab(
     configs: tuple[str, ...],
     small_disks: dict[str, int],
     events: "Events",
+    *,
+    secure: bool,
 ) -> "Lab":
     """Make a lab in a folder and start it."""
     from kvorum.chaos.faults.inside_faults import inside_configs
@@ -145,6 +151,7 @@ def create_lab(
             brokers=brokers,
             controllers=min(3, brokers) if controllers is None else controllers,
             configs={**inside_configs(str(folder)), **given},
+            secure=secure,
         )
         network = "plain" if plain else "proxies"
         strangers = ", ".join(small_disks.keys() - shape.nodes().keys())
