@@ -77,6 +77,7 @@ class Namespaces:
     """The first three bytes of each address."""
     members: dict[str, NamespaceHolder] = field(default_factory=dict)
     addresses: dict[str, str] = field(default_factory=dict)
+    _links: int = 0
 
     @classmethod
     def create(cls, names: Sequence[str], prefix: str = NETWORK) -> "Namespaces":
@@ -98,7 +99,8 @@ class Namespaces:
         """Add a member with the last byte of its address. Raises NotPermitted."""
         holder = self.members[name] = NamespaceHolder.start("net", MEMBER_SETUP)
         address = self.addresses[name] = f"{self.prefix}.{number}"
-        port = f"v{number}"
+        self._links += 1  # the kernel removes the link of a former member late
+        port = f"v{self._links}"
         peer = ["peer", "name", "eth0", "netns", str(holder.pid)]
         self.hub.run("ip", "link", "add", port, "type", "veth", *peer)
         self.hub.run("ip", "link", "set", port, "master", "br0", "up")
