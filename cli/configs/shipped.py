@@ -51,6 +51,8 @@ def init(file: str, nodes: str, machines: bool) -> None:
     except FileExistsError:
         fail(f"{file} exists already; give another name")
     if machines:
-        click.echo(f"wrote {file}: set the hosts, then print each node's file: kvorum configs render {file} --node NAME")
+        click.echo(
+            f"wrote {file}: set the hosts, then print each node's file: kvorum configs render {file} --node NAME"
+        )
     else:
         click.echo(f"wrote {file}: {nodes} node{'' if nodes == '1' else 's'}; start it with: kvorum up {file}")

@@ -7,11 +7,12 @@ from typing import Any, Final
 import yaml
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
+from kvorum.cli.security.certificate_folder import CertificateFolder
 from kvorum.cluster.local.formatting import InitialController, format_node, new_cluster_id
 from kvorum.runtime.cluster_file import ClusterSpec, load_cluster
 from kvorum.runtime.config_files import load_node
 from kvorum.runtime.disk import OsDisk
-from tests.certificates import Authority
+from kvorum.security.certificates import Kind
 from tests.cluster.clients import eventually
 from tests.cluster.machines import Machines
 
@@ -28,7 +29,9 @@ class MachineCluster:
         """Make certificates and the cluster file; nothing is installed yet."""
         self.machines, self.cluster_id = machines, new_cluster_id()
         self.numbers = range(1, machines.count + 1)
-        self.authority = Authority(machines.folder / "authority")
+        self.certificates = CertificateFolder(machines.folder / "certificates")
+        self.certificates.init("test-ca")
+        self.certificates.issue(Kind.CLIENT, "admin")
         example = yaml.safe_load(EXAMPLE.read_text())
         self.defaults: dict[str, Any] = example["defaults"] if defaults is None else dict(defaults)
         self.defaults["kvorum.ssl.reload.interval.ms"] = 200
@@ -36,20 +39,22 @@ class MachineCluster:
             self.defaults.pop(key, None)
         self.admin_security = {
             "security.protocol": "SSL",
-            "ssl.ca.location": str(self.authority.file),
-            "ssl.certificate.location": str(self.authority.issue("admin")),
-            "ssl.key.location": str(self.authority.folder / "admin.pem"),
+            "ssl.ca.location": str(self.certificates.trust_store),
+            "ssl.certificate.location": str(self.certificates.key_store("admin")),
+            "ssl.key.location": str(self.certificates.key_store("admin")),
         }
 
     def key_store(self, number: int) -> Path:
         """Return the key store of a node."""
         return self.machines.root(number) / "etc" / "kvorum" / "node.pem"
 
-    def issue(self, number: int) -> None:
-        """Give a node a new certificate: the file is replaced at once."""
-        issued = self.authority.issue(f"node-{number}", hosts=(self.machines.address(number),))
+    def copy_key_store(self, number: int) -> None:
+        """Copy the certificate of a node to its machine: the file is replaced at once."""
+        name = f"node-{number}"
+        if name not in self.certificates.names():
+            self.certificates.issue(Kind.NODE, name, (self.machines.address(number),))
         part = self.key_store(number).with_suffix(".new")
-        part.write_bytes(issued.read_bytes())
+        part.write_bytes(self.certificates.key_store(name).read_bytes())
         part.replace(self.key_store(number))
 
     def spec(self) -> ClusterSpec:
@@ -61,7 +66,7 @@ class MachineCluster:
                 "host": self.machines.address(number),
                 "log.dirs": str(self.machines.root(number) / "var" / "lib" / "kvorum" / "data"),
                 "ssl.keystore.location": str(self.key_store(number)),
-                "ssl.truststore.location": str(self.authority.file),
+                "ssl.truststore.location": str(self.certificates.trust_store),
             }
             for number in self.numbers
         ]
@@ -79,7 +84,7 @@ class MachineCluster:
         for number in numbers or self.numbers:
             self.file(number).write_text(spec.nodes[number - 1].properties())
             if not self.key_store(number).exists():
-                self.issue(number)
+                self.copy_key_store(number)
 
     def format(self, *numbers: int, initial: Mapping[int, InitialController] | None = None) -> None:
         """Format nodes, all if none is named."""
@@ -133,7 +138,7 @@ class MachineCluster:
             "sasl.mechanisms": MECHANISM,
             "sasl.username": user,
             "sasl.password": password,
-            "ssl.ca.location": str(self.authority.file),
+            "ssl.ca.location": str(self.certificates.trust_store),
         }
 
     def out_of_sync(self) -> list[str]:

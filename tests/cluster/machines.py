@@ -127,8 +127,8 @@ class Machines:
 
     def wait_until_ready(self, *numbers: int) -> None:
         """Wait until the brokers of these machines are unfenced."""
-        for number in numbers or range(1, self.count + 1):
-            eventually(lambda: self.is_ready(number), lambda: f"{self.name(number)}\n{self.last_lines()}", 180)
+        wanted = numbers or range(1, self.count + 1)
+        eventually(lambda: all(map(self.is_ready, wanted)), lambda: f"{wanted}\n{self.last_lines()}", 180)
 
     def is_ready(self, number: int) -> bool:
         """Return whether the broker of a machine serves."""
