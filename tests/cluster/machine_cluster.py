@@ -1,18 +1,27 @@
 """The cluster of configs/three-machines.yaml on machines, without typed commands: each would start an interpreter."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import yaml
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from kvorum.cli.security.certificate_folder import CertificateFolder
-from kvorum.cluster.local.formatting import InitialController, format_node, new_cluster_id
+from kvorum.client.sync import SyncCluster
+from kvorum.cluster.local.formatting import (
+    InitialController,
+    controller_directory,
+    format_node,
+    new_cluster_id,
+)
+from kvorum.protocol.uuids import Uuid
 from kvorum.runtime.cluster_file import ClusterSpec, load_cluster
+from kvorum.runtime.config import Settings
 from kvorum.runtime.config_files import load_node
 from kvorum.runtime.disk import OsDisk
 from kvorum.security.certificates import Kind
+from kvorum.storage.checkpoints import read_meta_properties
 from tests.cluster.clients import eventually
 from tests.cluster.machines import Machines
 
@@ -20,6 +29,8 @@ EXAMPLE: Final = Path(__file__).parent.parent.parent / "configs" / "three-machin
 ALICE, PASSWORD = "alice", "alice-secret"
 MECHANISM: Final = "SCRAM-SHA-512"
 CLIENT_PORT, INTERNAL_PORT = 9092, 9094
+
+T = TypeVar("T")
 
 
 class MachineCluster:
@@ -37,6 +48,13 @@ class MachineCluster:
         self.defaults["kvorum.ssl.reload.interval.ms"] = 200
         for key in ("log.dirs", "ssl.keystore.location", "ssl.truststore.location"):
             self.defaults.pop(key, None)
+        self.admin_properties = {
+            "security.protocol": "SSL",
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self.certificates.trust_store),
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(self.certificates.key_store("admin")),
+        }
         self.admin_security = {
             "security.protocol": "SSL",
             "ssl.ca.location": str(self.certificates.trust_store),
@@ -86,10 +104,20 @@ class MachineCluster:
             if not self.key_store(number).exists():
                 self.copy_key_store(number)
 
+    def settings(self, number: int) -> Settings:
+        """Return the installed configuration of a node."""
+        return load_node(str(self.file(number))).settings
+
     def format(self, *numbers: int, initial: Mapping[int, InitialController] | None = None) -> None:
         """Format nodes, all if none is named."""
         for number in numbers or self.numbers:
-            format_node(OsDisk(), load_node(str(self.file(number))).settings, self.cluster_id, initial=initial)
+            format_node(OsDisk(), self.settings(number), self.cluster_id, initial=initial)
+
+    def directory_id(self, number: int) -> Uuid:
+        """Return the id of the directory of a controller."""
+        found = read_meta_properties(OsDisk(), controller_directory(self.settings(number)))
+        assert found is not None and found.directory_id is not None
+        return found.directory_id
 
     def start(self, *numbers: int) -> None:
         """Start nodes, all if none is named, and wait until they are ready."""
@@ -104,12 +132,23 @@ class MachineCluster:
             self.machines.wait_until_ready(number)
             self.wait_until_in_sync()
 
-    def form(self) -> None:
+    def form(self) -> "MachineCluster":
         """Install, format and start all nodes, and make the user ALICE."""
         self.install()
         self.format()
         self.start()
         self.make_user()
+        return self
+
+    def call(self, function: Callable[[SyncCluster], T]) -> T:
+        """Call a function on the workstation with an administrator's client."""
+
+        def inside() -> T:
+            bootstrap = self.machines.bootstrap(INTERNAL_PORT)
+            with SyncCluster.connect(bootstrap, request_timeout_ms=60_000, **self.admin_properties) as cluster:
+                return function(cluster)
+
+        return self.machines.call(inside)
 
     def make_user(self, name: str = ALICE, password: str = PASSWORD) -> None:
         """Make a user, as the client `admin` at INTERNAL."""
