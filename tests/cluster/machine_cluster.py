@@ -46,21 +46,25 @@ class MachineCluster:
         example = yaml.safe_load(EXAMPLE.read_text())
         self.defaults: dict[str, Any] = example["defaults"] if defaults is None else dict(defaults)
         self.defaults["kvorum.ssl.reload.interval.ms"] = 200
-        for key in ("log.dirs", "ssl.keystore.location", "ssl.truststore.location"):
-            self.defaults.pop(key, None)
-        self.admin_properties = {
+        self.use_certificate_of_admin(INTERNAL_PORT)
+
+    def use_certificate_of_admin(self, port: int) -> None:
+        """Let the administrator connect to the INTERNAL listener at this port."""
+        self.admin_port, trust_store, key_store = (
+            port,
+            str(self.certificates.trust_store),
+            str(self.certificates.key_store("admin")),
+        )
+        self.admin_security: dict[str, str] = {
             "security.protocol": "SSL",
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": str(self.certificates.trust_store),
-            "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": str(self.certificates.key_store("admin")),
+            "ssl.ca.location": trust_store,
+            "ssl.certificate.location": key_store,
+            "ssl.key.location": key_store,
         }
-        self.admin_security = {
-            "security.protocol": "SSL",
-            "ssl.ca.location": str(self.certificates.trust_store),
-            "ssl.certificate.location": str(self.certificates.key_store("admin")),
-            "ssl.key.location": str(self.certificates.key_store("admin")),
-        }
+
+    def use_no_security(self, port: int) -> None:
+        """Let the administrator connect to a plaintext listener."""
+        self.admin_port, self.admin_security = port, {}
 
     def key_store(self, number: int) -> Path:
         """Return the key store of a node."""
@@ -89,7 +93,8 @@ class MachineCluster:
             for number in self.numbers
         ]
         file = self.machines.folder / "cluster.yaml"
-        file.write_text(yaml.safe_dump({"cluster": {"name": "machines"}, "defaults": self.defaults, "nodes": nodes}))
+        defaults = {key: value for key, value in self.defaults.items() if key not in nodes[0]}
+        file.write_text(yaml.safe_dump({"cluster": {"name": "machines"}, "defaults": defaults, "nodes": nodes}))
         return load_cluster(str(file), "/var/lib/kvorum")
 
     def file(self, number: int) -> Path:
@@ -144,8 +149,8 @@ class MachineCluster:
         """Call a function on the workstation with an administrator's client."""
 
         def inside() -> T:
-            bootstrap = self.machines.bootstrap(INTERNAL_PORT)
-            with SyncCluster.connect(bootstrap, request_timeout_ms=60_000, **self.admin_properties) as cluster:
+            bootstrap = self.machines.bootstrap(self.admin_port)
+            with SyncCluster.connect(bootstrap, request_timeout_ms=60_000, **self.admin_security) as cluster:
                 return function(cluster)
 
         return self.machines.call(inside)
@@ -163,7 +168,7 @@ class MachineCluster:
 
     def admin(self) -> AdminClient:
         """Return an administrator's client; to be called on the workstation."""
-        return AdminClient({"bootstrap.servers": self.machines.bootstrap(INTERNAL_PORT), **self.admin_security})
+        return AdminClient({"bootstrap.servers": self.machines.bootstrap(self.admin_port), **self.admin_security})
 
     @property
     def bootstrap(self) -> str:

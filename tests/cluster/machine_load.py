@@ -4,7 +4,7 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
@@ -25,7 +25,7 @@ class MachineLoad(Load):
     def __init__(
         self, machines: Machines, bootstrap: str, topic: str, partitions: int, client: Mapping[str, Any]
     ) -> None:
-        self.machines, self.client = machines, dict(client)
+        self.machines, self.bootstrap, self.client = machines, bootstrap, dict(client)
         self.errors: list[str] = []
         self.disconnects: Counter[str] = Counter()
         self._longest_s, self._last_s = 0.0, time.monotonic()
@@ -59,30 +59,30 @@ class MachineLoad(Load):
         """See Load."""
         assert not self.sent.failed, self.sent.failed[:3]
         assert len(self.sent.acked) == self.count > 0
-        topic, partitions, bootstrap = self._topic, self._partitions, self._bootstrap
-        found = self.machines.call(lambda: read_all(bootstrap, topic, partitions, **self.client))
+        topic, partitions = self._topic, self._partitions
+        found = self.machines.call(lambda: read_all(self.bootstrap, topic, partitions, **self.client))
         assert_all_there_once_in_order(found, self.sent.acked)
         assert sum(map(len, found.values())) == self.count
 
 
 class Follower:
-    """A consumer of a group on the workstation; records are committed once they are counted in `seen`."""
+    """A consumer of a group on the workstation. Records are committed once they are in `seen`: (topic, value)."""
 
     def __init__(
-        self, machines: Machines, bootstrap: str, topic: str, client: Mapping[str, Any], seen: set[bytes]
+        self, machines: Machines, bootstrap: str, topics: list[str], client: Mapping[str, Any], seen: set[Any]
     ) -> None:
         config = {"bootstrap.servers": bootstrap, "group.id": "followers", "auto.offset.reset": "earliest", **client}
         self.seen = seen
         self._stop = threading.Event()
         self._consumer = machines.call(lambda: Consumer(config | {"enable.auto.commit": False}))
-        self._consumer.subscribe([topic])
+        self._consumer.subscribe(topics)
         self._thread = threading.Thread(target=self._run, name="follower")
 
     def _run(self) -> None:
         while not self._stop.is_set():
             message = self._consumer.poll(0.2)
             if message is not None and message.error() is None:
-                self.seen.add(message.value())
+                self.seen.add((message.topic(), message.value()))
                 self._consumer.commit(message=message, asynchronous=True)
         self._consumer.close()
 
@@ -96,10 +96,11 @@ class Follower:
         self._stop.set()
         self._thread.join()
 
-    def wait_for(self, wanted: Mapping[bytes, Any]) -> None:
+    def wait_for(self, topic: str, acked: Iterable[bytes]) -> None:
         """Wait until the group has processed all these records."""
+        wanted = {(topic, value) for value in acked}
         eventually(
-            lambda: wanted.keys() <= self.seen,
-            lambda: f"{len(wanted.keys() - self.seen)} of {len(wanted)} records were not consumed",
+            lambda: wanted <= self.seen,
+            lambda: f"{len(wanted - self.seen)} of {len(wanted)} records were not consumed",
             CAUGHT_UP_SECONDS,
         )
