@@ -4,10 +4,11 @@ Key and trust stores are read, logins are parsed, and mechanisms are compared wi
 connect to. Unwise settings are returned as warnings.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from kvorum.runtime.config import Settings
-from kvorum.runtime.listeners import SecurityProtocol
+from kvorum.runtime.listeners import SecurityProtocol, advertised_controller_listeners, advertised_listeners
+from kvorum.security.certificates import certificate_hosts
 from kvorum.security.credentials import NoCredentials
 from kvorum.security.incoming import (
     ENABLED,
@@ -37,6 +38,7 @@ from kvorum.security.settings import (
     peer_listeners,
     super_users,
 )
+from kvorum.security.tls.server import TlsServer
 
 
 def check_security(settings: Settings) -> list[str]:
@@ -44,12 +46,15 @@ def check_security(settings: Settings) -> list[str]:
     super_users(settings)
     own, peers = own_listeners(settings), peer_listeners(settings)
     names = {each.settings.listener for each in peers}
+    servers: dict[str, TlsServer] = {}
     for each in own:
-        tls_server(each, is_peer_listener=each.listener in names)
+        server = tls_server(each, is_peer_listener=each.listener in names)
+        if server is not None:
+            servers[each.listener] = server
         sasl_config(each, NOTHING)
     for target in peers:
         check_peer_listener(target, is_own=target.settings.listener in {each.listener for each in own})
-    return [*warnings_of(settings, own, names), *check_http(settings)]
+    return [*warnings_of(settings, own, names), *host_warnings(settings, servers), *check_http(settings)]
 
 
 NOTHING = Authentication(credentials=NoCredentials(), wall_ms=lambda: 0, new_nonce=str, secret=b"")
@@ -104,6 +109,27 @@ def has_trust_store(settings: ListenerSettings) -> bool:
     """Return whether a listener has its own trusted certificates."""
     keys = ("ssl.truststore.location", "ssl.truststore.certificates")
     return any(settings.optional_str(key) is not None for key in keys)
+
+
+def host_warnings(settings: Settings, servers: Mapping[str, TlsServer]) -> Iterator[str]:
+    """Yield warnings about certificates that are not for the host that their listener advertises."""
+    for endpoint in (*advertised_listeners(settings), *advertised_controller_listeners(settings)):
+        server = servers.get(endpoint.listener_name)
+        if server is None or server.stores.key_store is None:
+            continue
+        hosts = certificate_hosts(server.stores.key_store.chain[0])
+        if not is_host_of(endpoint.host, hosts):
+            yield (
+                f"{endpoint.url}: clients that verify the host name reject the certificate, which is for "
+                f"{', '.join(hosts) or 'no host'}; make one with: kvorum certs node NAME --host {endpoint.host}"
+            )
+
+
+def is_host_of(host: str, hosts: Iterable[str]) -> bool:
+    """Return whether a certificate for `hosts` is accepted for one; `*.` stands for one label."""
+    wanted = host.lower()
+    names = {each.lower() for each in hosts}
+    return wanted in names or f"*.{wanted.partition('.')[2]}" in names
 
 
 def warnings_of(settings: Settings, own: list[ListenerSettings], among_nodes: set[str]) -> Iterator[str]:

@@ -93,6 +93,7 @@ REFUSED = [
             "http://127.0.0.1:8083/?a=b",
         )
     ),
+    (COMBINED, {"controller.quorum.voters": "1@127.0.0.1:1,2@10.0.0.2:1"}, "controller.quorum.voters"),
     (COMBINED, {"metrics.listener": "19291"}, "metrics.listener"),
     (COMBINED, {"kvorum.peer.addresses": "1:127.0.0.1:5"}, "kvorum.peer.addresses"),
     (COMBINED, {"log.roll.ms": 0}, "log.roll.ms"),
@@ -166,6 +167,7 @@ def test_valid_combinations_are_accepted(base: dict[str, object], change: dict[s
     ("base", "change", "message"),
     [
         (COMBINED, {"controller.quorum.voters": "1@127.0.0.1:19191,2@127.0.0.1:2"}, "2 controllers tolerate"),
+        (BROKER, {"controller.quorum.voters": "1@10.0.0.1:19191"}, "cannot connect to PLAINTEXT://127.0.0.1:19092"),
         (CONTROLLER, {"admin.listeners": "http://127.0.0.1:18080"}, "only a controller"),
         (COMBINED, {"kvorum.peer.addresses": "2=127.0.0.1:5"}, "for tests"),
         (

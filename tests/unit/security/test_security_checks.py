@@ -6,7 +6,7 @@ import pytest
 
 from kvorum.runtime.config import ConfigError, Settings
 from kvorum.runtime.listeners import SecurityProtocol
-from kvorum.security.config_checks import check_security, warnings_of
+from kvorum.security.config_checks import check_security, is_host_of, warnings_of
 from kvorum.security.oauth.config_keys import KEYS_URL
 from kvorum.security.settings import ListenerSettings
 from tests.certificates import Authority
@@ -56,6 +56,20 @@ def test_a_sound_node_passes_without_a_warning(sound: dict[str, object]) -> None
 
 def test_https_with_users_passes_without_a_warning(sound: dict[str, object]) -> None:
     assert check_security(Settings.of(sound | HTTPS | USERS | {"admin.listeners": "https://127.0.0.1:4"})) == []
+
+
+def test_a_certificate_for_another_host_causes_a_warning(sound: dict[str, object]) -> None:
+    other = sound | {"advertised.listeners": "INSIDE://kafka-1.example:1,CONTROLLER://127.0.0.1:2"}
+    (warning,) = check_security(Settings.of(other))
+    assert "for localhost, 127.0.0.1; make one with: kvorum certs node NAME --host kafka-1.example" in warning
+
+
+@pytest.mark.parametrize(
+    ("host", "is_accepted"),
+    [("kafka-1.example", True), ("KAFKA-1.example", True), ("a.b.example", False), ("b", True), ("10.0.0.1", True)],
+)
+def test_a_wildcard_stands_for_one_label(host: str, is_accepted: bool) -> None:
+    assert is_host_of(host, ("*.example", "b", "10.0.0.1")) is is_accepted
 
 
 def test_a_broker_checks_the_controllers_listener_that_it_connects_to(sound: dict[str, object]) -> None:
