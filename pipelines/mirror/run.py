@@ -11,6 +11,7 @@ Step 4 reads the target's end while nothing is being written: the sink has fence
 ledger fences all older writers of marks, so a mark is never beyond its true offset.
 """
 
+import itertools
 import json
 import logging
 import signal
@@ -39,16 +40,13 @@ from kvorum.pipelines.mirror.metrics import Figures, listen, text
 from kvorum.pipelines.mirror.spec import HEARTBEATS, PROVENANCE, MirrorSpec, load
 from kvorum.pipelines.mirror.topics import TopicSync, create_control_topics
 from kvorum.pipelines.session.build import SessionSettings, build
+from kvorum.pipelines.session.late_workers import may_restart
 from kvorum.pipelines.spec import SpecError
 
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 0.5
 """How often the loop looks whether it should stop, or the query has ended."""
-WORKER_LATE: Final = "Python worker failed to connect back"
-"""Spark waits ten seconds for a Python process to start, which cannot be set: too short on a busy machine."""
-LATE_MAX: Final = 5
-"""How often a mirror is restarted because of that."""
 OFFSETS_VERSION: Final = "v1"
 """Of Spark's file of a micro-batch's ends: version, metadata, then a line a source."""
 
@@ -230,14 +228,14 @@ def run(spec: MirrorSpec, spark: SparkSession, stop: threading.Event) -> Figures
 
     Raises: StreamingQueryException with what the query failed of; what the start failed of.
     """
-    for _ in range(LATE_MAX):
+    for attempts in itertools.count(1):
         try:
             return _run_once(spec, spark, stop)
         except StreamingQueryException as error:
-            if WORKER_LATE not in str(error) or stop.is_set():
+            if stop.is_set() or not may_restart(error, attempts):
                 raise
-            logger.warning("mirror %s restarted: %s", spec.name, WORKER_LATE)
-    return _run_once(spec, spark, stop)
+            logger.warning("mirror %s restarted: a Python worker started too late", spec.name)
+    raise AssertionError("the last attempt returns or raises")
 
 
 def _run_once(spec: MirrorSpec, spark: SparkSession, stop: threading.Event) -> Figures:
