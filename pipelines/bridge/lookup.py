@@ -115,7 +115,7 @@ class Lookup:
     def resolve(self, position: Position, partitions: list[TopicPartition], options: ReadOptions) -> Offsets:
         """Return a position as one offset per partition.
 
-        Raises: OptionError if it does not name exactly the partitions that are read, or a timestamp has no record.
+        Raises: OptionError if it does not name exactly the partitions that are read.
         """
         committed = options.is_read_committed
         value = position.value if isinstance(position.value, dict) else dict.fromkeys(partitions, position.value)
@@ -126,15 +126,10 @@ class Lookup:
             raise OptionError(
                 f"option {position.option} must contain exactly the partitions that are read; {'; '.join(text)}"
             )
-        if position.is_time:
+        if position.is_time:  # a partition without a later record starts at its end
             specs = {where: OffsetSpec.for_timestamp(time_ms) for where, time_ms in value.items()}
             found = self.list_offsets(specs, is_read_committed=committed)
-            none_later = [where for where in sorted(found) if found[where] < 0]
-            if none_later and not position.latest_if_none_later:
-                raise OptionError(
-                    f"option {position.option}: no record at or after the time in {named(none_later)}"
-                    " (startingOffsetsByTimestampStrategy=latest starts at the end instead)"
-                )
+            none_later = [where for where in found if found[where] < 0]
             return found | self.everywhere(none_later, LATEST, is_read_committed=committed)
         found = dict(value)
         for offset in (EARLIEST, LATEST):

@@ -91,9 +91,6 @@ def others() -> list[Json]:
     for kind, prefix in (("converter", "format."), ("transformation", "transform."), ("predicate", "predicate.")):
         names = [name.removeprefix(prefix) for name in models if name.startswith(prefix)]
         found += [{"class": name, "type": kind, "version": plugins.own_version()} for name in names]
-    for plugin in plugins.plugins(Kind.TRANSFORM, Kind.CONVERTER):
-        kind = "transformation" if plugin.kind is Kind.TRANSFORM else "converter"
-        found.append({"class": plugin.name, "type": kind, "version": plugin.version})
     return found
 
 

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, Field
 from pyspark.sql import DataFrame
 
-from kvorum.pipelines.plugins import Context, PluginError
-from kvorum.pipelines.sinks.writing import BatchSink, WriteBatch, flat, query_name
+from kvorum.pipelines.plugins import Context, PluginError, WriteBatch
+from kvorum.pipelines.sinks.writing import BatchSink, flat, query_name
 from kvorum.pipelines.sources.options import Options, as_texts
 
 EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"

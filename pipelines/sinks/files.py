@@ -14,8 +14,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from kvorum.pipelines import formats
 from kvorum.pipelines.formats.base import EXACT_TIMES
-from kvorum.pipelines.plugins import Context
-from kvorum.pipelines.sinks.writing import BatchSink, WriteBatch, flat, started
+from kvorum.pipelines.plugins import Context, WriteBatch
+from kvorum.pipelines.sinks.writing import BatchSink, flat, started
 from kvorum.pipelines.sources.options import Options, as_texts
 
 
