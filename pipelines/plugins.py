@@ -113,7 +113,6 @@ BUILT_IN: Mapping[Kind, Mapping[str, str]] = {
         "topics": "kvorum.pipelines.sinks.topics:TopicsSink",
         "files": "kvorum.pipelines.sinks.files:FilesSink",
         "file-stream": "kvorum.pipelines.sinks.file_stream:FileStreamSink",
-        "delta": "kvorum.pipelines.sinks.delta:DeltaSink",
         "jdbc": "kvorum.pipelines.sinks.jdbc:JdbcSink",
         "console": "kvorum.pipelines.sinks.console:ConsoleSink",
     },

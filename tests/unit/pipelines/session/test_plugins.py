@@ -63,7 +63,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_kvorums_own_are_there_by_name() -> None:
     assert {"topics", "files", "jdbc", "generator", "postgresql"} <= {p.name for p in plugins(Kind.SOURCE)}
-    assert {"topics", "files", "delta", "jdbc", "console"} <= {p.name for p in plugins(Kind.SINK)}
+    assert {"topics", "files", "jdbc", "console"} <= {p.name for p in plugins(Kind.SINK)}
 
 
 def test_a_package_brings_its_own_by_entry_points(site: Path) -> None:
