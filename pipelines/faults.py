@@ -1,12 +1,11 @@
-"""For messages: what was probably meant by a name, and what is wrong within a text that a file holds.
+"""For messages: what was probably meant by a name, and which value of a record its type cannot hold.
 
 Imports nothing, since it is also used where rows are read: in Spark's executors.
 """
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any, Final
 
 ALIKE: Final = 0.6
@@ -18,17 +17,6 @@ def meant(name: str, names: Iterable[str], *, said: str = "did you mean {}?") ->
     folded = {re.sub(r"[._]", "-", other).lower(): other for other in names}
     close = difflib.get_close_matches(re.sub(r"[._]", "-", name).lower(), list(folded), n=1, cutoff=ALIKE)
     return "; " + said.format(repr(folded[close[0]])) if close else ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
-    """An error within a value that is a text with a syntax (a schema)."""
-
-    message: str
-    position: int
-    """In the text."""
-    word: str = ""
-    """What stands there, by which its line is found in a file that writes the text over several."""
 
 
 SHOWN_MAX: Final = 60
@@ -61,17 +49,3 @@ class Unfit(ValueError):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by reason and path."""
         return type(self), (self.reason, self.path)
-
-
-class TextError(ValueError):
-    """A value whose text is not right: a validator of a model raises it, and each fault becomes a problem."""
-
-    def __init__(self, text: str, faults: Sequence[Fault]) -> None:
-        """Keep what is wrong; the message has all of it."""
-        self.text = text
-        self.faults = tuple(faults)
-        super().__init__("; ".join(fault.message for fault in faults))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle by text and faults."""
-        return type(self), (self.text, self.faults)

@@ -61,7 +61,7 @@ class JsonFormat(Format):
         kind, metadata = schemas.parsed(self.schema_)
         reader = Reader(
             kind=kind,
-            schema=schemas.connect_form(self.schema_),
+            schema=None if isinstance(self.schema_, str) else self.schema_,
             connect=self.connect,
             envelope=self.envelope,
             zone=str(spark.conf.get("spark.sql.session.timeZone")),

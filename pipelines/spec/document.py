@@ -134,8 +134,6 @@ def _place(node: yaml.Node, at: Loc, places: Places, problems: list[Problem]) ->
         for index, item in enumerate(node.value):
             places.at[(*at, index)] = _start(item)
             _place(item, (*at, index), places, problems)
-    elif node.start_mark.line != node.end_mark.line and node.start_mark.buffer is not None:
-        places.texts[at] = _start(node), node.start_mark.buffer[node.start_mark.pointer : node.end_mark.pointer]
 
 
 def _start(node: yaml.Node) -> Place:
