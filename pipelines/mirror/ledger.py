@@ -1,8 +1,8 @@
-"""The mirror's own records on the target: offset map, checkpoints and heartbeats, written in transactions.
+"""The mirror's own records on the target: offset map and checkpoints, written in transactions.
 
-Checkpoints and heartbeats are MirrorMaker's records, byte for byte, so that its tools read them: strings are a 16-bit
-length and UTF-8, numbers are big-endian, a value begins with a 16-bit version, here 0 (described by
-org.apache.kafka.connect.mirror.Checkpoint and .Heartbeat, read by RemoteClusterUtils.translateOffsets).
+Checkpoints are MirrorMaker's records, byte for byte, so that its tools read them (class
+org.apache.kafka.connect.mirror.Checkpoint): strings are a 16-bit length and UTF-8, numbers are big-endian, a value begins
+with a 16-bit version, here 0.
 """
 
 import struct
@@ -98,11 +98,6 @@ def checkpoint(topic: str, group: str, there: TopicPartition, source_offset: int
     key = _string(group) + _string(there.topic) + struct.pack(">i", there.partition)
     metadata = _string("")
     return Control(topic, key, struct.pack(">hqq", 0, source_offset, target_offset) + metadata)
-
-
-def heartbeat(topic: str, source: str, target: str, time_ms: int) -> Control:
-    """Return a heartbeat."""
-    return Control(topic, _string(source) + _string(target), struct.pack(">hq", 0, time_ms))
 
 
 def _string(text: str) -> bytes:

@@ -35,9 +35,9 @@ from kvorum.pipelines.bridge.lookup import Lookup
 from kvorum.pipelines.bridge.offsets import LATEST, Offsets, TopicPartition
 from kvorum.pipelines.bridge.sink import batch_writer
 from kvorum.pipelines.mirror.groups import GroupSync
-from kvorum.pipelines.mirror.ledger import Ledger, heartbeat
+from kvorum.pipelines.mirror.ledger import Ledger
 from kvorum.pipelines.mirror.metrics import Figures, listen, text
-from kvorum.pipelines.mirror.spec import HEARTBEATS, PROVENANCE, MirrorSpec, load
+from kvorum.pipelines.mirror.spec import PROVENANCE, MirrorSpec, load
 from kvorum.pipelines.mirror.topics import TopicSync, create_control_topics
 from kvorum.pipelines.session.build import SessionSettings, build
 from kvorum.pipelines.session.late_workers import may_restart
@@ -162,8 +162,6 @@ class Mirror:
         steps = {"topics": self._topics.ensure, "configs": self._topics.follow_configs, "lag": self._measure}
         if self._groups is not None:
             steps["groups"] = self._groups.follow
-        if self._spec.sync.heartbeats:
-            steps["heartbeats"] = self._beat
         for what, step in steps.items():
             try:
                 step()
@@ -177,10 +175,6 @@ class Mirror:
         self.figures.source_ends = self._source.everywhere(places, LATEST, is_read_committed=True)
         known = {place: mark.source for place in self._ledger.map.places() if (mark := self._ledger.map.last(place))}
         self.figures.mirrored = {**known, **self.figures.mirrored}
-
-    def _beat(self) -> None:
-        aliases = self._spec.source.alias, self._spec.target.alias
-        self._ledger.write([heartbeat(HEARTBEATS, *aliases, int(time.time() * 1000))])
 
     def close(self) -> None:
         """Stop the query and release all resources."""

@@ -22,10 +22,7 @@ from kvorum.pipelines.spec.problems import SpecError, from_pydantic
 PROVENANCE: Final = "kvorum-mirror-source"
 """The header's key; its value is the alias of the cluster the record was read from. One header a hop."""
 
-HEARTBEATS: Final = "heartbeats"
-"""The topic (on the target) of heartbeats, MirrorMaker's name for it."""
-
-INTERNAL: Final = (r"__.*", r".*[-.]internal", r".*\.replica", r"mm2-.*", r"kvorum-offset-map\..*", HEARTBEATS)
+INTERNAL: Final = (r"__.*", r".*[-.]internal", r".*\.replica", r"mm2-.*", r"kvorum-offset-map\..*", "heartbeats")
 """Never mirrored: what clusters and mirrors keep for themselves."""
 
 CONFIGS_EXCLUDED: Final = (
@@ -85,7 +82,6 @@ class Sync(Model):
     """False: only the checkpoints topic."""
     refine_max: int = Field(default=200_000, ge=0, le=10_000_000)
     """How many records of a partition are read to place an offset inside a batch; 0: only where batches end."""
-    heartbeats: bool = False
 
 
 class MirrorSpec(Model):

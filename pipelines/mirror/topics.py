@@ -27,7 +27,7 @@ from kvorum.pipelines.bridge import client
 from kvorum.pipelines.bridge.lookup import Lookup
 from kvorum.pipelines.mirror.logs import REQUEST_SECONDS
 from kvorum.pipelines.mirror.metrics import Figures
-from kvorum.pipelines.mirror.spec import HEARTBEATS, MirrorSpec, any_of
+from kvorum.pipelines.mirror.spec import MirrorSpec, any_of
 
 logger = logging.getLogger(__name__)
 
@@ -158,7 +158,7 @@ def create_topics(admin: AdminClient, topics: Sequence[NewTopic]) -> None:
 
 def create_control_topics(admin: AdminClient, spec: MirrorSpec) -> None:
     """Create the mirror's own topics that do not exist: one partition, compacted."""
-    names = [spec.map_topic, spec.checkpoints_topic, *([HEARTBEATS] if spec.sync.heartbeats else [])]
+    names = [spec.map_topic, spec.checkpoints_topic]
     there = admin.list_topics(timeout=REQUEST_SECONDS).topics
     config, factor = {"cleanup.policy": "compact"}, spec.replication_factor or -1
     create_topics(admin, [NewTopic(name, 1, factor, config=config) for name in names if name not in there])
