@@ -1,11 +1,11 @@
-"""For messages: what was probably meant by a name, and which value of a record its type cannot hold.
+"""Texts of options and messages; and which value of a record its type cannot hold.
 
 Imports nothing, since it is also used where rows are read: in Spark's executors.
 """
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 ALIKE: Final = 0.6
@@ -23,10 +23,25 @@ SHOWN_MAX: Final = 60
 """Characters of a value in a message."""
 
 
-def shown(value: object) -> str:
+def shown(value: object, characters_max: int = SHOWN_MAX) -> str:
     """Return a value as a message has it."""
     text = str(value)
-    return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}... ({len(text)} characters)"
+    return text if len(text) <= characters_max else f"{text[:characters_max]}..."
+
+
+def as_text(value: object) -> str:
+    """Return an option's value as Spark and Kafka Connect write it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def as_texts(options: Mapping[str, Any]) -> dict[str, str]:
+    """Return options as Spark and Kafka Connect write them."""
+    return {key: as_text(value) for key, value in options.items()}
+
+
+def separated(value: object) -> Any:
+    """Return the items of `a, b`; other values as they are."""
+    return [item.strip() for item in value.split(",") if item.strip()] if isinstance(value, str) else value
 
 
 class Unfit(ValueError):

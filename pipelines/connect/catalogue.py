@@ -10,9 +10,9 @@ from typing import Any, Final, Literal
 from kvorum.pipelines import plugins
 from kvorum.pipelines.connect.errors import RunnerError
 from kvorum.pipelines.connect.state import FILENAME, POSITION, Connector, Json
+from kvorum.pipelines.faults import separated
 from kvorum.pipelines.plugins import Kind, PluginError
 from kvorum.pipelines.spec import Pipeline, SpecError, from_connect, from_data
-from kvorum.pipelines.spec.connect import split
 from kvorum.pipelines.spec.problems import Places
 
 PIPELINE: Final = "Pipeline"
@@ -111,7 +111,7 @@ def offsets_of(properties: Mapping[str, str]) -> Literal["sink", "file", "source
 def pipeline_of(name: str, properties: Mapping[str, str], bootstrap: str, places: Places | None = None) -> Pipeline:
     """Return the pipeline of a configuration. Raises SpecError in terms of its keys."""
     known = dict(properties)
-    cls, topics = alias_of(known.get("connector.class", "")), split(known.get("topics", ""))
+    cls, topics = alias_of(known.get("connector.class", "")), separated(known.get("topics", ""))
     if cls == "JdbcSink" and len(topics) == 1:
         known[TABLE] = known.get(TABLE, TOPIC).replace(TOPIC, topics[0])
     made = from_connect(name, known, bootstrap=bootstrap, places=places or Places())
@@ -119,7 +119,7 @@ def pipeline_of(name: str, properties: Mapping[str, str], bootstrap: str, places
     if not isinstance(listed, str):
         return made
     data = made.as_data()
-    data["source"]["topics"] = split(listed)
+    data["source"]["topics"] = separated(listed)
     return from_data(data)
 
 

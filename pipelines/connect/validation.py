@@ -24,10 +24,10 @@ from kvorum.pipelines.connect.catalogue import (
 )
 from kvorum.pipelines.connect.errors import ConnectError, bad_request
 from kvorum.pipelines.connect.state import Json, compact
+from kvorum.pipelines.faults import separated
 from kvorum.pipelines.plugins import PluginError
 from kvorum.pipelines.run import compile as compiling
 from kvorum.pipelines.spec import Problem, SpecError
-from kvorum.pipelines.spec.connect import split
 from kvorum.pipelines.spec.document import VARIABLE, resolve
 from kvorum.pipelines.spec.problems import Places
 
@@ -210,7 +210,7 @@ def _key(problem: Problem, properties: Mapping[str, str], places: Places) -> str
     if alias is not None:
         return str(alias[-1])
     if len(path) > 2 and path[0] == "transforms" and isinstance(path[1], int):
-        name = split(properties.get("transforms", ""))[path[1]]
+        name = separated(properties.get("transforms", ""))[path[1]]
         return ".".join(["transforms", name, *map(str, path[2:])])
     if path in ((), ("source",), ("sink",)):
         return "connector.class"

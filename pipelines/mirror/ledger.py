@@ -1,7 +1,7 @@
 """The mirror's own records on the target: offset map and checkpoints, written in transactions.
 
 Checkpoints are MirrorMaker's records, byte for byte, so that its tools read them (class
-org.apache.kafka.connect.mirror.Checkpoint): strings are a 16-bit length and UTF-8, numbers are big-endian, a value begins
+org.apache.kafka.connect.mirror.Checkpoint): strings are a 16-bit length and UTF-8, numbers big-endian, a value begins
 with a 16-bit version, here 0.
 """
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from kvorum.pipelines.bridge.offsets import TopicPartition
-from kvorum.pipelines.sources.options import as_texts
+from kvorum.pipelines.faults import as_texts
 from kvorum.pipelines.spec import document
 from kvorum.pipelines.spec.document import resolve
 from kvorum.pipelines.spec.model import NAME, Duration, Model, Trigger, duration_ms

@@ -19,7 +19,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -178,14 +178,14 @@ class Worker:
             case "stop":
                 self.stop_query()
                 self.become(State.STOPPED)
-                request.answer.put(self.status.data())
+                request.answer.put(asdict(self.status))
                 raise StopRequested
             case "pause" | "resume":
                 self.wanted = State.PAUSED if request.command == "pause" else State.RUNNING
                 if self.wanted is State.PAUSED and self.status.state is State.RUNNING:
                     self.stop_query()
                     self.become(State.PAUSED)
-                request.answer.put(self.status.data() | {"wanted": self.wanted})
+                request.answer.put(asdict(self.status) | {"wanted": self.wanted})
             case "offsets":
                 request.answer.put(self.offsets())
 
@@ -244,12 +244,12 @@ def worker_in(
     """
     with folder.held():
         folder.write(folder.spec, pipeline.as_data())
-        folder.write(folder.launch, launch.data())
+        folder.write(folder.launch, asdict(launch))
         status = Status(name=pipeline.name, state=State.STARTING, pid=os.getpid(), since_ms=now_ms())
         worker = Worker(folder=folder, pipeline=pipeline, launch=launch, status=status, open_session=open_session)
         worker.wanted = State.PAUSED if launch.paused else State.RUNNING
         worker.write()
-        with control.listening(folder, lambda: worker.status.data()) as requests:
+        with control.listening(folder, lambda: asdict(worker.status)) as requests:
             worker.requests = requests
             try:
                 yield worker

@@ -18,10 +18,11 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StringType, StructField, StructType
 
 from kvorum.pipelines import formats, frames
+from kvorum.pipelines.faults import as_text, as_texts
 from kvorum.pipelines.formats import csv_values, schemas
 from kvorum.pipelines.formats.base import Coded
 from kvorum.pipelines.plugins import Context
-from kvorum.pipelines.sources.options import Options, as_text
+from kvorum.pipelines.sources.options import Options
 
 CORRUPT: Final = csv_values.CORRUPT
 OF_FILES: Final = {
@@ -61,7 +62,7 @@ class FilesOptions(Options):
     def spark_options(self) -> dict[str, str]:
         """Return Spark's options."""
         header = {} if self.header is None else {"header": as_text(self.header)}
-        return {**{key: as_text(value) for key, value in self.options.items()}, **header}
+        return {**as_texts(self.options), **header}
 
 
 class FilesSource:

@@ -8,9 +8,10 @@ from pydantic import BaseModel, model_validator
 from pyspark.sql import DataFrame, SparkSession
 
 from kvorum.pipelines.bridge import register
+from kvorum.pipelines.faults import as_text
 from kvorum.pipelines.frames import record_frame
 from kvorum.pipelines.plugins import Connector, Context
-from kvorum.pipelines.sources.options import TopicOptions, as_text
+from kvorum.pipelines.sources.options import TopicOptions
 
 FORMATS: Mapping[Connector, str] = {"spark": "kafka", "kvorum": "kvorum"}
 

@@ -47,7 +47,7 @@ def test_a_folder_has_one_manager(tmp_path: Path) -> None:
         found = CliRunner().invoke(
             connect, ["--bootstrap", "127.0.0.1:1", "--state", str(tmp_path), "--listen", "127.0.0.1:0"]
         )
-        assert found.exit_code == 1 and f"another manager runs in {tmp_path}" in found.output
+        assert found.exit_code == 1 and f"another manager is already running ({tmp_path}" in found.output
     finally:
         os.close(held)
 

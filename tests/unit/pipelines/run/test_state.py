@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -184,7 +185,7 @@ def test_how_a_process_was_started_is_kept(folder: Folder) -> None:
         master="local[1]", memory="2g", jars="/jars", settings={"spark.a": "b=c"}, retries=3, paused=True, folder="/w"
     )
     assert Launch.read(folder.launch) == Launch()
-    folder.write(folder.launch, launch.data())
+    folder.write(folder.launch, asdict(launch))
     assert Launch.read(folder.launch) == launch
 
 

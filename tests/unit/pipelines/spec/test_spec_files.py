@@ -85,7 +85,7 @@ def test_what_a_pipeline_says_is_loaded_again() -> None:
         ),
         (
             MINIMAL + "trigger: {interval: 1s, once: true}\n",
-            ["4:1: trigger: give one of interval, once, available-now and real-time"],
+            ["4:1: trigger: give one of interval, once and available-now"],
         ),
         (
             MINIMAL + "parallelism: many\n",
@@ -194,7 +194,6 @@ def test_durations(text: str, expected: int) -> None:
         ("once", {"once": True}),
         ("available-now", {"availableNow": True}),
         ("{available-now: true}", {"availableNow": True}),
-        ("{real-time: 10s}", {"realTime": "10000 milliseconds"}),
         ("5s", {"processingTime": "5000 milliseconds"}),
         ("{}", {}),
     ],
