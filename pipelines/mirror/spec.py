@@ -6,7 +6,7 @@ names; there every record says in a header which clusters it has passed, and one
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -171,10 +171,10 @@ class MirrorSpec(Model):
         return f"(?!(?:{any_of(self.groups_exclude)})$)(?:{any_of(self.groups)})"
 
 
-def load(path: str | Path, *, environment: Mapping[str, str] | None = None) -> MirrorSpec:
+def load(path: str | Path) -> MirrorSpec:
     """Return the mirror of a file. Raises SpecError with every problem and its line."""
     read = document.read(Path(path))
-    data: dict[str, Any] = resolve(read.right().data, read.places, environment)
+    data: dict[str, Any] = resolve(read.right().data, read.places)
     try:
         return MirrorSpec.model_validate(data)
     except ValidationError as error:

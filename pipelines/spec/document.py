@@ -166,20 +166,17 @@ def _properties(text: str, file: str) -> Document:
     return Document(data=data, places=places)
 
 
-def resolve(data: Mapping[str, Any], places: Places, environment: Mapping[str, str] | None = None) -> dict[str, Any]:
+def resolve(data: Mapping[str, Any], places: Places) -> dict[str, Any]:
     """Return data with all variables in strings replaced. Raises SpecError with the position of each."""
-    resolved, problems = resolved_as_far(data, places, environment)
+    resolved, problems = resolved_as_far(data, places)
     if problems:
         raise SpecError(problems)
     return resolved
 
 
-def resolved_as_far(
-    data: Mapping[str, Any], places: Places, environment: Mapping[str, str] | None = None
-) -> tuple[dict[str, Any], list[Problem]]:
+def resolved_as_far(data: Mapping[str, Any], places: Places) -> tuple[dict[str, Any], list[Problem]]:
     """Return data with the variables replaced that there are, and what is wrong with the others, which become empty."""
     problems = list[Problem]()
-    environment = os.environ if environment is None else environment
 
     def walk(value: Any, at: Loc) -> Any:
         match value:
@@ -194,7 +191,7 @@ def resolved_as_far(
 
     def one(matched: re.Match[str], at: Loc) -> str:
         try:
-            return _looked_up(matched[1], matched[2], environment)
+            return _looked_up(matched[1], matched[2])
         except LookupError as error:
             problems.append(places.problem(at, f"{matched.group()}: {error}"))
             return ""
@@ -202,12 +199,12 @@ def resolved_as_far(
     return {key: walk(value, (key,)) for key, value in data.items()}, problems
 
 
-def _looked_up(provider: str, argument: str, environment: Mapping[str, str]) -> str:
+def _looked_up(provider: str, argument: str) -> str:
     """Return the value that a variable stands for. Raises LookupError with the reason."""
     if provider == "env":
         name, has_default, default = argument.partition(":-")
-        if name in environment or has_default:
-            return environment.get(name, default)
+        if name in os.environ or has_default:
+            return os.environ.get(name, default)
         raise LookupError("not set in the environment")
     folder, _, key = argument.rpartition(":")
     if provider == "file" and not folder:

@@ -359,18 +359,18 @@ def load(path: str | Path) -> Pipeline:
     return draft(path).finished()
 
 
-def loads(text: str, *, form: str = "yaml", environment: Mapping[str, str] | None = None) -> Pipeline:
-    """Return the pipeline of a text. `environment` is what `${env:...}` sees (None: the process's)."""
-    return _draft(document.parse(text, form=form), environment).finished()
+def loads(text: str, *, form: str = "yaml") -> Pipeline:
+    """Return the pipeline of a text."""
+    return _draft(document.parse(text, form=form)).finished()
 
 
 def draft(path: str | Path) -> Draft:
     """Return the draft of a file; see load. Raises SpecError for what cannot be read at all."""
-    return _draft(document.read(Path(path)), None)
+    return _draft(document.read(Path(path)))
 
 
-def _draft(read: document.Document, environment: Mapping[str, str] | None) -> Draft:
-    data, missing = document.resolved_as_far(read.data, read.places, environment)
+def _draft(read: document.Document) -> Draft:
+    data, missing = document.resolved_as_far(read.data, read.places)
     problems, wrong = [*read.problems, *missing], list[Problem]()
     name, config, under = str(data.get("name", "")), data, tuple[str, ...]()
     if "connector.class" not in data and isinstance(data.get("config"), dict):

@@ -2,7 +2,7 @@
 
 dsl            writes nodes down (topology); nothing runs
 topology       cuts the graph into queries that Spark can run
-run            makes DataFrames of them (operators, state) and starts them on a cluster; testing: on folders
+run            makes DataFrames of them (operators, state) and starts them on a cluster
 """
 
 from kvorum.pipelines.streams.dsl import (

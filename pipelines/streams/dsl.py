@@ -146,13 +146,6 @@ class KStream(_Built):
         """Begin to part the stream: .branch(predicate) as often as needed, then a default, or none."""
         return BranchedKStream(self._then(lambda frame: frame, "KSTREAM-BRANCH", named=named))
 
-    def branch(self, *predicates: Expression) -> "tuple[KStream, ...]":
-        """Return a stream for each predicate: of the records that fulfil it and none before it."""
-        split = self.split()
-        for index, predicate in enumerate(predicates):
-            split = split.branch(predicate, str(index))
-        return tuple(split.no_default_branch().values())
-
     def group_by_key(self) -> "KGroupedStream":
         """Group the records by their key."""
         return KGroupedStream(self._graph, self.node)

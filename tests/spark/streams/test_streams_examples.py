@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kvorum.pipelines.streams.testing import TopologyTestDriver
+from tests.spark.streams.folder_topics import TopologyTestDriver
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -23,7 +23,7 @@ from kvorum.pipelines.streams import (
     TimeWindows,
     TopologyError,
 )
-from kvorum.pipelines.streams.testing import TopologyTestDriver
+from tests.spark.streams.folder_topics import TopologyTestDriver
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -85,7 +85,8 @@ def test_records_are_changed_filtered_parted_and_merged(drive: Driver) -> None:
     out.put("flat", stream.flat_map_values(lambda value: value.words).select_key("upper(value)"))
     out.put("key_and_value", stream.map_values(lambda key, value: F.concat(key, value.n.cast("string"))))
     out.put("time", stream.select_key("topic").map_values("unix_millis(timestamp)"))
-    small, big = stream.branch("value.n < 2", "value.n > 0")
+    parts = stream.split(named="parts").branch("value.n < 2").branch("value.n > 0").no_default_branch()
+    small, big = parts.values()
     rest = stream.split().branch("value.n < 2", "small").default_branch("rest")["rest"]
     out.put("small", small.map_values("value.n"))
     out.put("big", big.map_values("value.n"))
