@@ -38,7 +38,7 @@ from kvorum.pipelines.mirror.groups import GroupSync
 from kvorum.pipelines.mirror.ledger import Ledger
 from kvorum.pipelines.mirror.metrics import Figures, listen, text
 from kvorum.pipelines.mirror.spec import PROVENANCE, MirrorSpec, load
-from kvorum.pipelines.mirror.topics import TopicSync, create_control_topics
+from kvorum.pipelines.mirror.topics import TopicSync, create_map_topic
 from kvorum.pipelines.session.build import SessionSettings, build
 from kvorum.pipelines.session.late_workers import may_restart
 from kvorum.pipelines.spec import SpecError
@@ -62,7 +62,7 @@ class Mirror:
     _query: StreamingQuery | None = None
 
     def __init__(self, spec: MirrorSpec, spark: SparkSession) -> None:
-        """Create the control topics, fence older runs, read the map."""
+        """Create the topic of the offset map, fence older runs, read the map."""
         self.figures = Figures()
         self._spec = spec
         self._spark = spark
@@ -70,10 +70,10 @@ class Mirror:
         self._source, target, self._target = (
             Lookup(client.from_options(cluster.settings())) for cluster in (spec.source, spec.target, spec.target)
         )
-        create_control_topics(target.admin, spec)
+        create_map_topic(target.admin, spec)
         self._ledger = Ledger(spec)
         self._topics = TopicSync(spec, self._source, target, self.figures)
-        self._groups = GroupSync(spec, self._topics, self._ledger, self.figures) if spec.sync.groups else None
+        self._groups = GroupSync(spec, self._topics, self._ledger.map, self.figures) if spec.sync.groups else None
         self._offsets = Folder(spark, spec.checkpoint, "offsets")
         self._listener = listen(spec.metrics, lambda: text(spec, self.figures)) if spec.metrics else None
 

@@ -77,9 +77,7 @@ class Sync(Model):
     """Topic configs, except configs_exclude."""
     configs_exclude: Sequence[Pattern] = CONFIGS_EXCLUDED
     groups: bool = True
-    """Translate group offsets into the checkpoints topic, and into groups without members on the target."""
-    commit: bool = True
-    """False: only the checkpoints topic."""
+    """Translate the offsets of groups, and commit them for groups without members on the target."""
     refine_max: int = Field(default=200_000, ge=0, le=10_000_000)
     """How many records of a partition are read to place an offset inside a batch; 0: only where batches end."""
 
@@ -149,11 +147,6 @@ class MirrorSpec(Model):
     def opposite_map_topic(self) -> str:
         """Return the topic (on the source) where mirrors from the target to the source keep theirs."""
         return f"kvorum-offset-map.{self.target.alias}.internal"
-
-    @property
-    def checkpoints_topic(self) -> str:
-        """Return the topic (on the target) of translated group offsets, MirrorMaker's name for it."""
-        return f"{self.source.alias}.checkpoints.internal"
 
     @property
     def topic_pattern(self) -> str:

@@ -156,9 +156,8 @@ def create_topics(admin: AdminClient, topics: Sequence[NewTopic]) -> None:
                 raise
 
 
-def create_control_topics(admin: AdminClient, spec: MirrorSpec) -> None:
-    """Create the mirror's own topics that do not exist: one partition, compacted."""
-    names = [spec.map_topic, spec.checkpoints_topic]
-    there = admin.list_topics(timeout=REQUEST_SECONDS).topics
-    config, factor = {"cleanup.policy": "compact"}, spec.replication_factor or -1
-    create_topics(admin, [NewTopic(name, 1, factor, config=config) for name in names if name not in there])
+def create_map_topic(admin: AdminClient, spec: MirrorSpec) -> None:
+    """Create the topic of the offset map if it does not exist: one partition, compacted."""
+    if spec.map_topic not in admin.list_topics(timeout=REQUEST_SECONDS).topics:
+        config = {"cleanup.policy": "compact"}
+        create_topics(admin, [NewTopic(spec.map_topic, 1, spec.replication_factor or -1, config=config)])
