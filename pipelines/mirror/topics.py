@@ -11,7 +11,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented, not in __all__
     AdminClient,
     AlterConfigOpType,
@@ -23,8 +23,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented,
     ResourceType,
 )
 
-from kvorum.pipelines.bridge import client
-from kvorum.pipelines.bridge.lookup import Lookup
+from kvorum.pipelines.bridge.lookup import Lookup, create_topics
 from kvorum.pipelines.mirror.logs import REQUEST_SECONDS
 from kvorum.pipelines.mirror.metrics import Figures
 from kvorum.pipelines.mirror.spec import MirrorSpec, any_of
@@ -142,18 +141,6 @@ class TopicSync:
 def _partitions(cluster: Lookup) -> dict[str, int]:
     """Return how many partitions each topic has."""
     return {name: len(topic.partitions) for name, topic in cluster.topics().items() if topic.error is None}
-
-
-def create_topics(admin: AdminClient, topics: Sequence[NewTopic]) -> None:
-    """Create topics; those that exist are left as they are."""
-    if not topics:
-        return
-    for future in admin.create_topics(list(topics), operation_timeout=REQUEST_SECONDS).values():
-        try:
-            future.result(REQUEST_SECONDS * 2)
-        except KafkaException as error:
-            if client.error_of(error).code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise
 
 
 def create_map_topic(admin: AdminClient, spec: MirrorSpec) -> None:

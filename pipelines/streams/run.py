@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final, Literal, Protocol
 
 import confluent_kafka
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented, not in __all__
     AdminClient,
     AlterConfigOpType,
@@ -41,7 +41,7 @@ from pyspark.sql.types import DataType, TimestampType
 from kvorum.pipelines import frames
 from kvorum.pipelines.bridge import client, register
 from kvorum.pipelines.bridge import sink as sinks
-from kvorum.pipelines.bridge.lookup import Lookup
+from kvorum.pipelines.bridge.lookup import Lookup, create_topics
 from kvorum.pipelines.bridge.offsets import Offsets, TopicPartition, from_json
 from kvorum.pipelines.plugins import Delivery, Trigger
 from kvorum.pipelines.session.build import ROCKSDB, SessionSettings, build
@@ -374,13 +374,11 @@ class ClusterTopics:
             for each in internal
         ]
         admin = self._admin()
-        for name, future in admin.create_topics(wanted, operation_timeout=REQUEST_SECONDS).items():
-            try:
-                future.result(REQUEST_SECONDS)
-            except KafkaException as error:
-                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                    raise TopologyError(f"the topic {name} cannot be created: {error}") from error
+        try:
+            for name in create_topics(admin, wanted):
                 _keep_records(admin, name)
+        except KafkaException as error:
+            raise TopologyError(f"internal topics cannot be created: {error}") from error
 
     def purge(self, queries: Sequence[Query], running: Iterable[StreamingQuery]) -> None:
         """Delete the records of internal topics that all queries which read them have processed. Logs errors."""
