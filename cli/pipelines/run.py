@@ -149,7 +149,7 @@ def validate(files: tuple[str, ...]) -> None:
 @click.command()
 @output_option
 def plugins(output: str) -> None:
-    """List sources and sinks, and the transforms and converters that packages add.
+    """List sources and sinks, those of other packages included.
 
     \b
     kvorum pipelines plugins -o json
