@@ -19,6 +19,7 @@ from urllib.parse import quote
 from aiohttp import web
 
 from kvorum.pipelines import plugins
+from kvorum.pipelines.bridge.client import PREFIX, from_options
 from kvorum.pipelines.connect import catalogue, validation
 from kvorum.pipelines.connect.errors import ConnectError, bad_request, conflict
 from kvorum.pipelines.connect.herder import Herder
@@ -83,12 +84,13 @@ async def serve(
     """Run a manager until SIGTERM or Ctrl-C.
 
     `client` are settings of its Kafka clients, and of the pipelines' in the same cluster: security.protocol and others.
-    Raises StateError if the folder is in use, OSError if the port is, Superseded, SpecError.
+    Raises StateError if the folder is in use, OSError if the port is, OptionError, Superseded, SpecError.
     """
     host, _, port = listen.rpartition(":")
     host = host.strip("[]") or "127.0.0.1"
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    settings: dict[str, str] = {"bootstrap.servers": bootstrap, **resolve(dict(client), Places())}
+    given = {"bootstrap.servers": bootstrap, **resolve(dict(client), Places())}
+    settings = from_options({f"{PREFIX}{key}": value for key, value in given.items()})
     with Folder(state_dir, MANAGER).held("another manager"):
         server = socket.create_server((host, int(port)), family=family)
         address = f"{host if family is socket.AF_INET else f'[{host}]'}:{server.getsockname()[1]}"

@@ -1,6 +1,6 @@
 """A pipeline's folder: what it is, how it is, and whether its process lives.
 
-DIR/<name>/spec.json      the pipeline, as it was started (0600: values from ${env:...} are in it)
+DIR/<name>/spec.json      the pipeline, as it was started (0600: with `start`, values from ${env:...} are in it)
            launch.json    how its process was started
            status.json    its state, replaced as a whole
            worker.log     what the process and Spark said

@@ -234,6 +234,14 @@ class Worker:
             signal.signal(number, note)
 
 
+def is_in(folder: Folder, pipeline: Pipeline) -> bool:
+    """Return whether the folder's file defines this pipeline: then it stays, and keeps its references to secrets."""
+    try:
+        return load(folder.spec).as_data() == pipeline.as_data()
+    except SpecError:
+        return False
+
+
 @contextlib.contextmanager
 def worker_in(
     folder: Folder, pipeline: Pipeline, launch: Launch, open_session: Callable[[], Session] | None = None
@@ -243,7 +251,8 @@ def worker_in(
     A session from `open_session` shares its context, which stays; otherwise the worker starts a context and stops it.
     """
     with folder.held():
-        folder.write(folder.spec, pipeline.as_data())
+        if not is_in(folder, pipeline):
+            folder.write(folder.spec, pipeline.as_data())
         folder.write(folder.launch, asdict(launch))
         status = Status(name=pipeline.name, state=State.STARTING, pid=os.getpid(), since_ms=now_ms())
         worker = Worker(folder=folder, pipeline=pipeline, launch=launch, status=status, open_session=open_session)

@@ -42,6 +42,8 @@ DEFAULTS: Mapping[str, str] = {
     "spark.sql.caseSensitive": "true",
     # State beyond memory, and a commit that costs what changed, not what is there.
     "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
+    # Spark's default, and logins and keys of Kafka clients.
+    "spark.redaction.regex": r"(?i)secret|password|token|access[.]?key|jaas|oauthbearer[.]config|(ssl|keystore)[.]key",
     "spark.ui.enabled": "false",
     # A bar that is drawn over itself, in a log.
     "spark.ui.showConsoleProgress": "false",

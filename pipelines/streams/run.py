@@ -303,8 +303,8 @@ class Streams:
             logger.exception("%s was not restarted", query.name)
             self._attempts[number] = ATTEMPTS_MAX
             return
-        self._attempts[number] += 1
         self.queries = (*self.queries[:number], again, *self.queries[number + 1 :])
+        self._attempts[number] += 1
 
     def _topics(self) -> "ClusterTopics":
         if self._spark is None:

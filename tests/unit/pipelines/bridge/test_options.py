@@ -8,6 +8,9 @@ from kvorum.pipelines.bridge.offsets import EARLIEST, LATEST
 
 BASE = {"kafka.bootstrap.servers": "a:1,b:2", "subscribe": "t"}
 
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+
 
 def reading(is_streaming: bool = False, **changes: str) -> options.ReadOptions:
     given = BASE | {name.replace("__", "."): value for name, value in changes.items()}
@@ -54,7 +57,12 @@ def test_defaults_are_those_of_sparks_source() -> None:
         ({"kafka.isolation.level": "serializable"}, "read_committed or read_uncommitted"),
         ({"kafka.key.deserializer": "x"}, "option kafka.key.deserializer is not supported"),
         ({"kafka.auto.offset.reset": "latest"}, "option kafka.auto.offset.reset is not supported"),
-        ({"kafka.ssl.truststore.location": "/a.jks"}, "must be a PEM file"),
+        ({"kafka.security.protocol": "TLS"}, "option kafka.security.protocol: TLS is not one of PLAINTEXT"),
+        ({"kafka.sasl.pasword": "x"}, r"option kafka.sasl.pasword: .*did you mean sasl.password or"),
+        (
+            {"kafka.security.protocol": "SSL", "kafka.ssl.truststore.location": "/a.jks"},
+            "option kafka.ssl.truststore.location: ",
+        ),
     ],
 )
 def test_a_wrong_option_is_named(changes: dict[str, str], message: str) -> None:
@@ -81,8 +89,10 @@ def test_javas_settings_become_librdkafkas() -> None:
             "kafka.buffer.memory": "1048576",
             "kafka.max.poll.records": "500",
             "kafka.linger.ms": "7",
+            "kafka.security.protocol": "SASL_SSL",
+            "kafka.sasl.mechanism": "PLAIN",
             "kafka.ssl.endpoint.identification.algorithm": "",
-            "kafka.sasl.jaas.config": 'org.x.PlainLoginModule required username="u" password="p\\"q";',
+            "kafka.sasl.jaas.config": f'{PLAIN} required username="u" password="p\\"q";',
         }
     )
     assert settings == {
@@ -90,6 +100,8 @@ def test_javas_settings_become_librdkafkas() -> None:
         "fetch.wait.max.ms": "5",
         "queue.buffering.max.kbytes": "1024",
         "linger.ms": "7",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
         "ssl.endpoint.identification.algorithm": "none",
         "sasl.username": "u",
         "sasl.password": 'p"q',
@@ -114,3 +126,29 @@ def test_what_a_writer_may_be_told() -> None:
     ):
         with pytest.raises(OptionError, match=message):
             options.writing(base | wrong)
+
+
+def test_librdkafkas_names_of_security_become_javas_for_sparks_connector() -> None:
+    given = {
+        "subscribe": "t",
+        "kafka.bootstrap.servers": "a:1",
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "SCRAM-SHA-512",
+        "kafka.sasl.username": "u",
+        "kafka.sasl.password": 'p"q',
+        "kafka.ssl.ca.location": "/ca.pem",
+    }
+    assert client.for_java(given) == {
+        "subscribe": "t",
+        "kafka.bootstrap.servers": "a:1",
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "SCRAM-SHA-512",
+        "kafka.sasl.jaas.config": f'{SCRAM} required username="u" password="p\\"q";',
+        "kafka.ssl.truststore.location": "/ca.pem",
+        "kafka.ssl.truststore.type": "PEM",
+    }
+
+
+def test_javas_own_settings_of_security_go_to_sparks_connector_as_they_are() -> None:
+    given = {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.login.callback.handler.class": "org.x.Handler"}
+    assert client.for_java(given) == given

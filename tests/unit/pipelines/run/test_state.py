@@ -20,7 +20,7 @@ from kvorum.pipelines.run.process import Launch
 from kvorum.pipelines.run.progress import lag
 from kvorum.pipelines.run.state import Folder, State, StateError, Status, folders, root_of
 from kvorum.pipelines.run.worker import worker_in
-from kvorum.pipelines.spec import Pipeline, SpecError, from_data
+from kvorum.pipelines.spec import Pipeline, SpecError, from_data, load
 
 STATUS = Status(name="p", state=State.RUNNING, pid=os.getpid(), since_ms=1, progress={"records_in": 3})
 HOLD = """
@@ -196,3 +196,15 @@ def test_the_command_line_wins_over_the_pipelines_own_settings() -> None:
     assert (own.master, own.memory, own.settings) == ("yarn", "3g", {"spark.a": "1"})
     told = Launch(master="local[1]", settings={"spark.a": "2"}).session(pipeline)
     assert told.master == "local[1]" and told.settings["spark.a"] == "2"
+
+
+def test_a_spec_keeps_its_references_to_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OF_THE_TEST", "planted-secret")
+    folder = Folder(tmp_path, "p")
+    folder.make()
+    options = {"kafka.sasl.password": "${env:OF_THE_TEST}"}
+    source = {"type": "topics", "topics": ["t"], "bootstrap": "a:1", "options": options}
+    folder.write(folder.spec, {"name": "p", "source": source, "sink": {"type": "console"}})
+    with worker_in(folder, load(folder.spec), Launch(retries=0)):
+        assert "${env:OF_THE_TEST}" in folder.spec.read_text()
+    assert "planted-secret" not in folder.spec.read_text()
