@@ -96,7 +96,7 @@ def test_a_host_that_cannot_start_is_an_error_with_its_log(tmp_path: Path, monke
         finally:
             await runner.end()
 
-    monkeypatch.setattr(Launch, "data", lambda launch: {"memory": 1, "no option": 2})
+    monkeypatch.setattr(module, "asdict", lambda launch: {"memory": 1, "no option": 2})
     with pytest.raises(RunnerError, match=r"(?s)the process of the connector ended: .*unexpected keyword"):
         asyncio.run(go())
 

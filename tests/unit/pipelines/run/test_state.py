@@ -80,7 +80,7 @@ def test_the_folder_of_all_is_the_options_or_the_environments(monkeypatch: pytes
 
 def test_commands_are_answered_in_lines(folder: Folder) -> None:
     """A status comes at once; another command when the worker has done it."""
-    with folder.held(), control.listening(folder, STATUS.data) as requests:
+    with folder.held(), control.listening(folder, lambda: asdict(STATUS)) as requests:
 
         def work() -> None:
             request = requests.get(timeout=10)
