@@ -45,9 +45,11 @@ nft add chain inet kvorum input '{ type filter hook input priority 0; }'
 JOIN: Final = """
 set -e
 echo 1 >/proc/sys/net/ipv4/conf/eth0/route_localnet
+echo 1 >/proc/sys/net/ipv4/conf/eth0/arp_notify
 ip addr add "$1/24" dev eth0
 ip link set eth0 up
 """
+"""A member announces itself (arp_notify): it may have the address of a former one."""
 
 T = TypeVar("T")
 

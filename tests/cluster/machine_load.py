@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
@@ -16,6 +16,8 @@ from tests.cluster.load import Load
 from tests.cluster.machines import Machines
 
 STATISTICS_MS = 200
+RECONNECT_MS_MAX = 500
+"""librdkafka waits up to 10 s, also for a broker that is back since: the pause would be the client's."""
 CAUGHT_UP_SECONDS = 110.0
 
 
@@ -28,11 +30,13 @@ class MachineLoad(Load):
         self.machines, self.bootstrap, self.client = machines, bootstrap, dict(client)
         self.errors: list[str] = []
         self.disconnects: Counter[str] = Counter()
+        self._states: defaultdict[int, str] = defaultdict(str)
         self._longest_s, self._last_s = 0.0, time.monotonic()
         options = self.client | {
             "error_cb": lambda error: self.errors.append(str(error)),
             "stats_cb": self._note_statistics,
             "statistics.interval.ms": STATISTICS_MS,
+            "reconnect.backoff.max.ms": RECONNECT_MS_MAX,
         }
         # The client's threads are those of the workstation, as is the one that makes it.
         machines.call(lambda: Load.__init__(self, bootstrap, topic, partitions, **options))
@@ -40,6 +44,11 @@ class MachineLoad(Load):
     def _note_statistics(self, text: str) -> None:
         for name, broker in json.loads(text)["brokers"].items():
             self.disconnects[name] = broker["disconnects"]
+            self._states[broker["nodeid"]] = broker["state"]
+
+    def wait_until_not_connecting(self, broker: int) -> None:
+        """Wait for the end of an attempt to connect to a lost machine, which TCP retries for some seconds."""
+        eventually(lambda: self._states[broker] in ("UP", "INIT"), lambda: f"no attempt at {broker}: {self._states}")
 
     def _delivered(self, error: KafkaError | None, message: Any) -> None:
         now = time.monotonic()

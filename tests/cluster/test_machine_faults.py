@@ -157,7 +157,7 @@ def test_a_machine_that_is_lost_with_its_disk_is_replaced(machines: Machines, is
         machines.systemctl(lost, "start")
         if is_dynamic:
             replace_voter(cluster, lost, old, new)
-        eventually(lambda: voters(cluster)[lost] == new, "the new controller as a voter", SECONDS)
+        eventually(lambda: voters(cluster).get(lost) == new, "the new controller as a voter", SECONDS)
         machines.wait_until_ready(lost)
         cluster.wait_until_in_sync()
         seconds = time.monotonic() - began
@@ -166,6 +166,7 @@ def test_a_machine_that_is_lost_with_its_disk_is_replaced(machines: Machines, is
         )
         # Without another one the new machine is needed, for the quorum and for min.insync.replicas.
         other = lost % machines.count + 1
+        load.wait_until_not_connecting(lost)
         gap = []
         with load.unavailability(gap):
             machines.kill(other)
