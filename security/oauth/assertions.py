@@ -89,7 +89,7 @@ def parse_key(data: bytes, rules: AssertionRules) -> RSAKey | ECKey:
         key = (RSAKey if expected is rsa.RSAPrivateKey else ECKey).import_key(pem)
         JWSRegistry.algorithms[rules.algorithm].check_key(key)
     except (JoseError, ValueError):
-        raise ClientAssertionError(f"it is no key for {rules.algorithm}") from None
+        raise ClientAssertionError(f"it is not a key for {rules.algorithm}") from None
     return key
 
 
