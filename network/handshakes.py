@@ -62,7 +62,7 @@ class Handshakes:
     def end(self, handshake: "Handshake") -> None:
         """Remove a handshake that is complete or failed. Idempotent."""
         host = handshake.host
-        waiting = self._waiting.get(host, {})
+        waiting = self._waiting.get(host, OrderedDict())
         if handshake in self._in_progress:
             self._remove(handshake)
         elif handshake in waiting:
