@@ -64,10 +64,10 @@ def parse_template(text: bytes) -> Template:
         found = json.loads(text)
     except (ValueError, RecursionError):
         raise ClientAssertionError("it is not JSON") from None
-    parts = [found.get(part, {}) for part in PARTS] if isinstance(found, dict) else []
-    if not parts or not all(isinstance(part, dict) for part in parts):
+    header, payload = (found.get(part, {}) if isinstance(found, dict) else None for part in PARTS)
+    if not isinstance(header, dict) or not isinstance(payload, dict):
         raise ClientAssertionError(f"it is not a JSON object with the objects {' and '.join(PARTS)}")
-    return Template(*parts)
+    return Template(header, payload)
 
 
 def parse_key(data: bytes, rules: AssertionRules) -> RSAKey | ECKey:
