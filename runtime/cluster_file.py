@@ -28,7 +28,16 @@ from kvorum.runtime.cluster_hosts import (
 )
 from kvorum.runtime.config import ConfigError, Entry, Settings, Source
 from kvorum.runtime.config_checks import check_node
-from kvorum.runtime.config_files import compose, flatten, known, map_items, override_entries, read_text, static
+from kvorum.runtime.config_files import (
+    compose,
+    flatten,
+    known,
+    map_items,
+    override_entries,
+    read_text,
+    static,
+    without_references,
+)
 from kvorum.runtime.listeners import ANY_ADDRESS, LOOPBACK, address, admin_listeners, listeners
 from kvorum.runtime.properties import format_properties
 
@@ -67,6 +76,11 @@ class NodeSpec:
     name: str
     directory: str
     settings: Settings
+    """With references in place of secrets."""
+
+    def with_secrets(self) -> Settings:
+        """Return the settings with references replaced. Raises ConfigError."""
+        return Settings(without_references(self.settings.explicit(), os.environ))
 
     @property
     def host(self) -> str:

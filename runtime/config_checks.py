@@ -179,14 +179,19 @@ def check_exposure(settings: Settings) -> None:
                 f" in listener.security.protocol.map, or set {ALLOW_PLAINTEXT_CONTROLLERS}=true in a trusted network",
             )
     for http in admin_listeners(settings):
-        if not is_loopback(http.host) and settings.optional_str("kvorum.admin.tokens.file") is None:
-            text = f"{http.url}: only loopback is permitted without kvorum.admin.tokens.file"
+        if not is_loopback(http.host) and not has_http_authentication(settings):
+            text = f"{http.url}: only loopback is permitted without kvorum.admin.roles or kvorum.admin.tokens.file"
             raise refuse(settings, "admin.listeners", text)
     connect_urls(settings)
     for role in settings.list("process.roles"):
         metrics_listener(settings, role)
         if chaos_listener(settings, role) is not None:
             check_chaos_token(settings)
+
+
+def has_http_authentication(settings: Settings) -> bool:
+    """Return whether HTTP clients must authenticate."""
+    return any(settings.optional_str(key) is not None for key in ("kvorum.admin.roles", "kvorum.admin.tokens.file"))
 
 
 def exposed_controllers(settings: Settings) -> list[Endpoint]:

@@ -23,7 +23,7 @@ def settings_of_nodes(path: str) -> "dict[str, Settings]":
     from kvorum.runtime.config_files import load_node
 
     if is_cluster_file(path):
-        return {node.name: node.settings for node in load_cluster(path, "kvorum-data").nodes}
+        return {node.name: node.with_secrets() for node in load_cluster(path, "kvorum-data").nodes}
     settings = load_node(path).settings
     return {f"node {settings.int('node.id')}": settings}
 

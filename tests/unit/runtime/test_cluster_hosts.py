@@ -78,7 +78,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("text", "message"), REFUSED)
-def test_what_cannot_work_between_machines_is_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_settings_that_cannot_work_between_machines_are_refused(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message) as error:
         load(tmp_path, text)
     assert "\n" not in str(error.value)

@@ -78,6 +78,7 @@ REFUSED = [
     (CONTROLLER, {"listeners": "CONTROLLER://10.0.0.1:19191"}, "listeners"),
     (CONTROLLER, {"listeners": "CONTROLLER://10.0.0.1:1", PROTOCOLS: "CONTROLLER:SASL_PLAINTEXT"}, "listeners"),
     (COMBINED, {"admin.listeners": "http://0.0.0.0:18080"}, "admin.listeners"),
+    (COMBINED, {"admin.listeners": "https://0.0.0.0:18080"}, "admin.listeners"),
     (COMBINED, {"admin.listeners": "ftp://127.0.0.1:18080"}, "admin.listeners"),
     *(
         (COMBINED, {"kvorum.connect.urls": url}, "kvorum.connect.urls")
@@ -152,6 +153,7 @@ ACCEPTED: list[tuple[dict[str, object], dict[str, object]]] = [
     (COMBINED, {"connections.max.idle.ms": -1}),
     (COMBINED, {"metrics.listener": "http://0.0.0.0:9100", "admin.listeners": "http://[::1]:80"}),
     (COMBINED, {"admin.listeners": "http://0.0.0.0:18080", "kvorum.admin.tokens.file": "/etc/tokens"}),
+    (COMBINED, {"admin.listeners": "https://0.0.0.0:18080", "kvorum.admin.roles": "User:alice=admin; User:*=read"}),
     (COMBINED, {"kvorum.connect.urls": "http://127.0.0.1:8083,https://connect.example/rest/,http://[::1]:8083"}),
 ]
 
