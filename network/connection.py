@@ -329,7 +329,9 @@ class ServerConnection(asyncio.BufferedProtocol):
         assert shared.sasl is not None
         shared.not_authenticated(self.address, authenticator, step.reason)
         self._is_rejected = True
-        self._timer = shared.loop.call_later(shared.sasl.failure_delay_ms / 1000, self._end_rejected, step.reply)
+        delay_s = shared.counts.failures.delay_s(self.peer.client_address, shared.loop.time())
+        delay_s = max(delay_s, shared.sasl.failure_delay_ms / 1000)
+        self._timer = shared.loop.call_later(delay_s, self._end_rejected, step.reply)
         self.finish()
 
     def _end_rejected(self, reply: bytes) -> None:

@@ -2,6 +2,9 @@
 
 import os
 import ssl
+import tempfile
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +13,15 @@ import trustme
 
 from kvorum.security.errors import SecurityConfigError
 from kvorum.security.tls.client import ClientTls
+from kvorum.security.tls.failures import failure_reason
 from kvorum.security.tls.reload import handshake_in_memory
 from kvorum.security.tls.server import TlsServer
 from kvorum.security.tls.settings import ClientAuth, KeyStoreSettings, TlsSettings, TrustStoreSettings
+from kvorum.security.tls.stores import load_stores
 from tests.tls_certificates import (
     CA,
     OTHER_CA,
+    PAST,
     ca_pem,
     chain_pem,
     client_tls,
@@ -163,6 +169,16 @@ def test_the_own_chain_must_verify_where_nodes_are_clients_of_each_other() -> No
     server.reload(trust_store=trust_store(OTHER_CA))
 
 
+def test_a_new_certificate_replaces_one_that_has_expired_in_use() -> None:
+    server = server_tls(client_auth=ClientAuth.REQUIRED, verify_own_chain=True)
+    server.stores = load_stores(replace(server.settings, key_store=key_store(renewed("127.0.0.1", not_after=PAST))))
+    with pytest.raises(SecurityConfigError, match="does not verify"):
+        server.reload(key_store(renewed("127.0.0.1", "localhost", ca=OTHER_CA)))
+    server.reload(key_store(renewed("127.0.0.1", "localhost")))
+    assert server.stores.key_store is not None
+    assert server.stores.key_store.chain[0].not_valid_after_utc > datetime.now(UTC)
+
+
 def test_a_truststore_that_shrinks_counts_for_new_handshakes() -> None:
     server = server_tls(client_auth=ClientAuth.REQUIRED, cas=(CA, OTHER_CA))
     client = client_tls(issued("alice@example.com", ca=OTHER_CA), endpoint_identification_algorithm="")
@@ -172,6 +188,21 @@ def test_a_truststore_that_shrinks_counts_for_new_handshakes() -> None:
     with pytest.raises(ssl.SSLCertVerificationError):
         handshake_in_memory(server.context, client.context)
     assert server.context.verify_mode is ssl.CERT_REQUIRED
+
+
+def test_a_huge_chain_of_a_peer_is_refused() -> None:
+    """OpenSSL reads 100 KiB of certificates at most."""
+    server = server_tls(client_auth=ClientAuth.REQUIRED)
+    leaf = issued("alice@example.com")
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.write(pkcs8(leaf) + chain_pem(leaf) + 250 * ca_pem(OTHER_CA))
+        file.flush()
+        client.load_cert_chain(file.name)
+    with pytest.raises(ssl.SSLError) as caught:
+        handshake_in_memory(server.context, client)
+    assert "excessive message size" in failure_reason(caught.value)
 
 
 @pytest.mark.parametrize(
