@@ -149,6 +149,8 @@ class KafkaCluster:
     ports: Mapping[int, int]
     """{node id: port of its PLAINTEXT listener}."""
     controller_ports: Mapping[int, int]
+    client: Mapping[str, str] = field(default_factory=dict)
+    """Properties of librdkafka that its listener needs."""
     _running: dict[int, "subprocess.Popen[bytes]"] = field(default_factory=dict)
 
     @classmethod
@@ -221,7 +223,7 @@ class KafkaCluster:
     def wait_ready(self, seconds: float = READY_SECONDS) -> None:
         """Wait until every node that runs is a registered, unfenced broker. Raises KafkaUnavailableError."""
         deadline = time.monotonic() + seconds
-        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0, **self.client})
         while True:
             with contextlib.suppress(KafkaException):
                 if set(admin.list_topics(timeout=5).brokers) >= set(self._running):

@@ -5,11 +5,10 @@ import itertools
 from collections.abc import Iterator, Mapping
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 
 from bench.scale import Scale
 from bench.systems import System
-from bench.topics import DEADLINE_SECONDS, make_topic
+from bench.topics import DEADLINE_SECONDS, admin_of, make_topic
 
 
 class Bed:
@@ -47,7 +46,6 @@ class Bed:
 
     def drop_topic(self, name: str) -> None:
         """Delete a topic, to free disk space."""
-        admin = AdminClient({"bootstrap.servers": self.system.bootstrap, "log_level": 0})
-        for done in admin.delete_topics([name], operation_timeout=DEADLINE_SECONDS).values():
+        for done in admin_of(self.system).delete_topics([name], operation_timeout=DEADLINE_SECONDS).values():
             with contextlib.suppress(KafkaException):  # the measurement is already complete
                 done.result(DEADLINE_SECONDS)

@@ -13,6 +13,7 @@ import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -75,6 +76,7 @@ class Peer:
     """One node of it, as a bench.systems.System. A measure's settings are Kafka's, and ignored."""
 
     name = NAME
+    client: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, folder: Path, count: int, settings: Mapping[str, str]) -> None:
         assert count == 1, "it is measured as one node"

@@ -18,6 +18,7 @@ from bench.measures import (
     rebalances,
     requests,
     start,
+    tls,
     transactions,
 )
 from bench.rows import Measure
@@ -46,6 +47,8 @@ MEASURES: tuple[Measure, ...] = (
     heartbeats.MEASURE,
     rebalances.MEASURE,
     transactions.MEASURE,
+    tls.ONE_NODE,
+    tls.THREE_NODES,
 )
 
 

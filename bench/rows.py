@@ -68,6 +68,8 @@ class Measure:
     nodes: int = 1
     settings: Mapping[str, str]
     """Configs of every node, in addition to the system's defaults."""
+    tls: bool = False
+    """Whether clients and brokers connect by TLS."""
     prepare: Callable[[Bed], None] = nothing
     """Called on each cluster that is not fresh, as soon as it is ready."""
     fresh: bool = False

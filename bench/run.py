@@ -20,7 +20,7 @@ from bench.results import MeasureResult, RowResult
 from bench.rows import Case, Figures, Measure
 from bench.scale import Scale
 from bench.stalled import StalledError
-from bench.systems import PEER, formatted
+from bench.systems import PEER, formatted, tls_settings
 
 FAILURES_MAX = 2
 """The maximum number of failures of a case on a system; then its other rounds are skipped."""
@@ -55,7 +55,8 @@ class Beds:
         if kind not in self._beds:
             measure = self._measure
             stack = self._stacks[kind] = contextlib.ExitStack()
-            system = stack.enter_context(formatted(kind, measure.nodes, measure.settings))
+            settings = {**measure.settings, **tls_settings()} if measure.tls else measure.settings
+            system = stack.enter_context(formatted(kind, measure.nodes, settings))
             bed = Bed(kind, system, measure.nodes, self._plan.scale, self._maxima)
             if not measure.fresh:
                 system.start()

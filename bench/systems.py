@@ -19,9 +19,34 @@ from kvorum.cluster.local.local import LocalCluster
 from kvorum.cluster.local.plan import plan_of
 from kvorum.cluster.process import readiness
 from kvorum.runtime.cluster_file import dev_cluster
+from kvorum.security.librdkafka import librdkafka_security
+from tests.certificates import Authority
 
 READY_SECONDS = 120.0
 NO_SETTINGS: Mapping[str, str] = {}
+TLS_PORT = {
+    "listener.security.protocol.map": "PLAINTEXT:SSL,CONTROLLER:PLAINTEXT",
+    "inter.broker.listener.name": "PLAINTEXT",
+}
+"""The listener of clients and brokers has TLS; its name stays."""
+
+
+@functools.cache
+def tls_settings() -> Mapping[str, str]:
+    """Return the settings of nodes with TLS for clients and between brokers, with a new CA and certificate."""
+    folder = tempfile.mkdtemp(prefix="bench-tls-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    authority = Authority(Path(folder))
+    stores = {"ssl.keystore.location": str(authority.issue("node")), "ssl.truststore.location": str(authority.file)}
+    return TLS_PORT | {"ssl.keystore.type": "PEM", "ssl.truststore.type": "PEM"} | stores
+
+
+def client_of(settings: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the properties of a client, by Java's names, of nodes with these settings."""
+    if "ssl.truststore.location" not in settings:
+        return {}
+    stores = {key: text for key, text in settings.items() if key.startswith("ssl.truststore.")}
+    return {"security.protocol": "SSL"} | stores
 
 
 @functools.cache
@@ -43,6 +68,8 @@ class System(Protocol):
     """A cluster of nodes 1 to N on this machine, formatted and not yet started."""
 
     name: str
+    client: Mapping[str, str]
+    """Properties of its clients besides bootstrap.servers, by Java's names."""
 
     def start(self) -> None:
         """Start every node that does not run; return at once."""
@@ -95,6 +122,7 @@ class Kvorum:
     name = "Kvorum"
 
     def __init__(self, folder: Path, count: int, settings: Mapping[str, str] = NO_SETTINGS) -> None:
+        self.client = client_of(settings)
         home = str(folder / "kvorum")
         overrides = [f"{key}={value}" for key, value in ({"admin.listeners": ""} | dict(settings)).items()]
         self._cluster = LocalCluster.create(home, plan_of(dev_cluster(count, 0, home, overrides), new_cluster_id()))
@@ -158,7 +186,9 @@ class Kafka:
     name = "Apache Kafka"
 
     def __init__(self, folder: Path, count: int, settings: Mapping[str, str] = NO_SETTINGS) -> None:
+        self.client = client_of(settings)
         self._cluster = KafkaCluster.create(folder / "kafka", count, settings)
+        self._cluster.client = librdkafka_security(self.client)
 
     def start(self) -> None:
         """Start every node; return at once."""

@@ -6,6 +6,7 @@ it is like a slow network, as a connection that Kafka has not accepted yet. One 
 ignored for a while and then closed (ip_rates), as in Kafka.
 """
 
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
@@ -20,11 +21,18 @@ BURST_S: Final = 1.0
 """Time of idleness that is saved up for a burst of connections."""
 DELAY_S_MAX: Final = 30.0
 """A connection with a longer delay is rejected: its client has disconnected by then, and few may wait."""
+FAILURES_MAX: Final = 10
+"""kvorum.sasl.failed.authentication.rate.per.ip."""
+FAILURE_DELAY_S_MAX: Final = 10.0
+"""A connection with a failed authentication is kept no longer."""
+FAILURE_ADDRESSES_MAX: Final = 10_000
+"""Addresses whose failures are counted; the one that has not failed for longest is forgotten first."""
 
 CONNECTIONS: Final = "max.connections"
 CREATION_RATE: Final = "max.connection.creation.rate"
 PER_ADDRESS: Final = "max.connections.per.ip"
 OVERRIDES: Final = "max.connections.per.ip.overrides"
+FAILURE_RATE: Final = "kvorum.sasl.failed.authentication.rate.per.ip"
 KEYS: Final = (CONNECTIONS, CREATION_RATE, PER_ADDRESS, OVERRIDES)
 
 
@@ -64,6 +72,36 @@ class CreationRate:
             self._next_s = max(self._next_s, now_s - BURST_S) + 1 / self.per_second
 
 
+class FailedAuthentications:
+    """Failed authentications of addresses: their answers leave at a limited rate, however many connections there are.
+
+    A delay per connection alone does not slow down an address with many of them. Sans-IO.
+    """
+
+    __slots__ = ("_rates", "per_second")
+
+    def __init__(self, per_second: int = FAILURES_MAX) -> None:
+        """Start without failures."""
+        self.per_second = per_second
+        self._rates: OrderedDict[str, CreationRate] = OrderedDict()
+
+    def __len__(self) -> int:
+        """Return the number of addresses."""
+        return len(self._rates)
+
+    def delay_s(self, address: str, now_s: float) -> float:
+        """Count a failure; return the time until it may be answered, at most FAILURE_DELAY_S_MAX."""
+        rate = self._rates.setdefault(address, CreationRate(self.per_second))
+        self._rates.move_to_end(address)
+        if len(self._rates) > FAILURE_ADDRESSES_MAX:
+            self._rates.popitem(last=False)
+        delay_s = rate.delay_s(now_s)
+        if delay_s > FAILURE_DELAY_S_MAX:
+            return FAILURE_DELAY_S_MAX
+        rate.count(now_s)
+        return delay_s
+
+
 class ConnectionCounts:
     """The open connections and the limits on them; shared by the listeners of a process.
 
@@ -72,8 +110,8 @@ class ConnectionCounts:
     """
 
     __slots__ = (
-        *("_by_address", "_there", "by_listener", "connections_max", "ip_rates", "overrides", "per_address_max"),
-        *("rate", "rate_by_listener", "total"),
+        *("_by_address", "_there", "by_listener", "connections_max", "failures", "ip_rates", "overrides"),
+        *("per_address_max", "rate", "rate_by_listener", "total"),
     )
 
     def __init__(
@@ -92,6 +130,7 @@ class ConnectionCounts:
         self.rate_by_listener: dict[str, CreationRate] = {}
         self.ip_rates = IpConnectionRates()
         """Connection rate quotas of addresses, on every listener."""
+        self.failures = FailedAuthentications()
         self.total = 0
         self._by_address: dict[str, int] = {}
         self._there: dict[str, int] = {}
@@ -101,6 +140,7 @@ class ConnectionCounts:
         """Return the configured limits, those of these listeners included."""
         counts = cls()
         counts.ip_rates = IpConnectionRates(Windows.of(settings))
+        counts.failures.per_second = settings.int(FAILURE_RATE)
         counts.configure(settings, listeners)
         return counts
 

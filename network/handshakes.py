@@ -1,16 +1,17 @@
 """TLS handshakes of a listener: accepted connections that are not served yet.
 
 The limits on connections apply first, so a client beyond them costs no handshake. A table bounds the handshakes in
-progress (`kvorum.ssl.handshakes.max`); further connections wait, unread, in the order of their arrival. A handshake in
-progress has `kvorum.ssl.handshake.timeout.ms`, but only CROWDED_MS while others wait: it takes two round trips, so one
-that takes longer is half-open.
+progress (`kvorum.ssl.handshakes.max`), and those of one address (`kvorum.ssl.handshakes.per.ip.max`), so that one
+client cannot have them all. Further connections wait, unread: addresses take turns, and the connections of an address
+start in the order of their arrival. A handshake in progress has `kvorum.ssl.handshake.timeout.ms`, but only CROWDED_MS
+while others wait: it takes two round trips, so one that takes longer is half-open.
 """
 
 import asyncio
 import ssl
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from kvorum.network.arrival import Arrival, arrive
 from kvorum.network.context import Peer
@@ -19,6 +20,7 @@ from kvorum.network.tls import TlsTransport
 from kvorum.runtime.listeners import SecurityProtocol
 from kvorum.runtime.logs import get_logger
 from kvorum.security.errors import AuthenticationError
+from kvorum.security.tls.ciphers import IANA_NAMES
 from kvorum.security.tls.server import TlsServer
 
 CROWDED_MS: Final = 1_000
@@ -26,44 +28,90 @@ CROWDED_MS: Final = 1_000
 log = get_logger("network")
 
 
+class Pending(Protocol):
+    """A connection without a protocol yet."""
+
+    @property
+    def host(self) -> str:
+        """The address of the client, without the port."""
+        ...
+
+    def start(self) -> None:
+        """Begin the handshake: its turn has come."""
+        ...
+
+    def expire(self, time_ms: int) -> None:
+        """End: the time of the handshake is up."""
+        ...
+
+
 class Handshakes:
     """The table of one listener."""
 
-    __slots__ = ("_at_once_max", "_due_s", "_in_progress", "_loop", "_timeout_s", "_timer", "_waiting")
+    __slots__ = (
+        *("_at_once_max", "_by_host", "_due_s", "_in_progress", "_loop", "_per_host_max", "_timeout_s", "_timer"),
+        "_waiting",
+    )
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, at_once_max: int, timeout_ms: int) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, at_once_max: int, per_host_max: int, timeout_ms: int) -> None:
         """Start empty."""
         self._loop = loop
         self._at_once_max = at_once_max
+        self._per_host_max = per_host_max
         self._timeout_s = timeout_ms / 1000
-        self._in_progress: OrderedDict[Handshake, float] = OrderedDict()
-        self._waiting: OrderedDict[Handshake, None] = OrderedDict()
+        self._in_progress: OrderedDict[Pending, float] = OrderedDict()
+        self._by_host: dict[str, int] = {}
+        """Number of those in progress."""
+        self._waiting: OrderedDict[str, OrderedDict[Pending, None]] = OrderedDict()
+        """By host; the one whose turn is next comes first."""
         self._timer: asyncio.Handle | None = None
         self._due_s = 0.0
 
     def __len__(self) -> int:
         """Return how many are in progress or wait."""
-        return len(self._in_progress) + len(self._waiting)
+        return len(self._in_progress) + sum(map(len, self._waiting.values()))
 
-    def begin(self, handshake: "Handshake") -> None:
+    def begin(self, handshake: Pending) -> None:
         """Start a handshake, or have it wait for its turn."""
-        self._waiting[handshake] = None
+        self._waiting.setdefault(handshake.host, OrderedDict())[handshake] = None
         self._start_waiting()
         self._schedule()
 
-    def end(self, handshake: "Handshake") -> None:
+    def end(self, handshake: Pending) -> None:
         """Remove a handshake that is complete or failed. Idempotent."""
-        if self._in_progress.pop(handshake, None) is None:
-            self._waiting.pop(handshake, None)
+        host = handshake.host
+        waiting = self._waiting.get(host)
+        if handshake in self._in_progress:
+            self._remove(handshake)
+        elif waiting is not None and handshake in waiting:
+            del waiting[handshake]
+            if not waiting:
+                del self._waiting[host]
         self._start_waiting()
         self._schedule()
+
+    def _remove(self, handshake: Pending) -> None:
+        """Take a handshake out of those in progress."""
+        del self._in_progress[handshake]
+        host = handshake.host
+        self._by_host[host] -= 1
+        if not self._by_host[host]:
+            del self._by_host[host]
 
     def _start_waiting(self) -> None:
         """Start those whose turn it is."""
-        while self._waiting and len(self._in_progress) < self._at_once_max:
-            handshake, _ = self._waiting.popitem(last=False)
+        while len(self._in_progress) < self._at_once_max and (host := self._next_host()) is not None:
+            waiting = self._waiting.pop(host)
+            handshake, _ = waiting.popitem(last=False)
+            if waiting:
+                self._waiting[host] = waiting
             self._in_progress[handshake] = self._loop.time()
+            self._by_host[host] = self._by_host.get(host, 0) + 1
             handshake.start()
+
+    def _next_host(self) -> str | None:
+        """Return the host whose turn is next; only few can have reached their limit and be passed over."""
+        return next((host for host in self._waiting if self._by_host.get(host, 0) < self._per_host_max), None)
 
     @property
     def _time_s(self) -> float:
@@ -90,7 +138,7 @@ class Handshakes:
             time_s = self._time_s
             if began_s + time_s > now_s:
                 break
-            del self._in_progress[oldest]
+            self._remove(oldest)
             oldest.expire(round(time_s * 1000))
             self._start_waiting()
         self._schedule()
@@ -125,6 +173,11 @@ class Handshake:
         self._is_listed = False
         self.active_at = 0.0
         self.transport = TlsTransport(self, scratch)
+
+    @property
+    def host(self) -> str:
+        """The address of the client, without the port."""
+        return self.peer.client_address
 
     # TlsUser
 
@@ -164,6 +217,8 @@ class Handshake:
         if shared.security_protocol is SecurityProtocol.SSL:  # with SASL, the principal is SASL's
             self.peer.principal = self._tls.principal_of(transport.get_extra_info("peer_certificate"))
             shared.authenticated(Authentication.SUCCEEDED)
+        tls = transport.get_extra_info("ssl_object")
+        shared.encrypted(self.peer, (IANA_NAMES.get(cipher, cipher), tls.version()))
         self._is_listed = False
         del shared.by_activity[self]
         self._table.end(self)

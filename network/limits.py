@@ -31,6 +31,8 @@ class ConnectionLimits:
     """kvorum.ssl.handshake.timeout.ms: a TLS handshake that takes longer closes the connection."""
     handshakes_max: int = 1_000
     """kvorum.ssl.handshakes.max: TLS handshakes in progress; further connections wait. About 30 KiB each."""
+    handshakes_per_ip_max: int = 500
+    """kvorum.ssl.handshakes.per.ip.max: those of one address."""
 
     @classmethod
     def of(cls, settings: Settings) -> "ConnectionLimits":
@@ -43,6 +45,7 @@ class ConnectionLimits:
             receive_buffer_bytes=buffer_bytes(settings, "socket.receive.buffer.bytes"),
             handshake_timeout_ms=settings.int("kvorum.ssl.handshake.timeout.ms"),
             handshakes_max=settings.int("kvorum.ssl.handshakes.max"),
+            handshakes_per_ip_max=settings.int("kvorum.ssl.handshakes.per.ip.max"),
         )
 
 

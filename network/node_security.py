@@ -14,10 +14,10 @@ from kvorum.security.client import PLAINTEXT, ClientSecurity
 from kvorum.security.credentials import CredentialStore
 from kvorum.security.principal import Principal
 from kvorum.security.settings import (
-    Dialled,
     ListenerSettings,
-    brokers_dialled,
-    controllers_dialled,
+    PeerListener,
+    broker_peer_listener,
+    controller_peer_listener,
     listener_settings,
     super_users,
 )
@@ -45,15 +45,15 @@ class NodeSecurity:
     authorizer: Authorizer = field(default_factory=AllowAll)
     client_tls: "Mapping[str, ReloadableContext]"
     """Of connections, by the name of the listener that they go to."""
-    dialled: tuple[Dialled, ...]
+    peer_listeners: tuple[PeerListener, ...]
     """The listeners of other nodes that this process connects to, its own kind first."""
     secret: bytes = field(default=b"", repr=False)
     """Determines the salts of unknown users of SCRAM."""
 
     @property
-    def among_nodes(self) -> Dialled:
+    def among_nodes(self) -> PeerListener:
         """Return the listener at which other nodes of this kind connect."""
-        return self.dialled[0]
+        return self.peer_listeners[0]
 
     def certificate_ends(self) -> list[tuple[str, float]]:
         """Return (listener, time) of the certificates that expire first in the key stores, as seconds since 1970."""
@@ -91,33 +91,33 @@ class NodeSecurity:
             return None
         from kvorum.network.store_watch import INTERVAL_KEY, StoreWatch
 
-        listeners = self.listeners | {each.settings.listener: each.settings for each in self.dialled}
+        listeners = self.listeners | {each.settings.listener: each.settings for each in self.peer_listeners}
         contexts = (*self.tls.items(), *self.client_tls.items())
         return StoreWatch(listeners.values(), contexts, settings.int(INTERVAL_KEY))
 
 
 def broker_security(settings: Settings, new_nonce: NewNonce) -> NodeSecurity:
     """Return the security of a broker process. Raises ConfigError: one line."""
-    dialled = (brokers_dialled(settings), controllers_dialled(settings))
-    return _security(settings, broker_listeners(settings), dialled, new_nonce)
+    peers = (broker_peer_listener(settings), controller_peer_listener(settings))
+    return _security(settings, broker_listeners(settings), peers, new_nonce)
 
 
 def controller_security(settings: Settings, new_nonce: NewNonce) -> NodeSecurity:
     """Return the security of a controller process. Raises ConfigError: one line."""
-    return _security(settings, controller_listeners(settings), (controllers_dialled(settings),), new_nonce)
+    return _security(settings, controller_listeners(settings), (controller_peer_listener(settings),), new_nonce)
 
 
 def admin_security(settings: Settings, new_nonce: NewNonce) -> ClientSecurity:
     """Return the security of connections to the brokers' inter-broker listener. Raises ConfigError: one line."""
-    return _connections(brokers_dialled(settings), new_nonce)
+    return _connections(broker_peer_listener(settings), new_nonce)
 
 
 def quorum_security(settings: Settings, new_nonce: NewNonce) -> ClientSecurity:
     """Return the security of connections to the controllers' listener. Raises ConfigError: one line."""
-    return _connections(controllers_dialled(settings), new_nonce)
+    return _connections(controller_peer_listener(settings), new_nonce)
 
 
-def _connections(target: Dialled, new_nonce: NewNonce) -> ClientSecurity:
+def _connections(target: PeerListener, new_nonce: NewNonce) -> ClientSecurity:
     """Return the security of connections to a listener. Raises ConfigError."""
     if target.settings.protocol is SecurityProtocol.PLAINTEXT:
         return PLAINTEXT
@@ -129,29 +129,29 @@ def _connections(target: Dialled, new_nonce: NewNonce) -> ClientSecurity:
 def _security(
     settings: Settings,
     endpoints: Iterable[Endpoint],
-    dialled: tuple[Dialled, ...],
+    peers: tuple[PeerListener, ...],
     new_nonce: NewNonce,
 ) -> NodeSecurity:
-    """Return the security of a process; other nodes of its kind connect to the first of `dialled`."""
-    among_nodes = dialled[0]
+    """Return the security of a process; other nodes of its kind connect to the first of `peers`."""
+    among_nodes = peers[0]
     listeners = {each.listener_name: listener_settings(settings, each) for each in endpoints}
     tls: dict[str, TlsServer] = {}
     for name, each in listeners.items():
         if each.is_tls:
             from kvorum.security.incoming import tls_server
 
-            server = tls_server(each, is_dialled=name == among_nodes.settings.listener)
+            server = tls_server(each, is_peer_listener=name == among_nodes.settings.listener)
             assert server is not None, "it has TLS"
             tls[name] = server
-    connections = [_connections(each, new_nonce) for each in dialled]
-    names = [each.settings.listener for each in dialled]
+    connections = [_connections(each, new_nonce) for each in peers]
+    names = [each.settings.listener for each in peers]
     return NodeSecurity(
         listeners=listeners,
         tls=tls,
         peers=connections[0],
         controllers=connections[-1],
         authorizer=_authorizer(settings, listeners, among_nodes, tls.get(among_nodes.settings.listener)),
-        dialled=dialled,
+        peer_listeners=peers,
         secret=_secret(settings, listeners.values(), new_nonce),
         client_tls={
             name: security.tls for name, security in zip(names, connections, strict=True) if security.tls is not None
@@ -169,7 +169,7 @@ def _secret(settings: Settings, listeners: Iterable[ListenerSettings], new_nonce
 
 
 def _authorizer(
-    settings: Settings, listeners: Mapping[str, ListenerSettings], among_nodes: Dialled, tls: "TlsServer | None"
+    settings: Settings, listeners: Mapping[str, ListenerSettings], among_nodes: PeerListener, tls: "TlsServer | None"
 ) -> Authorizer:
     """Return the authorizer that knows the cluster's principals at each listener. Raises ConfigError."""
     known = super_users(settings)

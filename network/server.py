@@ -158,7 +158,9 @@ class Listener:
         from kvorum.network.handshakes import Handshake, Handshakes
         from kvorum.network.tls import tls_scratch
 
-        table = Handshakes(shared.loop, limits.handshakes_max, limits.handshake_timeout_ms)
+        table = Handshakes(
+            shared.loop, limits.handshakes_max, limits.handshakes_per_ip_max, limits.handshake_timeout_ms
+        )
         scratch = tls_scratch()
         return lambda: Handshake(shared, tls, table, scratch, connection).transport
 

@@ -1,9 +1,9 @@
 """Sources of a node's configuration: a properties or YAML file, the environment, `--override KEY=VALUE`.
 
 Later sources override earlier ones, as in Kafka's Docker images. A YAML file has the same dotted keys; nested maps are
-equivalent to dots, lists to commas. In a variable's name `_` is `.`, `__` is `_` and `___` is `-`; the prefix is
-`KAFKA_` or `KVORUM_`, of which the latter has precedence. An unknown key is a warning with the most similar key, an
-invalid value is an error with file and line.
+equivalent to dots, lists to commas. References in values are replaced (config_providers). In a variable's name `_` is
+`.`, `__` is `_` and `___` is `-`; the prefix is `KAFKA_` or `KVORUM_`, of which the latter has precedence. An unknown
+key is a warning with the most similar key, an invalid value is an error with file and line.
 """
 
 import os
@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING
 from kvorum.runtime import config_defs
 from kvorum.runtime.config import ConfigError, ConfigSource, Entry, Settings, Source
 from kvorum.runtime.config_checks import check_node
+from kvorum.runtime.config_providers import NAMES as PROVIDERS
+from kvorum.runtime.config_providers import PREFIX as PROVIDER_PREFIX
+from kvorum.runtime.config_providers import REFERENCE, ProviderError, configured_providers, replace_references
 from kvorum.runtime.config_types import ConfigType
 from kvorum.runtime.properties import PropertiesError, parse_properties
 
@@ -71,6 +74,9 @@ OF_IMAGES: Mapping[str, str] = {
 }
 """Variables of the images of Bitnami and wurstmeister, and what takes their place."""
 
+USUAL_PROVIDERS = frozenset(("env", "file", "dir", "directory"))
+"""Names of config providers: a reference to one that is not configured is probably a mistake."""
+
 Written = tuple[str, Entry]
 
 
@@ -83,11 +89,17 @@ class Loaded:
 
 
 def load_node(
-    path: str | None, *, overrides: Sequence[str] = (), environment: Mapping[str, str] | None = None, check: bool = True
+    path: str | None,
+    *,
+    overrides: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+    check: bool = True,
+    has_secrets: bool = True,
 ) -> Loaded:
     """Read a node's configuration: the file, then the environment, then the overrides (KEY=VALUE).
 
-    `check` also checks combinations of keys, as a node does before it starts. Raises ConfigError.
+    `check` also checks combinations of keys, as a node does before it starts. `has_secrets`: references are replaced;
+    else they stay, for a reader of other keys that cannot read the secrets. Raises ConfigError.
     """
     variables = os.environ if environment is None else environment
     warnings = image_variables(variables)
@@ -96,10 +108,37 @@ def load_node(
         entries |= known(read_file(path), warnings, doubles=True)
     entries |= known(environment_entries(variables), warnings)
     entries |= known(override_entries(overrides), warnings)
-    settings = Settings(entries)
+    warnings += [
+        f"{entry.source.where}: {key} contains {match[0]}, but {match[1]} is not one of config.providers"
+        for key, entry in entries.items()
+        if (match := REFERENCE.search(entry.text)) and match[1] in USUAL_PROVIDERS - {*providers_named(entries)}
+    ]
+    settings = Settings(without_references(entries, os.environ) if has_secrets else entries)
     if check:
         warnings += check_node(settings)
     return Loaded(settings=settings, warnings=tuple(warnings))
+
+
+def without_references(entries: Mapping[str, Entry], environment: Mapping[str, str]) -> dict[str, Entry]:
+    """Return entries whose references are replaced by what they refer to. Raises ConfigError, without the values."""
+    key = ""
+    try:
+        providers = configured_providers({key: entry.text for key, entry in entries.items()}, environment)
+        found: dict[str, Entry] = {}
+        for key, entry in entries.items():
+            text = entry.text if key.startswith(PROVIDER_PREFIX) else replace_references(entry.text, providers)
+            found[key] = entry if text == entry.text else Entry(text, entry.source)
+    except ProviderError as error:
+        key = error.key or key
+        where = entries[key].source.where if key in entries else ""
+        raise ConfigError(key, None, where, error.reason) from None
+    return found
+
+
+def providers_named(entries: Mapping[str, Entry]) -> list[str]:
+    """Return `config.providers`."""
+    entry = entries.get(PROVIDERS)
+    return [] if entry is None else [name.strip() for name in entry.text.split(",")]
 
 
 def known(written: Iterable[Written], warnings: list[str], doubles: bool = False) -> dict[str, Entry]:

@@ -1,14 +1,13 @@
 """Security properties of a client, by the names of Kafka's Java clients or of librdkafka.
 
 Both become one form: Java's names, with credentials in `sasl.jaas.config` and PEM files as their text. An unknown name
-below `security.`, `sasl.` or `ssl.` is refused: a misspelt one would weaken the connection. `${env:NAME}`,
-`${file:PATH:KEY}` (a properties file) and `${directory:PATH:NAME}` in values are replaced by what they refer to, as by
-Kafka's config providers, so that a file or profile holds no secret.
+below `security.`, `sasl.` or `ssl.` is refused: a misspelt one would weaken the connection. References in values are
+replaced, as by Kafka's config providers, so that a file or profile holds no secret: `${env:NAME}`, `${file:PATH:KEY}`
+(a properties file), `${directory:PATH:NAME}`, and those of `config.providers`.
 """
 
 import difflib
 import os
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -16,8 +15,18 @@ from typing import Final
 
 from kvorum.runtime.config import ConfigError, ConfigSource, Settings, Source
 from kvorum.runtime.config_defs import BROKER
+from kvorum.runtime.config_providers import (
+    DIRECTORY,
+    ENVIRONMENT,
+    FILE,
+    REFERENCE,
+    ProviderError,
+    configured_providers,
+    provider_of,
+    read_text,
+    replace_references,
+)
 from kvorum.runtime.listeners import SecurityProtocol
-from kvorum.runtime.properties import PropertiesError, parse_properties
 from kvorum.security.errors import SecurityConfigError
 from kvorum.security.jaas import MODULES_OF_MECHANISMS
 from kvorum.security.settings import ListenerSettings
@@ -28,9 +37,10 @@ DEFAULT_MECHANISM: Final = "GSSAPI"
 VERIFICATION: Final = "enable.ssl.certificate.verification"
 IDENTIFICATION: Final = "ssl.endpoint.identification.algorithm"
 SECURITY_PREFIXES: Final = ("enable.sasl.", "enable.ssl.", "sasl.", "security.", "ssl.")
-FILE_BYTES_MAX: Final = 1 << 20
-"""A certificate chain, a key or a properties file is smaller."""
-REFERENCE: Final = re.compile(r"\$\{(env|file|directory):([^:{}]+)(?::([^:{}]+))?\}")
+PROVIDERS: Final[Mapping[str, str]] = MappingProxyType(
+    {"env": ENVIRONMENT, "file": FILE, "directory": DIRECTORY, "dir": DIRECTORY}
+)
+"""Config providers that a client has without `config.providers`, by name."""
 PEM: Final = "PEM"
 
 JAVA_NAMES: Final = frozenset(
@@ -113,7 +123,7 @@ def is_security_key(key: str) -> bool:
 
 def java_properties(properties: Mapping[str, str]) -> dict[str, str]:
     """Return the security properties by Java's names; others are left out. Raises SecurityConfigError."""
-    given = {key: expand(key, text) for key, text in properties.items() if is_security_key(key)}
+    given = expand(properties)
     for key in given.keys() - KNOWN:
         raise SecurityConfigError(key, f"is not a property of Kafka's clients or librdkafka{suggestion(key)}")
     found: dict[str, str] = {}
@@ -167,48 +177,39 @@ def suggestion(key: str) -> str:
     return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
-def expand(key: str, text: str) -> str:
-    """Replace the references in a value. Raises SecurityConfigError."""
-    return REFERENCE.sub(lambda match: _referred(key, *match.groups()), text)
-
-
-def _referred(key: str, provider: str, place: str, name: str | None) -> str:
-    if provider == "env":
-        value = os.environ.get(place)
-        if value is None:
-            raise SecurityConfigError(key, f"environment variable {place} is not set")
-        return value
-    if name is None:
-        raise SecurityConfigError(key, f"a reference to a {provider} has the form ${{{provider}:PATH:NAME}}")
-    if provider == "directory":
-        return read_file(key, os.path.join(place, os.path.basename(name))).removesuffix("\n")
+def expand(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the security properties with references replaced. Raises SecurityConfigError."""
+    key = ""
     try:
-        found = {each.key: each.text for each in parse_properties(read_file(key, place))}
-    except PropertiesError as error:
-        raise SecurityConfigError(key, f"{place}: {error}") from None
-    if name not in found:
-        raise SecurityConfigError(key, f"{place} has no key {name}")
-    return found[name]
+        providers = {name: provider_of(each, "", None, os.environ) for name, each in PROVIDERS.items()}
+        providers |= configured_providers(properties, os.environ)
+        found: dict[str, str] = {}
+        for key, text in properties.items():
+            if is_security_key(key):
+                found[key] = replace_references(text, providers)
+    except ProviderError as error:
+        raise SecurityConfigError(error.key or key, error.reason) from None
+    return found
+
+
+def is_reference(text: str) -> bool:
+    """Return whether a value is nothing but a reference."""
+    match = REFERENCE.fullmatch(text)
+    return match is not None and match[1] in PROVIDERS
 
 
 def read_file(key: str, path: str) -> str:
     """Read a file of text. Raises SecurityConfigError that names key and file."""
     try:
-        with open(path, "rb") as file:
-            data = file.read(FILE_BYTES_MAX + 1)
-        if len(data) > FILE_BYTES_MAX:
-            raise SecurityConfigError(key, f"{path} is larger than {FILE_BYTES_MAX} bytes")
-        return data.decode()
-    except OSError as error:
-        raise SecurityConfigError(key, f"{path} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise SecurityConfigError(key, f"{path} is not a text file (UTF-8)") from None
+        return read_text(path)
+    except ProviderError as error:
+        raise SecurityConfigError(key, error.reason) from None
 
 
 def shown_properties(properties: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield properties for people: secrets are hidden, references are not."""
     for key, text in properties.items():
-        yield key, "[hidden]" if is_secret(key) and REFERENCE.fullmatch(text) is None else text
+        yield key, "[hidden]" if is_secret(key) and not is_reference(text) else text
 
 
 def is_secret(key: str) -> bool:

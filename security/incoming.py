@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import scrypt
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cryptography.hazmat.primitives.serialization import Encoding
 
@@ -31,8 +31,12 @@ from kvorum.security.sasl.plain import MECHANISM as PLAIN
 from kvorum.security.sasl.plain import PasswordVerifier, PlainServer, PlainUsers
 from kvorum.security.sasl.scram import ScramServer, ScramServers
 from kvorum.security.sasl.verifier import FunctionVerifier, load_function
-from kvorum.security.settings import JAAS, Dialled, ListenerSettings
+from kvorum.security.settings import JAAS, ListenerSettings, PeerListener
 from kvorum.security.tls.server import TlsServer
+
+if TYPE_CHECKING:
+    from kvorum.security.oauth.key_refresh import IssuerKeys
+    from kvorum.security.oauth.tokens import TokenValidator
 
 ENABLED = "sasl.enabled.mechanisms"
 VERIFIER: Final = "kvorum.sasl.plain.verifier"
@@ -50,15 +54,15 @@ class Authentication:
     """Determines the salts of unknown users."""
 
 
-def tls_server(settings: ListenerSettings, *, is_dialled: bool) -> TlsServer | None:
-    """Return TLS of a listener, None without; `is_dialled`: nodes of the cluster connect to it.
+def tls_server(settings: ListenerSettings, *, is_peer_listener: bool) -> TlsServer | None:
+    """Return TLS of a listener, None without; `is_peer_listener`: nodes of the cluster connect to it.
 
     Raises ConfigError: one line.
     """
     if not settings.is_tls:
         return None
     try:
-        return TlsServer(tls_settings(settings, verify_own_chain=is_dialled))
+        return TlsServer(tls_settings(settings, verify_own_chain=is_peer_listener))
     except SecurityConfigError as error:
         raise settings.error(error.key, error.reason) from None
 
@@ -155,16 +159,42 @@ def password_verifier(settings: ListenerSettings) -> PasswordVerifier:
 
 def oauth_server(settings: ListenerSettings, uses: Authentication) -> NewServer:
     """Return OAUTHBEARER of a listener. Raises ConfigError."""
-    from kvorum.security.oauth.config_keys import is_signed
+    from kvorum.security.oauth.config_keys import KEYS_URL, is_signed
     from kvorum.security.oauth.settings import https_context, token_validator
 
-    is_login_needed = settings.optional_str(JAAS, OAUTHBEARER) is not None or not is_signed(settings)
-    options = login_module(settings, OAUTHBEARER).options if is_login_needed else {}
+    has_login = settings.optional_str(JAAS, OAUTHBEARER) is not None
+    if not (has_login or is_signed(settings)):
+        raise settings.error(
+            KEYS_URL,
+            "is not set; set it to the URL of the issuer's keys. For unsigned tokens, in tests only, set "
+            "sasl.jaas.config of the listener and mechanism",
+            OAUTHBEARER,
+        )
+    options = login_module(settings, OAUTHBEARER).options if has_login else {}
     validator, keys = token_validator(settings, options, uses.wall_ms, https_context(settings, options))
     return NewServer(partial(OauthBearerServer, validator), keys)
 
 
-def missing_credential(target: Dialled, credentials: CredentialStore) -> ConfigError | None:
+def http_token_validator(
+    settings: ListenerSettings, wall_ms: Callable[[], int]
+) -> "tuple[TokenValidator, IssuerKeys] | None":
+    """Return the validator of bearer tokens of HTTP, and the keys that must be started; None: no issuer is set.
+
+    Tokens without a signature are not accepted. Raises ConfigError.
+    """
+    from kvorum.security.oauth.config_keys import is_signed
+    from kvorum.security.oauth.settings import https_context, token_validator
+
+    if not is_signed(settings):
+        return None
+    is_jaas_set = settings.optional_str(JAAS, OAUTHBEARER) is not None
+    options = login_module(settings, OAUTHBEARER).options if is_jaas_set else {}
+    validator, keys = token_validator(settings, options, wall_ms, https_context(settings, options))
+    assert keys is not None, "tokens are signed"
+    return validator, keys
+
+
+def missing_credential(target: PeerListener, credentials: CredentialStore) -> ConfigError | None:
     """Return the problem if the user by which nodes connect to a listener has no SCRAM credential, else None."""
     settings, mechanism = target.settings, target.mechanism
     scram = SCRAM_MECHANISMS.get(mechanism)

@@ -77,7 +77,7 @@ def parse_jaas(text: str) -> JaasModule:
     tokens = Tokenizer(text)
     modules: list[JaasModule] = []
     while (first := tokens.next()) is not None:
-        modules.append(_parse_module(first, tokens))
+        modules.append(_parse_module(first, tokens, is_first=not modules))
     if not modules:
         raise JaasError("Login module not specified in JAAS config")
     if len(modules) != 1:
@@ -85,12 +85,12 @@ def parse_jaas(text: str) -> JaasModule:
     return modules[0]
 
 
-def _parse_module(first: Token, tokens: "Tokenizer") -> JaasModule:
+def _parse_module(first: Token, tokens: "Tokenizer", *, is_first: bool) -> JaasModule:
     if first.text is None:
         raise JaasError("Login module not specified in JAAS config")
     if first.text in DISALLOWED_MODULES:
         raise JaasError(f"{first.text} is not allowed")
-    flag = _parse_flag(tokens.next())
+    flag = _parse_flag(tokens.next(), is_shown=is_first)
     options: dict[str, str] = {}
     while True:
         key = tokens.next()
@@ -105,14 +105,15 @@ def _parse_module(first: Token, tokens: "Tokenizer") -> JaasModule:
         options[key.text] = value.text
 
 
-def _parse_flag(token: Token | None) -> ControlFlag:
+def _parse_flag(token: Token | None, *, is_shown: bool) -> ControlFlag:
+    """Read a flag; one behind another module may be part of a value, and is not shown. Raises JaasError."""
     if token is None:
         raise JaasError("Login module control flag not specified in JAAS config")
     if token.text is None:
         raise JaasError("Login module control flag is not available in the JAAS config")
     flag = ControlFlag.__members__.get(token.text.upper())
     if flag is None:
-        shown = f" '{token.text}'" if not token.quoted and token.text.isalpha() else ""
+        shown = f" '{token.text}'" if is_shown and not token.quoted and token.text.isalpha() else ""
         raise JaasError(f"Invalid login module control flag{shown} in JAAS config")
     return flag
 

@@ -23,7 +23,7 @@ from kvorum.security.client_properties import (
     is_security_key,
 )
 from kvorum.security.errors import SecurityConfigError
-from kvorum.security.oauth.config_keys import TOKEN_URL, client_login
+from kvorum.security.oauth.config_keys import JWT_BEARER_RETRIEVER, RETRIEVER, TOKEN_URL, client_login
 from kvorum.security.outgoing import (
     MECHANISMS,
     UNSECURED_USER,
@@ -63,12 +63,11 @@ INLINE: Final[Mapping[str, str]] = MappingProxyType(
 
 def librdkafka_security(properties: Mapping[str, str], where: str = "client properties") -> dict[str, str]:
     """Return the security properties among a client's by librdkafka's names. Raises ConfigError: one line."""
-    given = {key: text for key, text in properties.items() if is_security_key(key)}
-    if not given:
+    if not any(map(is_security_key, properties)):
         return {}
-    client = client_settings(given, where)
+    client = client_settings(properties, where)
     try:
-        texts = {key: expand(key, text) for key, text in given.items()}
+        texts = expand(properties)
         found = {key: text for key, text in texts.items() if key in SAME_NAMES or key in ALSO_RDKAFKA}
         found |= {INLINE[key]: text for key, text in texts.items() if key in INLINE}
         found[PROTOCOL] = client.settings.protocol.name
@@ -117,6 +116,8 @@ def oauth_login(settings: ListenerSettings) -> dict[str, str]:
         return {"enable.sasl.oauthbearer.unsecure.jwt": "true", OAUTH_CONFIG: f"principal={user}"}
     if url.startswith("file:"):
         raise settings.error(TOKEN_URL, "is a file, but librdkafka reads no token from files", OAUTHBEARER)
+    if settings.optional_str(RETRIEVER, OAUTHBEARER) == JWT_BEARER_RETRIEVER:
+        raise settings.error(RETRIEVER, "has no counterpart here for librdkafka; use client credentials", OAUTHBEARER)
     client_id, secret = client_login(settings, options)
     found = {"sasl.oauthbearer.method": "oidc", "sasl.oauthbearer.client.id": client_id}
     found |= {"sasl.oauthbearer.client.secret": secret, TOKEN_URL: url}

@@ -17,6 +17,7 @@ from kvorum.runtime.listeners import (
     Endpoint,
     SecurityProtocol,
     controller_listener_names,
+    http_endpoints,
     inter_broker_listener_name,
     listeners,
     protocol_map,
@@ -24,6 +25,9 @@ from kvorum.runtime.listeners import (
 from kvorum.security.principal import Principal
 
 JAAS: Final = "sasl.jaas.config"
+HTTP_LISTENER: Final = "HTTP"
+"""Stands for all HTTP listeners of a node in the names of keys."""
+HTTP_ROLES: Final = "kvorum.admin.roles"
 CLIENT_AUTH: Final = "ssl.client.auth"
 OF_MECHANISM_ONLY: Final = frozenset(
     (JAAS, "sasl.server.callback.handler.class", "sasl.login.class", "sasl.login.callback.handler.class")
@@ -122,13 +126,26 @@ def listener_settings(settings: Settings, endpoint: Endpoint) -> ListenerSetting
     return ListenerSettings(settings, endpoint.listener_name, endpoint.security_protocol)
 
 
+def http_settings(settings: Settings) -> ListenerSettings:
+    """Return the settings of the HTTP listeners of a node: keys without a prefix, or with `listener.name.http.`.
+
+    ssl.client.auth counts with the prefix only, as for SASL_SSL: browsers have no certificate.
+    """
+    return ListenerSettings(settings, HTTP_LISTENER, SecurityProtocol.SASL_SSL)
+
+
+def is_https(settings: Settings) -> bool:
+    """Return whether an HTTP listener of a node has TLS. Raises ConfigError."""
+    return any(each.is_tls for each in http_endpoints(settings))
+
+
 def own_listeners(settings: Settings) -> list[ListenerSettings]:
     """Return the settings of all listeners of this node. Raises ConfigError."""
     return [listener_settings(settings, endpoint) for endpoint in listeners(settings)]
 
 
 @dataclass(frozen=True, slots=True)
-class Dialled:
+class PeerListener:
     """A listener that nodes connect to, and the key of the mechanism by which they do."""
 
     settings: ListenerSettings
@@ -140,27 +157,29 @@ class Dialled:
         return self.settings.settings.str(self.mechanism_key)
 
 
-def brokers_dialled(settings: Settings) -> Dialled:
+def broker_peer_listener(settings: Settings) -> PeerListener:
     """Return the listener that brokers use among themselves. Raises ConfigError."""
     name = inter_broker_listener_name(settings)
-    return Dialled(ListenerSettings(settings, name, protocol_map(settings)[name]), INTER_BROKER_MECHANISM)
+    return PeerListener(ListenerSettings(settings, name, protocol_map(settings)[name]), INTER_BROKER_MECHANISM)
 
 
-def controllers_dialled(settings: Settings) -> Dialled:
+def controller_peer_listener(settings: Settings) -> PeerListener:
     """Return the listener at which controllers are reached: the first of controller.listener.names."""
     name = controller_listener_names(settings)[0]
-    return Dialled(ListenerSettings(settings, name, protocol_map(settings)[name]), CONTROLLER_MECHANISM)
+    return PeerListener(ListenerSettings(settings, name, protocol_map(settings)[name]), CONTROLLER_MECHANISM)
 
 
-def dialled_listeners(settings: Settings) -> list[Dialled]:
+def peer_listeners(settings: Settings) -> list[PeerListener]:
     """Return the listeners that a node of these roles connects to. Raises ConfigError."""
-    controllers = [controllers_dialled(settings)]
-    return [brokers_dialled(settings), *controllers] if "broker" in settings.list("process.roles") else controllers
+    controllers = [controller_peer_listener(settings)]
+    return [broker_peer_listener(settings), *controllers] if "broker" in settings.list("process.roles") else controllers
 
 
 def is_plaintext(settings: Settings) -> bool:
     """Return whether a node has and connects to listeners without security only. Raises ConfigError."""
-    found = [*own_listeners(settings), *(each.settings for each in dialled_listeners(settings))]
+    if is_https(settings) or settings.optional_str(HTTP_ROLES):
+        return False
+    found = [*own_listeners(settings), *(each.settings for each in peer_listeners(settings))]
     return all(each.protocol is SecurityProtocol.PLAINTEXT for each in found)
 
 

@@ -17,7 +17,9 @@ def topic_of(bed: Bed, note: str, records: int, size: int, properties: dict[str,
     """Return a topic with so many records, filled the first time; its number is kept in the bed's notes."""
     if note not in bed.notes:
         name = bed.make_topic(PARTITIONS)
-        tools.produce(bed.system.bootstrap, name, records, size, {"acks": "all"} | BATCHED | properties)
+        tools.produce(
+            bed.system.bootstrap, name, records, size, {**bed.system.client, "acks": "all", **BATCHED, **properties}
+        )
         bed.notes[note] = float(name.rpartition("-")[2])
     return f"bench-{bed.notes[note]:.0f}"
 
@@ -28,7 +30,7 @@ def consumed(bed: Bed, title: str, size: int, codec: str = "none") -> Figures:
     topic = topic_of(bed, f"filled-{codec}-{size}", records, size, {"compression.type": codec})
     run = bed.notes["groups"] = bed.notes.get("groups", 0) + 1
     used = cpu_seconds(bed.system.pids())
-    found = tools.consume(bed.system.bootstrap, topic, records, f"bench-{run:.0f}")
+    found = tools.consume(bed.system.bootstrap, topic, records, f"bench-{run:.0f}", bed.system.client)
     used = cpu_seconds(bed.system.pids()) - used
     return {title: found.records_per_second, cpu_title(title): used / (records * size / 1e9)}
 

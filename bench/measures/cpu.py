@@ -18,17 +18,17 @@ def used(bed: Bed, title: str, size: int) -> Figures:
     run = bed.notes["groups"] = bed.notes.get("groups", 0) + 1
     with bed.topic(PARTITIONS) as topic:
         before = cpu_seconds(bed.system.pids())
-        tools.produce(bed.system.bootstrap, topic, records, size, {"acks": "all"})
-        tools.consume(bed.system.bootstrap, topic, records, f"bench-{run:.0f}")
+        tools.produce(bed.system.bootstrap, topic, records, size, {"acks": "all", **bed.system.client})
+        tools.consume(bed.system.bootstrap, topic, records, f"bench-{run:.0f}", bed.system.client)
         seconds = cpu_seconds(bed.system.pids()) - before
     return {title: seconds / (records * size / 1e9)}
 
 
-def case(name: str, size: int) -> Case:
+def case(name: str, size: int, must: float = 0.4, aim: float = 0.15) -> Case:
     """Return the case of one size."""
     title = f"CPU of 3 nodes, produced + replicated + consumed, {name}"
     return Case(
-        name=title, rows=(less(title, "s/GB", 0.4, 0.15),), run=partial(used, title=title, size=size), java=True
+        name=title, rows=(less(title, "s/GB", must, aim),), run=partial(used, title=title, size=size), java=True
     )
 
 

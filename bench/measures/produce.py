@@ -25,7 +25,8 @@ def produced(bed: Bed, title: str, size: int, partitions: int, properties: dict[
     records = records_of(bed, size)
     with bed.topic(partitions) as topic:
         used = cpu_seconds(bed.system.pids())
-        found = tools.produce(bed.system.bootstrap, topic, records, size, properties, warm_up=records // WARM_UP_SHARE)
+        client = {**bed.system.client, **properties}
+        found = tools.produce(bed.system.bootstrap, topic, records, size, client, warm_up=records // WARM_UP_SHARE)
         used = cpu_seconds(bed.system.pids()) - used
     return {title: found.records_per_second, cpu_title(title): used / (records * size / 1e9)}
 

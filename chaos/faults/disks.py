@@ -49,7 +49,7 @@ class DiskFaults:
 
     def settings(self, name: str) -> Settings:
         """Return a node's configuration."""
-        return load_node(self.cluster.node(name).config, environment={}).settings
+        return load_node(self.cluster.node(name).config, environment={}, has_secrets=False).settings
 
     def directories(self, name: str, role: str) -> list[str]:
         """Return the directories of one of a node's processes, as this process reaches them."""

@@ -122,20 +122,12 @@ class Lab(TargetCluster):
             namespaces = Namespaces.create([*parties.roles, *parties.groups, LAB_MEMBER])
             stack.callback(namespaces.close)
         hosts = dict.fromkeys(parties.roles, LOOPBACK) if namespaces is None else namespaces.addresses
-        security = LabSecurity.create(folder, hosts, shape.mechanism, ports.next) if shape.secure else None
+        security = _security(folder, shape, hosts, ports, stack)
+        is_proxied, host_of = network == "proxies", hosts.__getitem__
         plan = lab_plan(
-            shape,
-            folder,
-            new_cluster_id(),
-            ports.next,
-            proxied=network == "proxies",
-            host_of=hosts.__getitem__,
-            security=security,
+            shape, folder, new_cluster_id(), ports.next, proxied=is_proxied, host_of=host_of, security=security
         )
         cluster = LocalCluster.create(folder, plan.cluster, bootstrap=security.records() if security else ())
-        if security is not None and security.issuer is not None:
-            security.issuer.start()
-            stack.callback(security.issuer.stop)
         clocks = {name: NodeClock(os.path.join(cluster.node(name).folder, "clock-offset")) for name in parties.roles}
         for clock in clocks.values():
             clock.create()
@@ -218,6 +210,18 @@ class Lab(TargetCluster):
             for name, (number, roles) in self.shape.nodes().items()
         }
         return history.ClusterShape(nodes=nodes, configs=dict(self.shape.configs))
+
+
+def _security(
+    folder: str, shape: LabShape, hosts: Mapping[str, str], ports: PortBlock, stack: ExitStack
+) -> LabSecurity | None:
+    if not shape.secure:
+        return None
+    security = LabSecurity.create(folder, hosts, shape.mechanism, ports.next)
+    if security.issuer is not None:
+        security.issuer.start()
+        stack.callback(security.issuer.stop)
+    return security
 
 
 def _security_faults(register: FaultRegister, security: LabSecurity | None) -> SecurityFaults:

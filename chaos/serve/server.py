@@ -84,7 +84,7 @@ class ChaosServer:
         # Listening on all addresses, it has more names than are known here; a page from elsewhere has no token for any.
         if not (is_local(host) or self.host in ANY_HOST or host_name_of(host) == host_name_of(self.host)):
             return problem(403, "FORBIDDEN_HOST", f"Host {host!r} is not a name of this machine")
-        if origin is not None and origin.lower() != f"http://{host.lower()}":
+        if origin is not None and origin.lower() not in (f"http://{host.lower()}", f"https://{host.lower()}"):
             return problem(403, "FORBIDDEN_ORIGIN", f"requests from origin {origin!r} are rejected")
         return await handler(request)
 

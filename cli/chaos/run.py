@@ -113,17 +113,11 @@ def run(
     commands = {name.removesuffix("_hook"): command for name, command in hooks.items() if command}
     if commands and bootstrap is None:
         raise click.UsageError("hooks need --bootstrap: they act on a cluster that Kvorum did not start")
-    if command_config is not None and bootstrap is None:
-        raise click.UsageError("--command-config needs --bootstrap; a scenario has a secure cluster with secure: true")
-    check_reachable(bootstrap)
-    elsewhere = None
-    if bootstrap:
-        access = access_of(bootstrap, command_config)
-        elsewhere = ExternalAddresses(access=access, hooks=commands, keep_topics=keep_topics)
+    access = access_of(bootstrap, command_config)
+    elsewhere = ExternalAddresses(access=access, hooks=commands, keep_topics=keep_topics) if access else None
     check_outputs(out, junit, html)
     given = {"--duration": duration, "--bootstrap": bootstrap, "--command-config": command_config}
-    given |= {f"--{name}-hook": command for name, command in commands.items()}
-    outcomes = []
+    given, outcomes = given | {f"--{name}-hook": command for name, command in commands.items()}, []
     with tempfile.TemporaryDirectory(prefix="kvorum-chaos-") as scratch:
         base = out or Path(scratch)
         for name, each in chosen:
@@ -156,8 +150,16 @@ def conclude(outcomes: "list[Outcome]", junit: Path | None) -> None:
         write_junit(junit, results)
 
 
-def access_of(bootstrap: str, command_config: str | None) -> "ClientAccess":
-    """Return how clients reach a cluster. An invalid file ends the command."""
+def access_of(bootstrap: str | None, command_config: str | None) -> "ClientAccess | None":
+    """Return how clients reach a cluster that is not the lab's, None for the lab's.
+
+    An invalid file, or an address that cannot be a broker's, ends the command before the run.
+    """
+    if command_config is not None and bootstrap is None:
+        raise click.UsageError("--command-config needs --bootstrap; a scenario has a secure cluster with secure: true")
+    if bootstrap is None:
+        return None
+    check_reachable(bootstrap)
     from kvorum.chaos.client_access import ClientAccess
     from kvorum.runtime.config import ConfigError
     from kvorum.security.librdkafka import librdkafka_security
@@ -168,10 +170,10 @@ def access_of(bootstrap: str, command_config: str | None) -> "ClientAccess":
         fail(str(error), Exit.USAGE)
 
 
-def check_reachable(bootstrap: str | None) -> None:
+def check_reachable(bootstrap: str) -> None:
     """End the command before the run if no address can be a broker's."""
     try:
-        problem = None if bootstrap is None else no_address_works(bootstrap)
+        problem = no_address_works(bootstrap)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--bootstrap") from error
     if problem is not None:

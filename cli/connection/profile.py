@@ -40,9 +40,9 @@ def save(profiles: Profiles) -> None:
 
 def is_secret(key: str, value: str) -> bool:
     """Return whether a property's value is a secret, and not a reference to one."""
-    from kvorum.security.client_properties import REFERENCE
+    from kvorum.security.client_properties import is_reference
 
-    return SECRET.search(key) is not None and REFERENCE.fullmatch(value) is None
+    return SECRET.search(key) is not None and not is_reference(value)
 
 
 def check_secrets(properties: Mapping[str, str]) -> None:

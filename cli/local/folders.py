@@ -145,7 +145,7 @@ def check_nodes(spec: "ClusterSpec") -> list[str]:
         return []
     from kvorum.security.config_checks import check_security
 
-    return [f"{node.name}: {warning}" for node in secured for warning in check_security(node.settings)]
+    return [f"{node.name}: {warning}" for node in secured for warning in check_security(node.with_secrets())]
 
 
 def end_command(

@@ -59,6 +59,7 @@ def connect(
     import asyncio
     import logging
 
+    from kvorum.pipelines.bridge.client import OptionError
     from kvorum.pipelines.connect.errors import RunnerError, Superseded
     from kvorum.pipelines.connect.routes import serve
     from kvorum.pipelines.run.process import RETRIES_OF_CONNECTORS, Launch
@@ -73,7 +74,7 @@ def connect(
     )
     try:
         asyncio.run(serve(launch=launch, client=pairs(client, "--client"), state_dir=state_dir.absolute(), **options))
-    except (RunnerError, StateError, SpecError, OSError, Superseded) as error:
+    except (RunnerError, StateError, SpecError, OptionError, OSError, Superseded) as error:
         fail(str(error), EXIT_SUPERSEDED if isinstance(error, Superseded) else Exit.FAILED)
 
 

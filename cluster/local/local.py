@@ -103,7 +103,10 @@ class LocalCluster:
             refuse_remains(disk, paths, plan)
             check_ports(plan, [node.name for node in plan.nodes])
             write_node_configs(disk, paths, plan)
-            every = [load_node(paths.node(node.name).config, environment={}).settings for node in plan.nodes]
+            every = [
+                load_node(paths.node(node.name).config, environment={}, has_secrets=False).settings
+                for node in plan.nodes
+            ]
             controllers = [each.int("node.id") for each in every if "controller" in each.list("process.roles")]
             directories = {node_id: new_directory_id() for node_id in controllers}
             with ExitStack() as undo:
@@ -179,7 +182,7 @@ class LocalCluster:
         """
         if self.processes(name):
             raise ClusterError(f"{name} is running; stop it first")
-        settings = load_node(self.node(name).config, environment={}).settings
+        settings = load_node(self.node(name).config, environment={}, has_secrets=False).settings
         formatted = format_node(OsDisk(), settings, self.plan.cluster_id, ignore_formatted=True)
         return {each.folder: each.directory_id for each in formatted}
 

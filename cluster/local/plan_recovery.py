@@ -53,7 +53,7 @@ def read_node(disk: Disk, paths: ClusterPaths, name: str) -> NodeRemains:
     """Return the state of a node whose folder has a configuration."""
     found = NodeRemains(name)
     try:
-        found.settings = load_node(paths.node(name).config, environment={}, check=False).settings
+        found.settings = load_node(paths.node(name).config, environment={}, has_secrets=False, check=False).settings
         look_at(disk, found, found.settings)
     except ConfigError as error:
         found.broken.append(str(error))

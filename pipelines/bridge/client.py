@@ -1,7 +1,8 @@
 """Kafka's client settings under the names of the Java clients, translated to those of librdkafka.
 
 Options with the prefix `kafka.` are client settings. Most names are equal; others are translated or, without a
-counterpart, ignored. librdkafka rejects unknown names.
+counterpart, ignored. librdkafka rejects unknown names. Those of security may have Java's names or librdkafka's with
+both connectors (kvorum.security, which only the driver needs: executors get librdkafka's settings).
 """
 
 import re
@@ -18,15 +19,13 @@ RENAMED = {
     "max.request.size": "message.max.bytes",
     "receive.buffer.bytes": "socket.receive.buffer.bytes",
     "send.buffer.bytes": "socket.send.buffer.bytes",
-    "ssl.truststore.certificates": "ssl.ca.pem",
-    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
-    "ssl.keystore.key": "ssl.key.pem",
 }
+SECURITY_PREFIXES = ("enable.sasl.", "enable.ssl.", "sasl.", "security.", "ssl.")
 # Settings of the Java clients without an effect here.
 WITHOUT_COUNTERPART = {
     *("auto.include.jmx.reporter", "metric.reporters", "metrics.num.samples", "metrics.recording.level"),
     *("metrics.sample.window.ms", "default.api.timeout.ms", "max.block.ms", "max.poll.records"),
-    *("exclude.internal.topics", "ssl.truststore.type"),
+    "exclude.internal.topics",
 }
 # Set by the source and the sink, whose guarantees depend on the values.
 OURS = {
@@ -42,7 +41,6 @@ OF_PRODUCERS = re.compile(
     r"queue\.buffering|linger\.ms|batch\.|acks|compression|enable\.idempotence|transaction|delivery\.timeout"
     r"|message\.(send|timeout)|retries$|sticky|request\.timeout|request\.required|max\.in\.flight"
 )
-JAAS = re.compile(r"(username|password)\s*=\s*\"((?:[^\"\\]|\\.)*)\"")
 
 # Temporary: a leader or a coordinator moves, a broker restarts.
 PASSING = {
@@ -87,29 +85,48 @@ def from_options(options: Mapping[str, str]) -> Settings:
     for name, value in given.items():
         if name in OURS:
             raise OptionError(f"option kafka.{name} is not supported: the data source sets it itself")
-        if name not in WITHOUT_COUNTERPART:
+        if name not in WITHOUT_COUNTERPART and not name.startswith(SECURITY_PREFIXES):
             settings |= translated(name, value)
-    return settings
+    return settings | security(given)
+
+
+def security(given: Mapping[str, str]) -> Settings:
+    """Return librdkafka's settings of security. Raises OptionError."""
+    if not any(name.startswith(SECURITY_PREFIXES) for name in given):
+        return {}
+    from kvorum.runtime.config import ConfigError
+    from kvorum.security.librdkafka import librdkafka_security
+
+    try:
+        return librdkafka_security(given)
+    except ConfigError as error:
+        raise OptionError(f"option {PREFIX}{error.key}: {error.reason}") from None
+
+
+def for_java(options: Mapping[str, str]) -> dict[str, str]:
+    """Return options for Spark's connector: librdkafka's names of security become Java's. Raises OptionError."""
+    given = {key[len(PREFIX) :]: value for key, value in options.items() if key.startswith(PREFIX)}
+    given = {name: value for name, value in given.items() if name.startswith(SECURITY_PREFIXES)}
+    if not given:
+        return dict(options)
+    from kvorum.security.client_properties import ALSO_RDKAFKA, java_properties
+    from kvorum.security.errors import SecurityConfigError
+
+    if not given.keys() & ALSO_RDKAFKA:
+        return dict(options)
+    try:
+        found = java_properties(given)
+    except SecurityConfigError as error:
+        raise OptionError(f"option {PREFIX}{error}") from None
+    others = {key: value for key, value in options.items() if key.removeprefix(PREFIX) not in given}
+    return others | {f"{PREFIX}{name}": value for name, value in found.items()}
 
 
 def translated(name: str, value: str) -> Settings:
     """Return one setting of the Java clients as librdkafka's."""
-    match name:
-        case "buffer.memory":
-            return {"queue.buffering.max.kbytes": str(max(1, int(value) // 1024))}
-        case "sasl.jaas.config":
-            found = dict(JAAS.findall(value))
-            if set(found) != {"username", "password"}:
-                raise OptionError("option kafka.sasl.jaas.config: only a username and a password are understood")
-            return {f"sasl.{key}": re.sub(r"\\(.)", r"\1", text) for key, text in found.items()}
-        case "ssl.truststore.location":
-            if value.lower().endswith((".jks", ".p12", ".pfx")):
-                raise OptionError(f"option kafka.{name}: {value} must be a PEM file (kafka.ssl.truststore.type=PEM)")
-            return {"ssl.ca.location": value}
-        case "ssl.endpoint.identification.algorithm":
-            return {name: value or "none"}
-        case _:
-            return {RENAMED.get(name, name): value}
+    if name == "buffer.memory":
+        return {"queue.buffering.max.kbytes": str(max(1, int(value) // 1024))}
+    return {RENAMED.get(name, name): value}
 
 
 def for_consumer(settings: Settings, group_id: str) -> Settings:

@@ -12,10 +12,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
+from kvorum.pipelines.bridge.client import for_java
 from kvorum.pipelines.bridge.ledger import FOLDER
 from kvorum.pipelines.bridge.sink import batch_writer
-from kvorum.pipelines.plugins import Context
-from kvorum.pipelines.sinks.writing import BatchSink, WriteBatch, started
+from kvorum.pipelines.plugins import Context, WriteBatch
+from kvorum.pipelines.sinks.writing import BatchSink, started
 from kvorum.pipelines.sources.options import TopicOptions
 
 logger = logging.getLogger(__name__)
@@ -41,7 +42,7 @@ class TopicsSink(BatchSink):
         if context.connector == "spark" and context.delivery == "at_least_once" and not options.ordered:
             logger.info("sink: Spark's connector, at least once")
             rows = columns(frame, options).drop("timestamp")
-            return started(rows.writeStream.format("kafka").options(**options.merged({})), context)
+            return started(rows.writeStream.format("kafka").options(**for_java(options.merged({}))), context)
         return super().write(frame, options, context)
 
     def writer(self, frame: DataFrame, options: Any, context: Context, folder: str = FOLDER) -> WriteBatch:

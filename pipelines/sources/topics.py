@@ -8,9 +8,11 @@ from pydantic import BaseModel, model_validator
 from pyspark.sql import DataFrame, SparkSession
 
 from kvorum.pipelines.bridge import register
+from kvorum.pipelines.bridge.client import for_java
+from kvorum.pipelines.faults import as_text
 from kvorum.pipelines.frames import record_frame
 from kvorum.pipelines.plugins import Connector, Context
-from kvorum.pipelines.sources.options import TopicOptions, as_text
+from kvorum.pipelines.sources.options import TopicOptions
 
 FORMATS: Mapping[Connector, str] = {"spark": "kafka", "kvorum": "kvorum"}
 
@@ -60,5 +62,7 @@ class TopicsSource:
         if context.delivery == "exactly_once":
             # Half a transaction, or one that was given up, must not go through.
             ours["kafka.isolation.level"] = "read_committed"
-        reader = spark.readStream.format(FORMATS[context.connector]).options(**options.merged(ours))
+        texts = options.merged(ours)
+        texts = for_java(texts) if context.connector == "spark" else texts
+        reader = spark.readStream.format(FORMATS[context.connector]).options(**texts)
         return record_frame(reader.load())

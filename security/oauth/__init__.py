@@ -6,5 +6,6 @@ jwks             the keys of an issuer and their choice
 signed           tokens with signature
 key_refresh      the keys of an issuer, kept current
 http             GET and POST with limits
+assertions       a token that a client signs to get another one (JWT bearer)
 retrieval        the token of a client: made, of a file, or of a token endpoint
 """

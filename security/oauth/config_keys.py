@@ -11,6 +11,9 @@ KEYS_URL: Final = f"{PREFIX}jwks.endpoint.url"
 DISCOVERY_URL: Final = "kvorum.sasl.oauthbearer.discovery.url"
 TOKEN_URL: Final = f"{PREFIX}token.endpoint.url"
 ISSUER: Final = f"{PREFIX}expected.issuer"
+RETRIEVER: Final = f"{PREFIX}jwt.retriever.class"
+JWT_BEARER_RETRIEVER: Final = "org.apache.kafka.common.security.oauthbearer.JwtBearerJwtRetriever"
+ASSERTION: Final = f"{PREFIX}assertion."
 HANDLER: Final = "sasl.server.callback.handler.class"
 
 

@@ -1,6 +1,7 @@
-"""The token of an OAUTHBEARER client: made without a signature, of a file, or of a token endpoint (client credentials).
+"""The token of an OAUTHBEARER client: made without a signature, of a file, or of a token endpoint.
 
-A token is used until 80 % of its lifetime are over. Source: KIP-768, Kafka's ClientCredentialsJwtRetriever.
+The endpoint grants it for client credentials or for an assertion (JWT bearer). A token is used until 80 % of its
+lifetime are over. Source: KIP-768, KIP-1139, Kafka's ClientCredentialsJwtRetriever and JwtBearerJwtRetriever.
 """
 
 import json
@@ -11,6 +12,7 @@ from typing import Final, Protocol, TypeAlias
 from urllib.parse import quote_plus
 
 from kvorum.security.errors import AuthenticationError
+from kvorum.security.oauth.assertions import AssertionSource
 from kvorum.security.oauth.http import FetchError, WatchedFile
 from kvorum.security.oauth.tokens import TokenRejected, decode_object, required_time, split_token
 
@@ -64,24 +66,60 @@ class MadeToken:
         return self._make()
 
 
+JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+
+
+class Grant(Protocol):
+    """Reason for which a token endpoint returns a token."""
+
+    @property
+    def url(self) -> str:
+        """The endpoint."""
+        ...
+
+    async def form(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Return the form of a request, and headers of its own. Raises AuthenticationError."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientCredentials:
-    """A client of a token endpoint."""
+    """The Grant of a client id and secret."""
 
     url: str
     client_id: str
     client_secret: str = field(repr=False)
     scope: str | None = None
 
+    async def form(self) -> tuple[dict[str, str], dict[str, str]]:
+        """See Grant."""
+        login = f"{quote_plus(self.client_id)}:{quote_plus(self.client_secret)}".encode()
+        form = {"grant_type": "client_credentials", **({} if self.scope is None else {"scope": self.scope})}
+        return form, {"Authorization": f"Basic {b64encode(login).decode()}"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JwtBearer:
+    """The Grant of an assertion."""
+
+    url: str
+    source: AssertionSource = field(repr=False)
+    scope: str | None = None
+
+    async def form(self) -> tuple[dict[str, str], dict[str, str]]:
+        """See Grant."""
+        form = {"grant_type": JWT_BEARER, "assertion": await self.source.assertion()}
+        return form | ({} if self.scope is None else {"scope": self.scope}), {}
+
 
 class EndpointToken:
     """A token of a token endpoint."""
 
-    __slots__ = ("_credentials", "_post", "_renew_at_ms", "_token", "_wall_ms")
+    __slots__ = ("_grant", "_post", "_renew_at_ms", "_token", "_wall_ms")
 
-    def __init__(self, credentials: ClientCredentials, post: Post, wall_ms: Callable[[], int]) -> None:
+    def __init__(self, grant: Grant, post: Post, wall_ms: Callable[[], int]) -> None:
         """Request a token at the first use."""
-        self._credentials = credentials
+        self._grant = grant
         self._post = post
         self._wall_ms = wall_ms
         self._token = ""
@@ -97,16 +135,14 @@ class EndpointToken:
 
     async def _request(self) -> tuple[str, int]:
         """Return a new token, and when it expires. Raises AuthenticationError."""
-        own = self._credentials
-        login = f"{quote_plus(own.client_id)}:{quote_plus(own.client_secret)}".encode()
-        headers = {"Authorization": f"Basic {b64encode(login).decode()}", "Accept": "application/json"}
-        form = {"grant_type": "client_credentials", **({} if own.scope is None else {"scope": own.scope})}
+        url = self._grant.url
+        form, headers = await self._grant.form()
         try:
-            found = json.loads(await self._post(own.url, form, headers))
+            found = json.loads(await self._post(url, form, headers | {"Accept": "application/json"}))
             token = found["access_token"]
             expires_ms = required_time(decode_object(split_token(token)[1], "claims"), "exp")
         except FetchError as error:
             raise AuthenticationError(str(error)) from None
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError, TokenRejected):
-            raise AuthenticationError(f"{own.url} did not return a token in access_token") from None
+            raise AuthenticationError(f"{url} did not return a token in access_token") from None
         return token, expires_ms

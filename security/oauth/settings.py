@@ -7,13 +7,26 @@ from typing import Final
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
+from kvorum.runtime.chance import new_nonce
 from kvorum.security.errors import SecurityConfigError
+from kvorum.security.oauth.assertions import (
+    AssertionRules,
+    AssertionSource,
+    ClientAssertionError,
+    FileAssertion,
+    SignedAssertion,
+    parse_key,
+    parse_template,
+)
 from kvorum.security.oauth.config_keys import (
+    ASSERTION,
     DISCOVERY_URL,
     HANDLER,
     ISSUER,
+    JWT_BEARER_RETRIEVER,
     KEYS_URL,
     PREFIX,
+    RETRIEVER,
     TOKEN_URL,
     client_login,
     text_of,
@@ -29,7 +42,15 @@ from kvorum.security.oauth.key_refresh import (
     key_set_at,
     key_set_in,
 )
-from kvorum.security.oauth.retrieval import ClientCredentials, EndpointToken, FileToken, MadeToken, TokenSource
+from kvorum.security.oauth.retrieval import (
+    ClientCredentials,
+    EndpointToken,
+    FileToken,
+    Grant,
+    JwtBearer,
+    MadeToken,
+    TokenSource,
+)
 from kvorum.security.oauth.signed import ClaimRules, SignedValidator
 from kvorum.security.oauth.tokens import TokenValidator
 from kvorum.security.oauth.unsecured import UnsecuredValidator, make_unsecured_token
@@ -158,6 +179,8 @@ def _token_source(
 ) -> TokenSource:
     url = text_of(settings, TOKEN_URL)
     if url is None:
+        if text_of(settings, RETRIEVER) == JWT_BEARER_RETRIEVER:
+            raise settings.error(TOKEN_URL, f"is required with {JWT_BEARER_RETRIEVER}", MECHANISM)
         try:
             make_unsecured_token(options, 0)
         except ValueError as error:
@@ -166,14 +189,54 @@ def _token_source(
         return MadeToken(lambda: make_unsecured_token(options, wall_ms()))
     if _scheme(settings, TOKEN_URL, url, (HTTP, HTTPS, FILE)) == FILE:
         return FileToken(WatchedFile(_path(url)))
-    client_id, client_secret = client_login(settings, options)
-    credentials = ClientCredentials(
-        url=url,
-        client_id=client_id,
-        client_secret=client_secret,
-        scope=text_of(settings, f"{PREFIX}scope") or options.get("scope"),
+    scope = text_of(settings, f"{PREFIX}scope") or options.get("scope")
+    grant: Grant
+    if text_of(settings, RETRIEVER) == JWT_BEARER_RETRIEVER:
+        grant = JwtBearer(url=url, source=_assertion_source(settings, wall_ms), scope=scope)
+    else:
+        client_id, client_secret = client_login(settings, options)
+        grant = ClientCredentials(url=url, client_id=client_id, client_secret=client_secret, scope=scope)
+    return EndpointToken(grant, partial(post, context=context), wall_ms)
+
+
+def _assertion_source(settings: ListenerSettings, wall_ms: Callable[[], int]) -> AssertionSource:
+    """Return the source of assertions; its files are read once to check them. Raises ConfigError."""
+    path = text_of(settings, f"{ASSERTION}file")
+    if path is not None:
+        _content(settings, f"{ASSERTION}file", path)
+        return FileAssertion(WatchedFile(path))
+    claims = {name: text_of(settings, f"{ASSERTION}claim.{name}") for name in ("aud", "iss", "sub")}
+    rules = AssertionRules(
+        algorithm=settings.str(f"{ASSERTION}algorithm", MECHANISM).upper(),
+        claims={name: text for name, text in claims.items() if text is not None},
+        lifetime_s=settings.int(f"{ASSERTION}claim.exp.seconds", MECHANISM),
+        not_before_s=settings.int(f"{ASSERTION}claim.nbf.seconds", MECHANISM),
+        has_id=settings.bool(f"{ASSERTION}claim.jti.include", MECHANISM),
+        passphrase=text_of(settings, f"{ASSERTION}private.key.passphrase"),
     )
-    return EndpointToken(credentials, partial(post, context=context), wall_ms)
+    key_key, template_key = f"{ASSERTION}private.key.file", f"{ASSERTION}template.file"
+    key_path, template_path = text_of(settings, key_key), text_of(settings, template_key)
+    if key_path is None:
+        raise settings.error(key_key, f"is required with {JWT_BEARER_RETRIEVER}, or {ASSERTION}file", MECHANISM)
+    key = key_key
+    try:
+        parse_key(_content(settings, key, key_path), rules)
+        if template_path is not None:
+            key = template_key
+            parse_template(_content(settings, key, template_path))
+    except ClientAssertionError as error:
+        raise settings.error(key, f"cannot be used: {error}", MECHANISM) from None
+    template = None if template_path is None else WatchedFile(template_path)
+    return SignedAssertion(rules, WatchedFile(key_path), template, wall_ms, new_nonce)
+
+
+def _content(settings: ListenerSettings, key: str, path: str) -> bytes:
+    """Return the content of a file. Raises ConfigError."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(RESPONSE_BYTES_MAX)
+    except OSError as error:
+        raise settings.error(key, f"cannot be read: {error.strerror}", MECHANISM) from None
 
 
 def _scheme(settings: ListenerSettings, key: str, url: str, permitted: tuple[str, ...]) -> str:

@@ -139,11 +139,10 @@ def _alternative_names(certificate: x509.Certificate) -> set[str]:
 
 
 def verify_own_chain(old: Stores, new: Stores, settings: TlsSettings) -> None:
-    """Check that a client with the one stores can connect to a server with the other ones, both ways.
+    """Check that a client with one of the stores can connect to a server with the other, both ways.
 
-    Nodes that have the new certificate and nodes that still have the old one must reach one another. At the start both
-    are the same. An old one that has expired connects to nobody: then the new one counts alone. Raises
-    SecurityConfigError.
+    Nodes with the new certificate and nodes with the old one must be able to connect to each other. At the start both
+    are the same. If the old one has expired, only the new one is checked. Raises SecurityConfigError.
     """
     pairs = [(new, new)] if _connection_problem(old, old, settings) else [(old, new), (new, old)]
     for server, client in pairs:

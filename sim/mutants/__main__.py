@@ -48,7 +48,7 @@ def mutants(
     """
     from kvorum.chaos.report.tables import mutant_table, mutants_json
     from kvorum.runtime.compiled import compiled_count
-    from sim.mutants.catalogue import MUTANTS, SIMULATED
+    from sim.mutants.catalogue import HUNTED, MUTANTS
 
     if compiled_count():
         fail("mutants replace parts of modules, but the modules are compiled: use a pure-Python installation")
@@ -57,13 +57,13 @@ def mutants(
         raise click.BadParameter(f"{unknown[0]} is not one of {', '.join(MUTANTS)}", param_hint="--only")
     if real and (swarm or jobs > 1):
         raise click.UsageError("with --real mutants run sequentially, by scenario")
-    if not real and any(name not in SIMULATED for name in only):
+    if not real and any(name not in HUNTED for name in only):
         raise click.UsageError(
-            f"{next(n for n in only if n not in SIMULATED)} is not detectable by simulation: use --real"
+            f"{next(n for n in only if n not in HUNTED)} is not detectable by simulation: use --real"
         )
-    found = on_processes(only, first, out) if real else hunt_simulated(only or SIMULATED, seeds, first, swarm, jobs)
+    found = on_processes(only, first, out) if real else hunt_all(only or HUNTED, seeds, first, swarm, jobs)
     results = []
-    total = 0 if real else len(only or SIMULATED)  # how many scenarios show a mutant on processes is known as they come
+    total = 0 if real else len(only or HUNTED)  # how many scenarios show a mutant on processes is known as they come
     with bar(total, "mutants", beside_output=True) as done:
         for result in found:
             results.append(result)
@@ -76,8 +76,8 @@ def mutants(
     sys.exit(Exit.DONE if all(result.caught_by for result in results) else Exit.FAILED)
 
 
-def hunt_simulated(names: tuple[str, ...], seeds: int, first: int, swarm: bool, jobs: int) -> "Iterator[MutantResult]":
-    """Hunt mutants with simulations."""
+def hunt_all(names: tuple[str, ...], seeds: int, first: int, swarm: bool, jobs: int) -> "Iterator[MutantResult]":
+    """Hunt mutants with simulations and unit tests."""
     import multiprocessing
     import os
     from functools import partial

@@ -6,7 +6,18 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from sim.log_dir_failures import add_log_dir_failures
-from sim.mutants import broker, controller, coordinators, directories, duties, quotas, racks, secure_lab, voters
+from sim.mutants import (
+    broker,
+    controller,
+    coordinators,
+    directories,
+    duties,
+    quotas,
+    racks,
+    secure_lab,
+    security,
+    voters,
+)
 from sim.mutants.patches import Patches
 from sim.mutants.plans import COORDINATED, DEPOSED_UNAWARES, SECONDS, THREE, PlanExtras, coordination
 from sim.quorum_options import address_change_options, membership_options, upgrade_options
@@ -23,6 +34,8 @@ QUORUM: Final = "quorum"
 """The metadata quorum alone."""
 PROCESSES: Final = "real processes"
 """Only scenarios on real processes: no simulation detects it."""
+UNIT: Final = "unit test"
+"""A unit test, `witness`: simulated clusters have no such part."""
 
 COORDINATED_S: Final = 10.0
 """Virtual seconds of a run with groups and transactions: they make far more requests than plain producers."""
@@ -70,6 +83,8 @@ class Mutant:
     """Replaces `apply` in a real process if a process cannot do what the simulation does to a machine."""
     first: int = 1
     """A seed that finds it quickly; the command starts at 1."""
+    witness: str = ""
+    """The unit test that finds it: a path below tests/unit with the name of the test."""
 
     @property
     def wrong(self) -> str:
@@ -327,9 +342,71 @@ ALL: Final = (
             ("assign-before-revoked", coordinators.assign_before_revoked, READERS | CONSUMER, {}, 1),
         )
     ),
+    *(
+        Mutant(name=name, apply=apply, means=UNIT, witness=witness)
+        for name, apply, witness in (
+            (
+                "leave-proofs-unchecked",
+                security.leave_proofs_unchecked,
+                "security/sasl/test_scram.py::test_a_proof_with_any_other_byte_is_rejected",
+            ),
+            (
+                "send-constant-signatures",
+                security.send_constant_signatures,
+                "security/sasl/test_scram.py::test_signatures_of_two_exchanges_differ",
+            ),
+            (
+                "leave-signatures-unchecked",
+                security.leave_signatures_unchecked,
+                "security/sasl/test_scram.py::test_a_server_that_does_not_know_the_password_is_rejected",
+            ),
+            (
+                "accept-expired-tokens",
+                security.accept_expired_tokens,
+                "security/oauth/test_signed.py::test_invalid_claims_are_rejected",
+            ),
+            (
+                "forget-expiry-of-tokens",
+                security.forget_expiry_of_tokens,
+                "security/sasl/test_authenticator.py::test_a_session_ends_with_the_token",
+            ),
+            (
+                "require-no-certificate",
+                security.require_no_certificate,
+                "network/test_tls.py::test_a_client_without_a_valid_certificate_receives_the_alert",
+            ),
+            (
+                "keep-context-at-reload",
+                security.keep_context_at_reload,
+                "network/test_tls.py::test_a_reload_replaces_the_certificate_for_new_connections_only",
+            ),
+            (
+                "trust-any-envelope",
+                security.trust_any_envelope,
+                "quorum/runtime/test_forwarding.py::test_an_envelope_of_a_client_is_refused",
+            ),
+            (
+                "serve-unauthenticated-requests",
+                security.serve_unauthenticated_requests,
+                "security/sasl/test_authenticator.py::test_each_request_in_each_state",
+            ),
+            (
+                "ignore-lifetime-of-sessions",
+                security.ignore_lifetime_of_sessions,
+                "security/sasl/test_authenticator.py::test_a_session_ends_with_the_configured_time",
+            ),
+            (
+                "change-principals-of-sessions",
+                security.change_principals_of_sessions,
+                "security/sasl/test_authenticator.py::test_a_renewal_must_not_change_the_principal",
+            ),
+        )
+    ),
 )
 MUTANTS: Final = {mutant.name: mutant for mutant in ALL}
-SIMULATED: Final = tuple(mutant.name for mutant in ALL if mutant.means != PROCESSES)
+HUNTED: Final = tuple(mutant.name for mutant in ALL if mutant.means != PROCESSES)
+"""Those that a simulation or a unit test is to find."""
+SIMULATED: Final = tuple(name for name in HUNTED if MUTANTS[name].means != UNIT)
 """Those that a simulation is to find."""
 
 

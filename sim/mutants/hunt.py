@@ -1,5 +1,7 @@
-"""Look for a mutant with the simulations: which one finds it, by which violation, after how many seeds."""
+"""Look for a mutant with the simulations or its unit test: what finds it, by which violation, after how many seeds."""
 
+import subprocess
+import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable
@@ -8,7 +10,7 @@ from typing import Final
 
 from kvorum.chaos.report.results import MutantResult
 from sim.draw import draw_plan
-from sim.mutants.catalogue import CLUSTER, DIRECTED, MUTANTS, QUORUM, Mutant, apply_mutant
+from sim.mutants.catalogue import CLUSTER, DIRECTED, MUTANTS, QUORUM, UNIT, Mutant, apply_mutant
 from sim.mutants.plans import draw_directed
 from sim.plan import Plan
 from sim.quorum_faults import run_seed
@@ -18,10 +20,15 @@ SECONDS: Final = 20.0
 """Virtual seconds of a drawn run of a whole cluster."""
 REASON_CHARS_MAX: Final = 60
 """Letters of a message that identify a violation without a name."""
+TEST_SECONDS_MAX: Final = 600.0
+ASSERTION: Final = "E   "
+"""pytest's mark of the lines of an error."""
 
 
 def hunt(mutant: Mutant, seeds: Iterable[int]) -> MutantResult:
     """Run seeds with the mutant in place until one fails. `seconds` of the result are of real time."""
+    if mutant.means == UNIT:
+        return hunt_in_unit_test(mutant)
     began = time.monotonic()
     tried = 0
     with apply_mutant(mutant.name):
@@ -35,6 +42,20 @@ def hunt(mutant: Mutant, seeds: Iterable[int]) -> MutantResult:
                     name=mutant.name, wrong=mutant.wrong, caught_by=caught_by, seeds=tried, seconds=took
                 )
     return MutantResult(name=mutant.name, wrong=mutant.wrong, seeds=tried, seconds=time.monotonic() - began)
+
+
+def hunt_in_unit_test(mutant: Mutant) -> MutantResult:
+    """Run the unit test of a mutant in a process with it."""
+    began = time.monotonic()
+    command = [sys.executable, "-m", "sim.mutants.witness", mutant.apply.__name__, f"tests/unit/{mutant.witness}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TEST_SECONDS_MAX, check=False)
+    seconds = time.monotonic() - began
+    if done.returncode == 0:
+        return MutantResult(name=mutant.name, wrong=mutant.wrong, seeds=1, seconds=seconds)
+    reasons = [line.removeprefix(ASSERTION).strip() for line in done.stdout.splitlines() if line.startswith(ASSERTION)]
+    assert done.returncode == 1 and reasons, f"{mutant.witness} did not run: {done.stdout}{done.stderr}"
+    caught_by = f"{UNIT} {mutant.witness.partition('::')[2]}: {reasons[0][:REASON_CHARS_MAX]}"
+    return MutantResult(name=mutant.name, wrong=mutant.wrong, caught_by=caught_by, seeds=1, seconds=seconds)
 
 
 def hunt_named(name: str, *, first: int = 1, seeds: int, swarm: bool = False) -> MutantResult:

@@ -116,6 +116,17 @@ class Members:
 
         eventually(shared, lambda: f"shared by all: {[(each.name, each.assigned) for each in members]}")
 
+    def leave(self, members: Sequence[MemberProcess], staying: Sequence[MemberProcess] = ()) -> None:
+        """End members one after the other; those that stay, and the later ones, share the partitions in between.
+
+        kafka-python sends no LeaveGroup from the middle of a join: the others would wait for the end of its session.
+        """
+        for number, each in enumerate(members, 1):
+            each.terminate()
+            each.wait_left()
+            if others := [*members[number:], *staying]:
+                self.wait_shared(others)
+
     def values(self) -> set[str]:
         """Return what they have read, all together."""
         return {value for each in self.all for _, _, value in list(each.records)}

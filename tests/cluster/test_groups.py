@@ -61,17 +61,11 @@ def test_partitions_are_reassigned_when_members_join_leave_and_die(
         five = [*two, mortal, *(members.start(client) for _ in range(2))]
         members.wait_shared(five)
         leaving, staying = five[:2], five[2:]
-        for each in leaving:
-            each.terminate()
-        for each in leaving:
-            each.wait_left()
-        members.wait_shared(staying)
+        members.leave(leaving, staying)
         mortal.kill()
         members.wait_shared(staying[1:])
         wait_read(members, send(bootstrap, topic, first=RECORDS))
-        for each in staying[1:]:
-            each.terminate()
-            each.wait_left()
+        members.leave(staying[1:])
     found = describe(bootstrap, f"group-{client}")
     assert found.state is ConsumerGroupState.EMPTY and not found.members
 
@@ -89,10 +83,7 @@ def test_clients_of_three_makes_share_one_group(cluster: LocalCluster, tmp_path:
         assert reported == sorted(each.assigned for each in all_three)
         # Whoever leads makes the assignment for all: each make has its turn.
         for _ in range(2):
-            leaving = all_three.pop(0)
-            leaving.terminate()
-            leaving.wait_left()
-            members.wait_shared(all_three)
+            members.leave([all_three.pop(0)], all_three)
         wait_read(members, send(bootstrap, "mixed", first=RECORDS))
 
 
@@ -115,9 +106,7 @@ def test_a_group_continues_when_its_coordinator_is_killed_and_keeps_its_offsets(
         restart(cluster, name_of(cluster, coordinator))
         wait_read(members, send(bootstrap, "failover", first=2 * RECORDS))
         eventually(lambda: all_committed(members), lambda: f"commits up to the end: {highest(members)}")
-        for each in three:
-            each.terminate()
-            each.wait_left()
+        members.leave(three)
         for each in members.all:
             for partition, offsets in each.committed.items():
                 assert offsets == sorted(offsets), f"{each.name} committed backwards in {partition}"

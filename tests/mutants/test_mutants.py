@@ -10,7 +10,7 @@ from kvorum.quorum.raft.journal import DurableJournal
 from kvorum.runtime.disk import OsDisk
 from sim.mutants import hunt as hunting
 from sim.mutants.__main__ import mutants
-from sim.mutants.catalogue import ALL, CLUSTER, DIRECTED, MUTANTS, QUORUM, SIMULATED, Mutant, apply_mutant
+from sim.mutants.catalogue import ALL, CLUSTER, DIRECTED, MUTANTS, QUORUM, SIMULATED, UNIT, Mutant, apply_mutant
 from sim.mutants.child import VARIABLE, main
 from sim.mutants.controller import WITHHELD_WRITES, BufferFile
 from sim.mutants.hunt import hunt, hunt_named, passes
@@ -22,6 +22,7 @@ TRIES = 4
 SENTINELS = {
     *("acknowledge-before-isr", "no-maximal-isr", "ignore-broker-epoch", "accept-stale-partition-epoch"),
     *("acknowledge-metadata-before-commit", "journal-without-sync", "answer-before-durable", "guard-off"),
+    *("leave-proofs-unchecked", "serve-unauthenticated-requests"),
 }
 """The mutants of the default run; the others are long."""
 
@@ -35,6 +36,20 @@ def test_the_simulation_catches_it_and_not_the_code_as_it_is(mutant: Mutant) -> 
     assert result.caught_by is not None and result.seeds is not None
     seed = mutant.first + result.seeds - 1
     assert passes(mutant, seed), f"seed {seed} fails without the mistake too: it shows nothing"
+
+
+@pytest.mark.parametrize(
+    "mutant",
+    [
+        pytest.param(mutant, id=mutant.name, marks=() if mutant.name in SENTINELS else pytest.mark.long)
+        for mutant in ALL
+        if mutant.means == UNIT
+    ],
+)
+def test_its_unit_test_catches_it_by_an_assertion(mutant: Mutant) -> None:
+    found = hunt(mutant, range(1, 2)).caught_by
+    assert found is not None, f"{mutant.witness} passes with the mistake"
+    assert ": assert " in found or ": Failed: DID NOT RAISE" in found or ": AssertionError: " in found
 
 
 def test_each_mutant_has_a_name_and_a_description() -> None:

@@ -17,7 +17,7 @@ from bench.registry import MEASURES
 from bench.rows import Case, Measure
 from bench.run import limited
 from bench.scale import Scale
-from bench.systems import formatted
+from bench.systems import formatted, tls_settings
 
 SCALE = Scale(0.001)
 SECONDS_MAX = 120.0
@@ -48,7 +48,7 @@ def cases() -> Iterator[object]:
 @pytest.fixture(scope="module")
 def bed_of() -> Iterator[BedOf]:
     """Return what gives a measure its cluster: one of its own, not started, or the one of its size."""
-    shared: dict[int, Bed] = {}
+    shared: dict[tuple[int, bool], Bed] = {}
     with contextlib.ExitStack() as stack:
         stack.enter_context(pytest.MonkeyPatch.context()).setenv("JAVA_TOOL_OPTIONS", QUICK_JAVA)
 
@@ -58,16 +58,17 @@ def bed_of() -> Iterator[BedOf]:
                 with formatted("kvorum", measure.nodes, {**measure.settings, **QUICK}) as system:
                     yield Bed("kvorum", system, measure.nodes, SCALE)
                 return
-            if measure.nodes not in shared:
-                alike = [each for each in MEASURES if each.nodes == measure.nodes and not each.fresh]
-                settings = dict(QUICK)
+            key = measure.nodes, measure.tls
+            if key not in shared:
+                alike = [each for each in MEASURES if (each.nodes, each.tls) == key and not each.fresh]
+                settings = {**QUICK, **(tls_settings() if measure.tls else {})}
                 for each in alike:
                     settings |= each.settings
                 system = stack.enter_context(formatted("kvorum", measure.nodes, settings))
                 system.start()
                 system.wait_ready()
-                shared[measure.nodes] = Bed("kvorum", system, measure.nodes, SCALE)
-            yield shared[measure.nodes]
+                shared[key] = Bed("kvorum", system, measure.nodes, SCALE)
+            yield shared[key]
 
         yield bed_for
 

@@ -45,26 +45,31 @@ class Fuzzer:
         loop.set_exception_handler(self._unhandled)
         self.rng = random.Random(seed)
         self.seed = seed
-        self.targets: dict[str, Callable[[bytes], str]] = {
+        self.targets = self.make_targets(loop)
+        self.pools: dict[str, list[bytes]] = {name: [] for name in self.targets}
+        self.outcomes: dict[str, dict[str, bytes]] = {name: {} for name in self.targets}
+        self.runs = 0
+
+    def make_targets(self, loop: asyncio.AbstractEventLoop) -> dict[str, Callable[[bytes], str]]:
+        """Return the targets by name."""
+        return {
             "request": targets.decoder("Request"),
             "response": targets.decoder("Response"),
             "connection": targets.Connections(loop).target,
             "validator": targets.validator,
             "replicated": targets.replicated,
         }
-        self.pools: dict[str, list[bytes]] = {name: [] for name in self.targets}
-        self.outcomes: dict[str, dict[str, bytes]] = {name: {} for name in self.targets}
-        self.runs = 0
 
     def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         self._unexpected.append(context.get("exception") or AssertionError(str(context)))
 
     def replay(self) -> int:
-        """Feed every line of the corpus; return how many there were. Raises Broken."""
+        """Feed every line of the corpus for these targets; return how many there were. Raises Broken."""
         count = 0
         for name, data in corpus():
-            self.feed(name, data)
-            count += 1
+            if name in self.targets:
+                self.feed(name, data)
+                count += 1
         return count
 
     def run(self, runs: int, seconds: float) -> None:
@@ -149,13 +154,13 @@ def limit_memory() -> tuple[int, int]:
     return before
 
 
-def fuzz(runs: int, seed: int, *, seconds: float = 0.0, keep: bool = False) -> Fuzzer:
+def fuzz(runs: int, seed: int, *, seconds: float = 0.0, keep: bool = False, kind: type[Fuzzer] = Fuzzer) -> Fuzzer:
     """Replay the corpus, then try so many inputs, and further ones until the time is over. Raises Broken."""
     level, before = logs._OUTPUT.level, limit_memory()
     logs.set_level(logs.Level.ERROR)
     loop = asyncio.new_event_loop()
     try:
-        fuzzer = Fuzzer(seed, loop)
+        fuzzer = kind(seed, loop)
         fuzzer.replay()
         fuzzer.run(runs, seconds)
         if keep:
@@ -167,15 +172,15 @@ def fuzz(runs: int, seed: int, *, seconds: float = 0.0, keep: bool = False) -> F
         logs.set_level(level)
 
 
-def main() -> int:
+def main(kind: type[Fuzzer] = Fuzzer, description: str | None = __doc__) -> int:
     """Fuzz from the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", action="store_true")
     options = parser.parse_args()
     try:
-        fuzzer = fuzz(RUNS, options.seed, seconds=options.seconds, keep=options.keep)
+        fuzzer = fuzz(RUNS, options.seed, seconds=options.seconds, keep=options.keep, kind=kind)
     except Broken as broken:
         print(broken, file=sys.stderr)
         with BROKEN.open("a") as file:

@@ -6,9 +6,12 @@ import pytest
 
 from kvorum.network.connection_counts import (
     DELAY_S_MAX,
+    FAILURE_ADDRESSES_MAX,
+    FAILURE_DELAY_S_MAX,
     UNLIMITED,
     ConnectionCounts,
     CreationRate,
+    FailedAuthentications,
     Refusal,
     concerns_connections,
 )
@@ -146,3 +149,22 @@ def test_an_address_over_its_quota_is_delayed_and_closed_without_affecting_other
         await listener.close()
 
     run(main)
+
+
+def test_failed_authentications_of_an_address_are_answered_at_a_rate() -> None:
+    failures = FailedAuthentications(per_second=10)
+    delays = [failures.delay_s("192.0.2.1", 5.0) for _ in range(1_000)]
+    assert delays[:10] == [0.0] * 10, "a burst of a second"
+    assert delays[10:13] == pytest.approx([0.1, 0.2, 0.3])
+    assert max(delays) == FAILURE_DELAY_S_MAX
+    assert failures.delay_s("192.0.2.2", 5.0) == 0.0, "other addresses do not wait"
+    assert failures.delay_s("192.0.2.1", 30.0) == 0.0, "what was answered late does not count again"
+
+
+def test_the_table_of_failed_authentications_is_bounded() -> None:
+    failures = FailedAuthentications(per_second=1)
+    for number in range(FAILURE_ADDRESSES_MAX + 100):
+        failures.delay_s(f"10.0.{number // 256}.{number % 256}", 0.0)
+    assert len(failures) == FAILURE_ADDRESSES_MAX
+    assert failures.delay_s("10.0.0.200", 0.0) == 1.0, "the newest are kept"
+    assert failures.delay_s("10.0.0.0", 0.0) == 0.0

@@ -59,7 +59,8 @@ class VirtualTimer:
 class Peer:
     """A handshake as the table sees it."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: str) -> None:
+        self.host = host
         self.events: list[object] = []
 
     def start(self) -> None:
@@ -69,13 +70,13 @@ class Peer:
         self.events.append(time_ms)
 
 
-def table_of(at_once_max: int, timeout_ms: int = 10_000) -> tuple[Handshakes, VirtualLoop]:
+def table_of(at_once_max: int, timeout_ms: int = 10_000, per_host_max: int = 1_000) -> tuple[Handshakes, VirtualLoop]:
     loop = VirtualLoop()
-    return Handshakes(cast(asyncio.AbstractEventLoop, loop), at_once_max, timeout_ms), loop
+    return Handshakes(cast(asyncio.AbstractEventLoop, loop), at_once_max, per_host_max, timeout_ms), loop
 
 
-def begin(table: Handshakes, count: int) -> list[Peer]:
-    peers = [Peer() for _ in range(count)]
+def begin(table: Handshakes, count: int, host: str = "192.0.2.1") -> list[Peer]:
+    peers = [Peer(host) for _ in range(count)]
     for peer in peers:
         table.begin(cast(Handshake, peer))
     return peers
@@ -138,6 +139,31 @@ def test_a_crowd_of_half_open_handshakes_is_worked_off() -> None:
     loop.advance(30.0)
     assert len(table) == 0
     assert {len(peer.events) for peer in crowd} == {2}
+
+
+def started(peers: list[Peer]) -> int:
+    return sum(bool(peer.events) for peer in peers)
+
+
+def test_one_address_cannot_have_all_handshakes() -> None:
+    table, loop = table_of(10, per_host_max=4)
+    crowd, other = begin(table, 50, "192.0.2.1"), begin(table, 3, "192.0.2.2")
+    assert (started(crowd), started(other), len(table)) == (4, 3, 53)
+    end(table, crowd[0])
+    end(table, other[0])
+    assert (started(crowd), started(other)) == (5, 3)
+    loop.advance(60.0)
+    assert len(table) == 0
+    assert all(peer.events[0] == "start" for peer in crowd)
+
+
+def test_addresses_that_wait_take_turns() -> None:
+    table, _ = table_of(1)
+    (present,), crowd, other = begin(table, 1, "192.0.2.3"), begin(table, 50, "192.0.2.1"), begin(table, 1, "192.0.2.2")
+    end(table, present)
+    assert (started(crowd), started(other)) == (1, 0)
+    end(table, crowd[0])
+    assert (started(crowd), started(other)) == (1, 1)
 
 
 async def half_open(port: int, count: int, data: bytes = b"") -> Connections:

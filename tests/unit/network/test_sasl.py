@@ -1,10 +1,12 @@
 """A listener with SASL, byte by byte: what comes before authentication, failures, sessions, counts and log lines."""
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
 
+from kvorum.network.connection_counts import ConnectionCounts
 from kvorum.network.context import RequestContext
 from kvorum.network.limits import ConnectionLimits
 from kvorum.network.metrics import RegistryMetrics
@@ -221,6 +223,22 @@ def test_a_failure_is_answered_after_the_delay_and_then_closed(
     assert "wrong" not in line.replace("wrong-", "")
 
 
+def test_many_failures_of_an_address_are_answered_later() -> None:
+    async def main() -> None:
+        counts = ConnectionCounts()
+        counts.failures.per_second = 2
+        async with Server(sasl_config(failure_delay_ms=0), counts=counts) as server:
+            loop = asyncio.get_running_loop()
+            began_s = loop.time()
+            clients = [await server.connect() for _ in range(4)]
+            wrong = plain_token(password="wrong")
+            answers = await asyncio.gather(*(client.authenticate(wrong) for client in clients))
+            assert [answer.error_code for answer in answers] == [58] * 4
+            assert loop.time() - began_s >= 0.9, "two at once, then two per second"
+
+    run(main)
+
+
 def test_a_frame_before_authentication_has_a_limit_of_its_own() -> None:
     async def main() -> None:
         sasl = sasl_config(failure_delay_ms=DELAY_MS, receive_bytes_max=200)
@@ -359,6 +377,10 @@ def test_a_session_is_renewed_on_the_open_connection() -> None:
             assert (await client.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)).error_code == 34
             await client.metadata()
             assert server.counts() == {"ok": 1, "again": 1}
+            text = server.metrics.render().decode()
+            for name in (names.REAUTHENTICATION_LATENCY_AVG, names.REAUTHENTICATION_LATENCY_MAX):
+                (value,) = re.findall(rf'^{name}\{{listener="PLAINTEXT"\}} (\S+)$', text, re.M)
+                assert 0 <= float(value) < 60_000
 
     run(main)
 

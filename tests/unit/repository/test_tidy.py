@@ -55,7 +55,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("runtime", "protocol", "security", "network", "storage", "quorum", "broker"),
         *("client", "admin", "cluster", "chaos", "cli"),
     },
-    "pipelines": set(),  # Kafka clients and Spark, nothing of ours
+    "pipelines": {"runtime", "security"},  # the names of security settings; else Kafka clients and Spark
     "cli": {
         *("runtime", "protocol", "security", "network", "storage", "quorum", "broker"),
         *("client", "admin", "cluster", "chaos", "pipelines"),

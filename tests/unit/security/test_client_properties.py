@@ -88,6 +88,21 @@ def test_a_value_may_refer_to_a_secret(tmp_path: Path, monkeypatch: pytest.Monke
         java_properties({"ssl.key.password": f"${{file:{tmp_path}/secrets.properties:yours}}"})
 
 
+def test_a_client_has_further_config_providers(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("of the folder")
+    properties = {
+        "config.providers": "mounted",
+        "config.providers.mounted.class": "org.apache.kafka.common.config.provider.DirectoryConfigProvider",
+        "config.providers.mounted.param.allowed.paths": str(tmp_path),
+        "ssl.key.password": f"${{mounted:{tmp_path}:password}}",
+    }
+    assert java_properties(properties) == {"ssl.key.password": "of the folder"}
+    with pytest.raises(SecurityConfigError, match=r"ssl.key.password: .* is not below one of allowed.paths"):
+        java_properties(properties | {"ssl.key.password": "${mounted:/etc:passwd}"})
+    with pytest.raises(ConfigError, match=r"config.providers.mounted.class: no.Such cannot be loaded"):
+        client_settings(properties | {"config.providers.mounted.class": "no.Such"})
+
+
 def test_secrets_are_hidden_and_references_are_shown() -> None:
     given = {"sasl.password": SECRET, "ssl.key.password": "${env:KEY}", "ssl.key.pem": "KEY", "sasl.username": "u"}
     assert dict(shown_properties(given)) == {

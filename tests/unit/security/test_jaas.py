@@ -55,6 +55,7 @@ def test_flags_have_any_case(flag: str) -> None:
         ("a.B;", "Login module control flag is not available in the JAAS config"),
         ("a.B sometimes;", "Invalid login module control flag 'sometimes' in JAAS config"),
         ('a.B "hunter2";', "Invalid login module control flag in JAAS config"),
+        ('a.B required password="x"; "hun" ter;', "Invalid login module control flag in JAAS config"),
         ("a.B required", "JAAS config entry not terminated by semi-colon"),
         ('a.B required a="b"', "JAAS config entry not terminated by semi-colon"),
         ("a.B required username;", "Value not specified for key 'username' in JAAS config"),

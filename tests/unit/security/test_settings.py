@@ -5,7 +5,7 @@ import pytest
 from kvorum.runtime.config import ConfigError, Settings
 from kvorum.runtime.listeners import SecurityProtocol
 from kvorum.security.principal import Principal
-from kvorum.security.settings import ListenerSettings, brokers_dialled, controllers_dialled, super_users
+from kvorum.security.settings import ListenerSettings, broker_peer_listener, controller_peer_listener, super_users
 
 JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule required;"
 
@@ -66,7 +66,7 @@ def test_a_broker_finds_the_settings_of_a_controller_listener_that_it_does_not_h
             "listener.name.safe.ssl.keystore.location": "/safe",
         }
     )
-    controller, inside = controllers_dialled(settings).settings, brokers_dialled(settings).settings
+    controller, inside = controller_peer_listener(settings).settings, broker_peer_listener(settings).settings
     assert (controller.protocol, controller.str("ssl.keystore.location")) == (SecurityProtocol.SSL, "/safe")
     assert (inside.protocol, inside.str("ssl.keystore.location")) == (SecurityProtocol.SASL_SSL, "/all")
 

@@ -195,19 +195,23 @@ class Both(RuleBasedStateMachine):
 
     @rule(reader=readers, data=st.data())
     def fetch(self, reader: int, data: st.DataObject) -> None:
-        """Ask where the reader is; of some a record further, if there is one, and of some with another log start."""
+        """Ask where the reader is; of some a record further, if there is one, and of some with another log start.
+
+        While a consumer waits, a follower is further in one partition only: the first high watermark that rises ends
+        the wait, and the two leaders look at the partitions of a session in different orders.
+        """
         if reader in self.waiting:
             return
         known = self.ends[reader]
         requested: dict[int, tuple[int, int]] = {}
+        may_rise = COUNT if CONSUMER not in self.waiting else 1
         for index in data.draw(st.sets(self.indexes)) if known else range(COUNT):
             log = self.pair[0].partition(index).log
             end = 0 if log is None else log.log_end_offset
             offset, start = known.get(index, (0, 0))
-            requested[index] = (
-                data.draw(st.integers(offset, max(offset, end))),
-                max(start, data.draw(st.integers(0, 1))),
-            )
+            asked = data.draw(st.integers(offset, max(offset, end))) if may_rise else offset
+            may_rise -= asked > offset
+            requested[index] = asked, max(start, data.draw(st.integers(0, 1)))
         forgotten = tuple(data.draw(st.sets(st.sampled_from(sorted(known)), max_size=1))) if len(known) > 1 else ()
         how = {
             "wait_ms": data.draw(st.sampled_from((0, 500))),

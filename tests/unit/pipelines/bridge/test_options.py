@@ -4,9 +4,12 @@ import pytest
 
 from kvorum.pipelines.bridge import client, options
 from kvorum.pipelines.bridge.client import OptionError
-from kvorum.pipelines.bridge.offsets import EARLIEST, LATEST, TopicPartition
+from kvorum.pipelines.bridge.offsets import EARLIEST, LATEST
 
 BASE = {"kafka.bootstrap.servers": "a:1,b:2", "subscribe": "t"}
+
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
 def reading(is_streaming: bool = False, **changes: str) -> options.ReadOptions:
@@ -40,7 +43,7 @@ def test_defaults_are_those_of_sparks_source() -> None:
         ({"subscribe": "", "subscribePattern": "("}, "option subscribePattern"),
         ({"subscribe": "", "assign": "{}"}, "contains no partition"),
         ({"subscribe": "", "assign": '["t"]'}, "option assign: expected"),
-        ({"startingOffset": "latest"}, "unknown option startingoffset: did you mean startingOffsets?"),
+        ({"startingOffset": "latest"}, "unknown option startingoffset; did you mean 'startingOffsets'"),
         ({"startingOffsets": "newest"}, "option startingOffsets: expected"),
         ({"startingOffsets": "latest"}, "latest is not valid as the start of a batch"),
         ({"startingOffsets": '{"t":{"0":-1}}'}, r"-1 \(latest\) is not valid as the start of a batch"),
@@ -49,15 +52,17 @@ def test_defaults_are_those_of_sparks_source() -> None:
         ({"endingOffsets": "earliest"}, "earliest is not valid"),
         ({"endingOffsets": '{"t":{"0":-2}}'}, r"-2 \(earliest\) is not valid"),
         ({"startingTimestamp": "yesterday"}, "option startingTimestamp: expected milliseconds"),
-        ({"startingOffsetsByTimestampStrategy": "first"}, "error or latest"),
         ({"failOnDataLoss": "yes"}, "option failOnDataLoss: expected true or false"),
         ({"minPartitions": "0"}, "option minPartitions: expected a whole number above 0"),
-        ({"maxTriggerDelay": "soon"}, "option maxTriggerDelay: expected a duration"),
-        ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"}, "is larger than maxOffsetsPerTrigger"),
         ({"kafka.isolation.level": "serializable"}, "read_committed or read_uncommitted"),
         ({"kafka.key.deserializer": "x"}, "option kafka.key.deserializer is not supported"),
         ({"kafka.auto.offset.reset": "latest"}, "option kafka.auto.offset.reset is not supported"),
-        ({"kafka.ssl.truststore.location": "/a.jks"}, "must be a PEM file"),
+        ({"kafka.security.protocol": "TLS"}, "option kafka.security.protocol: TLS is not one of PLAINTEXT"),
+        ({"kafka.sasl.pasword": "x"}, r"option kafka.sasl.pasword: .*did you mean sasl.password or"),
+        (
+            {"kafka.security.protocol": "SSL", "kafka.ssl.truststore.location": "/a.jks"},
+            "option kafka.ssl.truststore.location: ",
+        ),
     ],
 )
 def test_a_wrong_option_is_named(changes: dict[str, str], message: str) -> None:
@@ -72,11 +77,8 @@ def test_what_only_a_batch_or_only_a_stream_has() -> None:
 
 
 def test_a_timestamp_comes_before_offsets() -> None:
-    read = reading(startingTimestamp="5", startingOffsetsByTimestamp='{"t":{"0":6}}', startingOffsets="earliest")
-    assert read.start.value == 5 and read.start.is_time and not read.start.latest_if_none_later
-    read = reading(startingOffsetsByTimestamp='{"t":{"0":6}}', startingOffsetsByTimestampStrategy="latest")
-    assert read.start.value == {TopicPartition("t", 0): 6} and read.start.latest_if_none_later
-    assert reading(endingTimestamp="7").end.latest_if_none_later
+    read = reading(startingTimestamp="5", startingOffsets="earliest")
+    assert read.start.value == 5 and read.start.is_time
 
 
 def test_javas_settings_become_librdkafkas() -> None:
@@ -87,8 +89,10 @@ def test_javas_settings_become_librdkafkas() -> None:
             "kafka.buffer.memory": "1048576",
             "kafka.max.poll.records": "500",
             "kafka.linger.ms": "7",
+            "kafka.security.protocol": "SASL_SSL",
+            "kafka.sasl.mechanism": "PLAIN",
             "kafka.ssl.endpoint.identification.algorithm": "",
-            "kafka.sasl.jaas.config": 'org.x.PlainLoginModule required username="u" password="p\\"q";',
+            "kafka.sasl.jaas.config": f'{PLAIN} required username="u" password="p\\"q";',
         }
     )
     assert settings == {
@@ -96,6 +100,8 @@ def test_javas_settings_become_librdkafkas() -> None:
         "fetch.wait.max.ms": "5",
         "queue.buffering.max.kbytes": "1024",
         "linger.ms": "7",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
         "ssl.endpoint.identification.algorithm": "none",
         "sasl.username": "u",
         "sasl.password": 'p"q',
@@ -116,7 +122,33 @@ def test_what_a_writer_may_be_told() -> None:
         ({"delivery": "exactly_once"}, "unknown option delivery"),
         ({"marksMissing": "ignore"}, "refuse or renew"),
         ({"kafka.transactional.id": "x"}, "is not supported"),
-        ({"topics": "x"}, "did you mean topic"),
+        ({"topics": "x"}, "did you mean 'topic'"),
     ):
         with pytest.raises(OptionError, match=message):
             options.writing(base | wrong)
+
+
+def test_librdkafkas_names_of_security_become_javas_for_sparks_connector() -> None:
+    given = {
+        "subscribe": "t",
+        "kafka.bootstrap.servers": "a:1",
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "SCRAM-SHA-512",
+        "kafka.sasl.username": "u",
+        "kafka.sasl.password": 'p"q',
+        "kafka.ssl.ca.location": "/ca.pem",
+    }
+    assert client.for_java(given) == {
+        "subscribe": "t",
+        "kafka.bootstrap.servers": "a:1",
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "SCRAM-SHA-512",
+        "kafka.sasl.jaas.config": f'{SCRAM} required username="u" password="p\\"q";',
+        "kafka.ssl.truststore.location": "/ca.pem",
+        "kafka.ssl.truststore.type": "PEM",
+    }
+
+
+def test_javas_own_settings_of_security_go_to_sparks_connector_as_they_are() -> None:
+    given = {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.login.callback.handler.class": "org.x.Handler"}
+    assert client.for_java(given) == given

@@ -118,7 +118,7 @@ def test_each_cluster_is_asked_once() -> None:
     made = pipeline(topics("a:1", options={"kafka.fetch.min.bytes": 5}), other)
     found = reach.clusters(made, compiling.validate(made))
     assert [each.settings["bootstrap.servers"] for each in found] == ["a:1", "b:1"]
-    java = topics(options={"kafka.ssl.truststore.location": "/x.jks"})
+    java = topics(options={"kafka.security.protocol": "SSL", "kafka.ssl.truststore.location": "/x.jks"})
     assert reach.clusters(pipeline(java), compiling.validate(pipeline(java))) == []
     made = pipeline({"type": "generator"})
     assert reach.clusters(made, compiling.validate(made)) == []

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from kvorum.pipelines.run.process import Launch
 from kvorum.pipelines.run.progress import lag
 from kvorum.pipelines.run.state import Folder, State, StateError, Status, folders, root_of
 from kvorum.pipelines.run.worker import worker_in
-from kvorum.pipelines.spec import Pipeline, SpecError, from_data
+from kvorum.pipelines.spec import Pipeline, SpecError, from_data, load
 
 STATUS = Status(name="p", state=State.RUNNING, pid=os.getpid(), since_ms=1, progress={"records_in": 3})
 HOLD = """
@@ -79,7 +80,7 @@ def test_the_folder_of_all_is_the_options_or_the_environments(monkeypatch: pytes
 
 def test_commands_are_answered_in_lines(folder: Folder) -> None:
     """A status comes at once; another command when the worker has done it."""
-    with folder.held(), control.listening(folder, STATUS.data) as requests:
+    with folder.held(), control.listening(folder, lambda: asdict(STATUS)) as requests:
 
         def work() -> None:
             request = requests.get(timeout=10)
@@ -184,7 +185,7 @@ def test_how_a_process_was_started_is_kept(folder: Folder) -> None:
         master="local[1]", memory="2g", jars="/jars", settings={"spark.a": "b=c"}, retries=3, paused=True, folder="/w"
     )
     assert Launch.read(folder.launch) == Launch()
-    folder.write(folder.launch, launch.data())
+    folder.write(folder.launch, asdict(launch))
     assert Launch.read(folder.launch) == launch
 
 
@@ -195,3 +196,15 @@ def test_the_command_line_wins_over_the_pipelines_own_settings() -> None:
     assert (own.master, own.memory, own.settings) == ("yarn", "3g", {"spark.a": "1"})
     told = Launch(master="local[1]", settings={"spark.a": "2"}).session(pipeline)
     assert told.master == "local[1]" and told.settings["spark.a"] == "2"
+
+
+def test_a_spec_keeps_its_references_to_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OF_THE_TEST", "planted-secret")
+    folder = Folder(tmp_path, "p")
+    folder.make()
+    options = {"kafka.sasl.password": "${env:OF_THE_TEST}"}
+    source = {"type": "topics", "topics": ["t"], "bootstrap": "a:1", "options": options}
+    folder.write(folder.spec, {"name": "p", "source": source, "sink": {"type": "console"}})
+    with worker_in(folder, load(folder.spec), Launch(retries=0)):
+        assert "${env:OF_THE_TEST}" in folder.spec.read_text()
+    assert "planted-secret" not in folder.spec.read_text()

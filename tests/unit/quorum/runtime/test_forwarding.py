@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvorum.network.authorizer import Operation, ResourceType
+from kvorum.network.authorizer import Authorizer, ClusterPrincipals, Operation, ResourceType
 from kvorum.network.context import RequestContext
 from kvorum.protocol.api import ApiKey
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -339,9 +339,9 @@ def test_a_direct_request_without_an_active_controller_is_refused_in_its_rows(tm
     within_limit(go())
 
 
-def envelope_code(tmp_path: Path, envelope: EnvelopeRequest) -> ErrorCode:
+def envelope_code(tmp_path: Path, envelope: EnvelopeRequest, authorizer: Authorizer | None = None) -> ErrorCode:
     async def go() -> ErrorCode:
-        async with running(tmp_path) as net:
+        async with running(tmp_path, authorizer=authorizer) as net:
             net.controllers[0].log.elect()
             channel = net.channel()
             answer = await channel.send_to(1, envelope, timeout_ms=1_000)
@@ -350,6 +350,12 @@ def envelope_code(tmp_path: Path, envelope: EnvelopeRequest) -> ErrorCode:
             return ErrorCode(answer.error_code)
 
     return within_limit(go())
+
+
+def test_an_envelope_of_a_client_is_refused(tmp_path: Path) -> None:
+    of_nodes = ClusterPrincipals({"CONTROLLER": frozenset((Principal("User", "node"),))})
+    code = envelope_code(tmp_path, wrap(client(7), topics("a")), of_nodes)
+    assert code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
 def test_envelopes_that_make_no_sense_are_refused(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import ssl
+import tempfile
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +13,7 @@ import trustme
 
 from kvorum.security.errors import SecurityConfigError
 from kvorum.security.tls.client import ClientTls
+from kvorum.security.tls.failures import failure_reason
 from kvorum.security.tls.reload import handshake_in_memory
 from kvorum.security.tls.server import TlsServer
 from kvorum.security.tls.settings import ClientAuth, KeyStoreSettings, TlsSettings, TrustStoreSettings
@@ -186,6 +188,21 @@ def test_a_truststore_that_shrinks_counts_for_new_handshakes() -> None:
     with pytest.raises(ssl.SSLCertVerificationError):
         handshake_in_memory(server.context, client.context)
     assert server.context.verify_mode is ssl.CERT_REQUIRED
+
+
+def test_a_huge_chain_of_a_peer_is_refused() -> None:
+    """OpenSSL reads 100 KiB of certificates at most."""
+    server = server_tls(client_auth=ClientAuth.REQUIRED)
+    leaf = issued("alice@example.com")
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.write(pkcs8(leaf) + chain_pem(leaf) + 250 * ca_pem(OTHER_CA))
+        file.flush()
+        client.load_cert_chain(file.name)
+    with pytest.raises(ssl.SSLError) as caught:
+        handshake_in_memory(server.context, client)
+    assert "excessive message size" in failure_reason(caught.value)
 
 
 @pytest.mark.parametrize(
