@@ -45,7 +45,7 @@ test-unit test-simulation test-mutants test-cluster test-console: test-%: $(VENV
 	$(BIN)/python tools/run_tests.py --workers $(WORKERS) --long $*
 
 # All that runs on Spark; needs Java 17 or 21, and is skipped with that reason otherwise.
-# With Maven at hand Spark's connector and Delta are there, too; what needs them is skipped without.
+# With Maven at hand Spark's connector is there, too; what needs it is skipped without.
 test-spark: $(VENV)/.tests
 	-command -v mvn >/dev/null && $(MAKE) spark-jars
 	$(SPARK_ENV) $(BIN)/python tools/run_tests.py --long spark
@@ -62,12 +62,11 @@ $(COMPILED)/.built: $(VENV)/.installed $(shell git ls-files '*.py' '*.tsv' '*.ya
 	KVORUM_COMPILED=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(COMPILED) .
 	@touch $@
 
-# Spark's connector for Kafka and Delta tables, for the tests that hold ours beside them; by Maven, into build/.
+# Spark's connector for Kafka, for the tests that hold ours beside it; by Maven, into build/.
 SPARK_JARS := build/spark-jars
 SPARK_ENV = KVORUM_SPARK_JARS=$$(test -d $(SPARK_JARS) && echo $(CURDIR)/$(SPARK_JARS))
 SPARK_ARTEFACTS := org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0 org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.2.0 \
-	org.apache.kafka:kafka-clients:3.9.2 org.apache.commons:commons-pool2:2.13.1 \
-	io.delta:delta-spark_2.13:4.2.0 io.delta:delta-storage:4.2.0
+	org.apache.kafka:kafka-clients:3.9.2 org.apache.commons:commons-pool2:2.13.1
 spark-jars: $(SPARK_JARS)/.fetched
 $(SPARK_JARS)/.fetched: Makefile
 	for each in $(SPARK_ARTEFACTS); do \

@@ -7,6 +7,7 @@ from aiohttp import web
 from kvorum.admin.console_files import add_console
 from kvorum.admin.http.access import Access
 from kvorum.admin.http.app import HttpApp
+from kvorum.admin.http.node_login import NewContext
 from kvorum.admin.http.operations import Operation
 from kvorum.admin.v1.jobs.connect_client import ConnectClient
 from kvorum.admin.v1.partitions.segment_routes import LocalLogs
@@ -37,13 +38,16 @@ class AdminApp:
         local: LocalLogs | None = None,
         more: Sequence[Operation] = (),
         connect: ConnectClient | None = None,
+        node_context: NewContext | None = None,
     ) -> None:
         """Serve this cluster, the metrics of this process, and the logs of the broker on the same node.
 
         `more`: further operations of another server. `connect`: client of Kafka Connect, closed with this.
+        `node_context`: TLS of connections to the cluster's other processes.
         """
         self._connect = connect or ConnectClient()
-        self._http = HttpApp(cluster, metrics, [*operations(local, self._connect), *more], access, clock)
+        known = [*operations(local, self._connect), *more]
+        self._http = HttpApp(cluster, metrics, known, access, clock, node_context)
 
     def build(self) -> web.Application:
         """Return the aiohttp application."""

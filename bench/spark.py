@@ -188,7 +188,7 @@ class Bench:
             records = self.spark.readStream.format(SPARKS).options(**given).load()
             rows = records.select(F.from_json(F.col("value").cast("string"), FLIGHT).alias("v")).select("v.*")
             writer = rows.writeStream.format("parquet").option("checkpointLocation", checkpoint)
-            queries = [writer.trigger(availableNow=True).start(str(path))]
+            query = writer.trigger(availableNow=True).start(str(path))
         else:
             errors = DEAD_LETTERS.format(topic=self.topic()) if way.endswith(LETTERS) else ""
             name, bootstrap = f"p{self.made}", self.bootstrap
@@ -197,9 +197,8 @@ class Bench:
             file.write_text(text)
             pipeline = loaded(file)
             context = context_of(pipeline, checkpoint, "spark" if way.startswith(SPARKS) else "kvorum")
-            queries = start(self.spark, pipeline, validate(pipeline), context)
-        for query in queries:
-            assert query.awaitTermination(int(DEADLINE_SECONDS))
+            query = start(self.spark, pipeline, validate(pipeline), context)
+        assert query.awaitTermination(int(DEADLINE_SECONDS))
         seconds, cpu = time.perf_counter() - began, cpu_seconds() - cpu
         assert self.spark.read.parquet(str(path)).count() == self.options.records
         return seconds, cpu

@@ -13,6 +13,7 @@ BY_HAND: Final[Mapping[str, tuple[str, str]]] = {
     "topics alter": ("cli.topics.alter:alter", "up to three operations in one, all validated before the first"),
     "groups reset-offsets": ("cli.groups.reset:reset_offsets", "files of Kafka's tool; several groups; dry run first"),
     "configs validate": ("cli.configs.validation:validate", "a file, no cluster"),
+    "configs render": ("cli.configs.rendering:render", "a file, no cluster"),
     "features version-mapping": ("cli.configs.features:version_mapping", "no cluster"),
     "features dependencies": ("cli.configs.features:dependencies", "no cluster"),
     "brokers list": ("cli.reassign.brokers:list_", "administrative state of all brokers; /v1 has it of one"),

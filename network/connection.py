@@ -315,6 +315,9 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._parser.bytes_max = self._shared.limits.request_bytes_max
         is_again = authenticator.is_again
         self._shared.authenticated(Authentication.SUCCEEDED_AGAIN if is_again else Authentication.SUCCEEDED)
+        if is_again and self._shared.metrics is not None:
+            latency_ms = (self._shared.loop.time() - authenticator.reauthenticated_at_s) * 1000
+            self._shared.metrics.reauthenticated(self._shared.listener, latency_ms)
         if not (is_again or authenticator.supports_sessions):
             self._shared.authenticated(Authentication.SUCCEEDED_WITHOUT_SESSIONS)
         if session.expires_at_s is None:

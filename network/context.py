@@ -23,6 +23,8 @@ class Peer:
     principal: Principal = ANONYMOUS
     software_name: str = UNKNOWN_SOFTWARE
     software_version: str = UNKNOWN_SOFTWARE
+    cipher: tuple[str, str] | None = None
+    """IANA name of the cipher suite and TLS version; None without TLS."""
     since_s: float = 0.0
     """The event loop's time when it came."""
     client_id: str | None = None

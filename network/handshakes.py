@@ -11,7 +11,7 @@ import asyncio
 import ssl
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from kvorum.network.arrival import Arrival, arrive
 from kvorum.network.context import Peer
@@ -20,11 +20,29 @@ from kvorum.network.tls import TlsTransport
 from kvorum.runtime.listeners import SecurityProtocol
 from kvorum.runtime.logs import get_logger
 from kvorum.security.errors import AuthenticationError
+from kvorum.security.tls.ciphers import IANA_NAMES
 from kvorum.security.tls.server import TlsServer
 
 CROWDED_MS: Final = 1_000
 
 log = get_logger("network")
+
+
+class Pending(Protocol):
+    """A connection without a protocol yet."""
+
+    @property
+    def host(self) -> str:
+        """The address of the client, without the port."""
+        ...
+
+    def start(self) -> None:
+        """Begin the handshake: its turn has come."""
+        ...
+
+    def expire(self, time_ms: int) -> None:
+        """End: the time of the handshake is up."""
+        ...
 
 
 class Handshakes:
@@ -41,10 +59,10 @@ class Handshakes:
         self._at_once_max = at_once_max
         self._per_host_max = per_host_max
         self._timeout_s = timeout_ms / 1000
-        self._in_progress: OrderedDict[Handshake, float] = OrderedDict()
+        self._in_progress: OrderedDict[Pending, float] = OrderedDict()
         self._by_host: dict[str, int] = {}
         """Number of those in progress."""
-        self._waiting: OrderedDict[str, OrderedDict[Handshake, None]] = OrderedDict()
+        self._waiting: OrderedDict[str, OrderedDict[Pending, None]] = OrderedDict()
         """By host; the one whose turn is next comes first."""
         self._timer: asyncio.Handle | None = None
         self._due_s = 0.0
@@ -53,26 +71,26 @@ class Handshakes:
         """Return how many are in progress or wait."""
         return len(self._in_progress) + sum(map(len, self._waiting.values()))
 
-    def begin(self, handshake: "Handshake") -> None:
+    def begin(self, handshake: Pending) -> None:
         """Start a handshake, or have it wait for its turn."""
         self._waiting.setdefault(handshake.host, OrderedDict())[handshake] = None
         self._start_waiting()
         self._schedule()
 
-    def end(self, handshake: "Handshake") -> None:
+    def end(self, handshake: Pending) -> None:
         """Remove a handshake that is complete or failed. Idempotent."""
         host = handshake.host
-        waiting = self._waiting.get(host, OrderedDict())
+        waiting = self._waiting.get(host)
         if handshake in self._in_progress:
             self._remove(handshake)
-        elif handshake in waiting:
+        elif waiting is not None and handshake in waiting:
             del waiting[handshake]
             if not waiting:
                 del self._waiting[host]
         self._start_waiting()
         self._schedule()
 
-    def _remove(self, handshake: "Handshake") -> None:
+    def _remove(self, handshake: Pending) -> None:
         """Take a handshake out of those in progress."""
         del self._in_progress[handshake]
         host = handshake.host
@@ -199,6 +217,8 @@ class Handshake:
         if shared.security_protocol is SecurityProtocol.SSL:  # with SASL, the principal is SASL's
             self.peer.principal = self._tls.principal_of(transport.get_extra_info("peer_certificate"))
             shared.authenticated(Authentication.SUCCEEDED)
+        tls = transport.get_extra_info("ssl_object")
+        shared.encrypted(self.peer, (IANA_NAMES.get(cipher, cipher), tls.version()))
         self._is_listed = False
         del shared.by_activity[self]
         self._table.end(self)

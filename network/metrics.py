@@ -20,6 +20,7 @@ from kvorum.protocol.errors import ErrorCode
 from kvorum.runtime import metric_names as names
 from kvorum.runtime.metrics import Counter, Family, Gauge, Metrics, SummaryRow
 from kvorum.runtime.quantiles import Quantiles
+from kvorum.runtime.recent_values import RecentValues
 
 API_OF = {FETCH_CONSUMER: FETCH, FETCH_FOLLOWER: FETCH, VERIFICATION: "AddPartitionsToTxn"}
 """API of names that distinguish some of an API's requests."""
@@ -39,14 +40,15 @@ class RegistryMetrics:
     """Counts the events of connections. A request costs one dictionary lookup and two additions."""
 
     __slots__ = (
-        *("_answers", "_authentications", "_bytes", "_closed", "_count", "_created", "_incoming", "_now_s"),
-        *("_outgoing", "_refused", "_seconds"),
+        *("_answers", "_authentications", "_by_cipher", "_bytes", "_closed", "_count", "_created", "_incoming"),
+        *("_latencies", "_now_s", "_outgoing", "_refused", "_seconds"),
     )
 
     def __init__(self, metrics: Metrics, now_s: Callable[[], float]) -> None:
         """Register the families; `now_s` is the clock of the calling loop."""
         self._now_s = now_s
         self._count = metrics.gauge(names.CONNECTION_COUNT)
+        self._by_cipher = metrics.gauge(names.CONNECTIONS_BY_CIPHER)
         self._created = metrics.counter(names.CONNECTION_CREATION)
         self._closed = metrics.counter(names.CONNECTION_CLOSE)
         self._refused = metrics.counter(names.CONNECTIONS_REFUSED)
@@ -54,6 +56,10 @@ class RegistryMetrics:
             outcome: metrics.counter(name) for outcome, name in AUTHENTICATION_NAMES.items()
         }
         self._authentications[Authentication.EXPIRED] = metrics.gauge(names.EXPIRED_CONNECTIONS_KILLED)
+        self._latencies: dict[str, RecentValues] = {}
+        """Of re-authentications, by listener."""
+        metrics.gauge(names.REAUTHENTICATION_LATENCY_AVG).sample(self._latency_avg)
+        metrics.gauge(names.REAUTHENTICATION_LATENCY_MAX).sample(self._latency_max)
         self._seconds = metrics.histogram(names.REQUEST_SECONDS)
         self._incoming = metrics.counter(names.INCOMING_BYTES)
         self._outgoing = metrics.counter(names.OUTGOING_BYTES)
@@ -79,6 +85,14 @@ class RegistryMetrics:
     def authenticated(self, listener: str, outcome: Authentication) -> None:
         """See NetworkMetrics."""
         self._authentications[outcome].labels(listener).add()
+
+    def connections_by_cipher(self, listener: str, cipher: tuple[str, str], change: int) -> None:
+        """See NetworkMetrics."""
+        self._by_cipher.labels(listener, *cipher).add(change)
+
+    def reauthenticated(self, listener: str, latency_ms: float) -> None:
+        """See NetworkMetrics."""
+        self._latencies.setdefault(listener, RecentValues()).add(latency_ms, self._now_s())
 
     def received(self, listener: str, size: int) -> None:
         """See NetworkMetrics."""
@@ -111,6 +125,18 @@ class RegistryMetrics:
             outbox.watch(sample_of_lane(times, taken, elapsed_ms))
 
     # Called at a scrape
+
+    def _latency_avg(self) -> Iterator[Row]:
+        now_s = self._now_s()
+        for listener, values in self._latencies.items():
+            if (found := values.average(now_s)) is not None:
+                yield (listener,), found
+
+    def _latency_max(self) -> Iterator[Row]:
+        now_s = self._now_s()
+        for listener, values in self._latencies.items():
+            if (found := values.maximum(now_s)) is not None:
+                yield (listener,), found
 
     def _by_version(self) -> list[Row]:
         counts: Counts[tuple[object, ...]] = Counts()

@@ -112,6 +112,11 @@ def admin_security(settings: Settings, new_nonce: NewNonce) -> ClientSecurity:
     return _connections(broker_peer_listener(settings), new_nonce)
 
 
+def quorum_security(settings: Settings, new_nonce: NewNonce) -> ClientSecurity:
+    """Return the security of connections to the controllers' listener. Raises ConfigError: one line."""
+    return _connections(controller_peer_listener(settings), new_nonce)
+
+
 def _connections(target: PeerListener, new_nonce: NewNonce) -> ClientSecurity:
     """Return the security of connections to a listener. Raises ConfigError."""
     if target.settings.protocol is SecurityProtocol.PLAINTEXT:

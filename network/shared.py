@@ -48,6 +48,10 @@ class NetworkMetrics(Protocol):
         """One more or one less."""
         ...
 
+    def connections_by_cipher(self, listener: str, cipher: tuple[str, str], change: int) -> None:
+        """One more or one less of a cipher suite and TLS version."""
+        ...
+
     def received(self, listener: str, size: int) -> None:
         """Bytes read from a socket."""
         ...
@@ -62,6 +66,10 @@ class NetworkMetrics(Protocol):
 
     def authenticated(self, listener: str, outcome: Authentication) -> None:
         """An authentication succeeded or failed, or a connection was closed because its session had expired."""
+        ...
+
+    def reauthenticated(self, listener: str, latency_ms: float) -> None:
+        """Time of a re-authentication that succeeded."""
         ...
 
     def handled(self, api: str, version: int, error_code: int, elapsed_ms: float) -> RequestTimes | None:
@@ -143,6 +151,12 @@ class Shared:
         if self.metrics is not None:
             self.metrics.connections(self.listener, 1)
 
+    def encrypted(self, peer: Peer, cipher: tuple[str, str]) -> None:
+        """The TLS handshake of a registered connection is complete."""
+        peer.cipher = cipher
+        if self.metrics is not None:
+            self.metrics.connections_by_cipher(self.listener, cipher, 1)
+
     def left(self, connection: Connection, peer: Peer) -> None:
         """A registered connection was closed."""
         self.by_activity.pop(connection, None)
@@ -151,6 +165,8 @@ class Shared:
         self.counts.close(peer.client_address, self.listener)
         if self.metrics is not None:
             self.metrics.connections(self.listener, -1)
+            if peer.cipher is not None:
+                self.metrics.connections_by_cipher(self.listener, peer.cipher, -1)
         if self.on_connection_closed is not None:
             self.on_connection_closed(peer.connection_id)
 

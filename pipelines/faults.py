@@ -1,12 +1,11 @@
-"""For messages: what was probably meant by a name, and what is wrong within a text that a file holds.
+"""Texts of options and messages; and which value of a record its type cannot hold.
 
 Imports nothing, since it is also used where rows are read: in Spark's executors.
 """
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 ALIKE: Final = 0.6
@@ -20,25 +19,29 @@ def meant(name: str, names: Iterable[str], *, said: str = "did you mean {}?") ->
     return "; " + said.format(repr(folded[close[0]])) if close else ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
-    """An error within a value that is a text with a syntax (a schema)."""
-
-    message: str
-    position: int
-    """In the text."""
-    word: str = ""
-    """What stands there, by which its line is found in a file that writes the text over several."""
-
-
 SHOWN_MAX: Final = 60
 """Characters of a value in a message."""
 
 
-def shown(value: object) -> str:
+def shown(value: object, characters_max: int = SHOWN_MAX) -> str:
     """Return a value as a message has it."""
     text = str(value)
-    return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}... ({len(text)} characters)"
+    return text if len(text) <= characters_max else f"{text[:characters_max]}..."
+
+
+def as_text(value: object) -> str:
+    """Return an option's value as Spark and Kafka Connect write it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def as_texts(options: Mapping[str, Any]) -> dict[str, str]:
+    """Return options as Spark and Kafka Connect write them."""
+    return {key: as_text(value) for key, value in options.items()}
+
+
+def separated(value: object) -> Any:
+    """Return the items of `a, b`; other values as they are."""
+    return [item.strip() for item in value.split(",") if item.strip()] if isinstance(value, str) else value
 
 
 class Unfit(ValueError):
@@ -61,17 +64,3 @@ class Unfit(ValueError):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by reason and path."""
         return type(self), (self.reason, self.path)
-
-
-class TextError(ValueError):
-    """A value whose text is not right: a validator of a model raises it, and each fault becomes a problem."""
-
-    def __init__(self, text: str, faults: Sequence[Fault]) -> None:
-        """Keep what is wrong; the message has all of it."""
-        self.text = text
-        self.faults = tuple(faults)
-        super().__init__("; ".join(fault.message for fault in faults))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle by text and faults."""
-        return type(self), (self.text, self.faults)

@@ -1,14 +1,13 @@
-"""Sources, sinks, transforms and converters by name: what they must look like, which there are, where they come from.
+"""Sources and sinks by name: what they must look like, which there are, where they come from.
 
-Kvorum's own are a table below; anybody else's are entry points of an installed package, in the groups
-`kvorum.pipelines.sources`, `.sinks`, `.transforms` and `.converters`. Either names "module:attribute"; the attribute is
-a class that is called without arguments (sources, sinks) or a function (transforms, converters), and is imported when a
-pipeline asks for it. A name of Kvorum's own cannot be taken over by a package: the same file means the same everywhere.
+Kvorum's own are a table below; those of other packages are entry points in the groups `kvorum.pipelines.sources` and
+`.sinks`. Either names "module:attribute"; the attribute is a class that is called without arguments, and is imported
+when a pipeline names it. A name of Kvorum's own cannot be taken over by a package.
 """
 
 import importlib
 import importlib.metadata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
@@ -22,6 +21,8 @@ Delivery = Literal["exactly_once", "at_least_once"]
 Connector = Literal["spark", "kvorum"]
 Part = Literal["key", "value"]
 Step = Callable[[DataFrame], DataFrame]
+WriteBatch = Callable[[DataFrame, int], None]
+"""Writes a micro-batch, by its number. A repeated call has no effect where the sink delivers exactly once."""
 O_contra = TypeVar("O_contra", bound=BaseModel, contravariant=True)
 
 
@@ -34,8 +35,6 @@ class Kind(StrEnum):
 
     SOURCE = "sources"
     SINK = "sinks"
-    TRANSFORM = "transforms"
-    CONVERTER = "converters"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,12 +80,14 @@ class Sink(Protocol[O_contra]):
     Options: ClassVar[type[BaseModel]]
     """As Source's, of `sink:`."""
 
-    def write(self, frame: DataFrame, options: O_contra, context: Context) -> StreamingQuery:
-        """Start to write a streaming frame of records, and return the query.
+    def used(self, options: O_contra) -> Collection[str]:
+        """Return the columns of a record that are written."""
 
-        The frame holds good records only. The sink sets the trigger, the query's name (context.name) and the
-        checkpoint.
-        """
+    def writer(self, frame: DataFrame, options: O_contra, context: Context) -> WriteBatch:
+        """Return the function that writes the micro-batches of a stream of good records."""
+
+    def write(self, frame: DataFrame, options: O_contra, context: Context) -> StreamingQuery:
+        """Start to write; kvorum.pipelines.sinks.writing.BatchSink does it with `writer`."""
 
 
 class Converter(Protocol):
@@ -98,12 +99,6 @@ class Converter(Protocol):
     def encode(self, frame: DataFrame, column: Part) -> DataFrame:
         """Replace `key` or `value` by its bytes."""
 
-
-MakeConverter = Callable[[Mapping[str, Any]], Converter]
-"""A converter's entry point: called with its keys in the pipeline's file, besides `format`."""
-
-MakeTransform = Callable[[Mapping[str, Any], Part | None], Step]
-"""A transform's entry point: called with its options and with the part its type ends in ($Key, $Value, or neither)."""
 
 BUILT_IN: Mapping[Kind, Mapping[str, str]] = {
     Kind.SOURCE: {
@@ -118,12 +113,10 @@ BUILT_IN: Mapping[Kind, Mapping[str, str]] = {
         "topics": "kvorum.pipelines.sinks.topics:TopicsSink",
         "files": "kvorum.pipelines.sinks.files:FilesSink",
         "file-stream": "kvorum.pipelines.sinks.file_stream:FileStreamSink",
-        "delta": "kvorum.pipelines.sinks.delta:DeltaSink",
         "jdbc": "kvorum.pipelines.sinks.jdbc:JdbcSink",
         "console": "kvorum.pipelines.sinks.console:ConsoleSink",
     },
 }
-"""Kvorum's own transforms and converters are tables of their rooms."""
 
 
 class Plugin(NamedTuple):
@@ -156,18 +149,6 @@ def sink(name: str) -> Sink[Any]:
     """Return a sink by its type. Raises PluginError."""
     made: Sink[Any] = find(Kind.SINK, name).load()()
     return made
-
-
-def transform(name: str) -> MakeTransform:
-    """Return a transform that a package brought, by its type without $Key or $Value. Raises PluginError."""
-    found: MakeTransform = find(Kind.TRANSFORM, name).load()
-    return found
-
-
-def converter(name: str) -> MakeConverter:
-    """Return a converter that a package brought. Raises PluginError."""
-    found: MakeConverter = find(Kind.CONVERTER, name).load()
-    return found
 
 
 def find(kind: Kind, name: str) -> Plugin:

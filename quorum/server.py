@@ -81,7 +81,7 @@ class ControllerServer:
         directory: str | None = None,
         authorizer: Authorizer | None = None,
         prober: Prober | None = None,
-        voter_addresses: Callable[[], Mapping[int, Address]] | None = None,
+        voter_addresses: Callable[[str], Mapping[int, Address]] | None = None,
         upgrades: Mapping[int, Upgrade] | None = None,
         metrics: Metrics | None = None,
         membership: Membership | None = None,
@@ -91,7 +91,8 @@ class ControllerServer:
     ) -> None:
         """Prepare. The log is stored below `directory` (default: metadata.log.dir), for exclusive use.
 
-        `voter_addresses` answers where the controllers listen, by node id (controller.quorum.voters if not given).
+        `voter_addresses` returns the controllers' addresses at a listener, by node id (controller.quorum.voters if not
+        given).
         `membership` and `voter_endpoints` are Raft's: how its voters change, and where they listen.
         `bootstrap` are the records with which this node was formatted (quorum/bootstrap_file).
         `upgrades` are what takes over connections by private key: Raft's frames. `on_fault` must end the process.
@@ -108,7 +109,7 @@ class ControllerServer:
         self._authorizer = authorizer or AllowAll()
         self._prober = prober or NetworkProber()
         known = dict(voters(settings))
-        self._voter_addresses = voter_addresses or (lambda: known)
+        self._voter_addresses = voter_addresses or (lambda listener: known)
         self._upgrades = dict(upgrades or {})
         self._metrics = metrics
         self._membership = membership
@@ -222,8 +223,9 @@ class ControllerServer:
         self, store: MetadataStore, controller: ActiveController, early: EarlyCredentials
     ) -> ControllerServices:
         settings, node_id = self._settings, self._log.node_id
+        listener = next(iter(controller_listener_names(settings)), "CONTROLLER")
         controller_settings = ControllerSettings.from_settings(
-            settings, self._cluster_id, frozenset(self._voter_addresses())
+            settings, self._cluster_id, frozenset(self._voter_addresses(listener))
         )
         token_hmacs = TokenHmacs(settings.optional_str("delegation.token.secret.key"))
         static = {key: entry.text for key, entry in settings.explicit().items()}
@@ -252,7 +254,7 @@ class ControllerServer:
             token_hmacs=token_hmacs,
             credentials=MetadataCredentials(lambda: store.image, token_hmacs, early),
             observers=Observers(),
-            listener_name=next(iter(controller_listener_names(settings)), "CONTROLLER"),
+            listener_name=listener,
             security=self._security,
             on_fault=self._on_fault,
             voter_addresses=self._voter_addresses,

@@ -150,7 +150,7 @@ class ControllerServices:
     """Security of connections to other controllers."""
     on_fault: Callable[[BaseException], None]
     """Ends the process after an error that no response can report."""
-    voter_addresses: Callable[[], Mapping[int, Address]]
+    voter_addresses: Callable[[str], Mapping[int, Address]]
     """Answers where each controller listens, by node id."""
     membership: Membership | None = None
     """Changes of the voters; None where the log has none to change."""

@@ -1,14 +1,15 @@
-"""A cluster on this machine, from one YAML file: what `kvorum up` starts.
+"""A cluster, from one YAML file: on this machine (`kvorum up`) or on several (`kvorum configs render`).
 
     cluster: {name: three-nodes}          # id: optional, else chosen at format time
     defaults: {default.replication.factor: 3}
     nodes:
       - {id: 1, roles: [broker, controller], listeners: [...], any.kafka.key: ...}
-      - {id: 2}
+      - {id: 2, host: kafka-2.example}
 
-Every key but `name`, `id` (node.id) and `roles` (process.roles) is a config, under `defaults` for all nodes. Missing
-keys of a node are derived: the name node-ID, both roles, listeners on 127.0.0.1 at 19090 + ID (clients) and 19190 + ID
-(controllers), log.dirs DIR/NAME/data, the voters, and replication factors of internal topics no larger than the
+Every key but `name`, `host`, `id` (node.id) and `roles` (process.roles) is a config, under `defaults` for all nodes.
+`host` is the address of the node's machine, which its listeners on all addresses advertise. Missing keys of a node are
+derived: the name node-ID, both roles, listeners at 19090 + ID (clients) and 19190 + ID (controllers), on 127.0.0.1 if
+there is no `host`, log.dirs DIR/NAME/data, the voters, and replication factors of internal topics no larger than the
 cluster.
 """
 
@@ -18,6 +19,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kvorum.runtime.cluster_hosts import (
+    ADVERTISED,
+    advertise,
+    check_hosts,
+    default_controller_listener,
+    host_of,
+)
 from kvorum.runtime.config import ConfigError, Entry, Settings, Source
 from kvorum.runtime.config_checks import check_node
 from kvorum.runtime.config_files import (
@@ -30,7 +38,7 @@ from kvorum.runtime.config_files import (
     static,
     without_references,
 )
-from kvorum.runtime.listeners import address, admin_listeners, controller_listeners, listeners
+from kvorum.runtime.listeners import ANY_ADDRESS, LOOPBACK, address, admin_listeners, listeners
 from kvorum.runtime.properties import format_properties
 
 if TYPE_CHECKING:
@@ -41,6 +49,10 @@ CONTROLLER_PORT_BASE = 19_190
 DEV_LISTENERS = ("PLAINTEXT",)
 NODES_MAX = 100  # one machine; also keeps the derived port ranges apart
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+HOST = re.compile(r"[A-Za-z0-9:][A-Za-z0-9.:-]{0,252}")
+HOST_KEY = "host"
+OWN_KEYS = ("name", HOST_KEY)
+"""Keys of a node that are not configs."""
 SHORT_KEYS: Mapping[str, str] = {"id": "node.id", "roles": "process.roles"}
 DERIVED_WHERE = "derived from the nodes"
 """Source of a config that follows from the number of nodes."""
@@ -70,6 +82,11 @@ class NodeSpec:
         """Return the settings with references replaced. Raises ConfigError."""
         return Settings(without_references(self.settings.explicit(), os.environ))
 
+    @property
+    def host(self) -> str:
+        """Return the address at which other machines reach the node, empty if there is none."""
+        return host_of(self.settings)
+
     def properties(self) -> str:
         """Return the node's configuration as a properties file, for `kvorum node`."""
         return format_properties({key: entry.text for key, entry in self.settings.explicit().items()})
@@ -84,6 +101,11 @@ class ClusterSpec:
     directory: str
     nodes: tuple[NodeSpec, ...]
     warnings: tuple[str, ...] = ()
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Return the hosts of the nodes, each once; one for a cluster on this machine."""
+        return tuple(dict.fromkeys(node.host for node in self.nodes))
 
 
 def load_cluster(path: str, directory: str, overrides: Sequence[str] = ()) -> ClusterSpec:
@@ -173,6 +195,7 @@ def assemble(
     """Derive the missing keys of the nodes, and check them against each other. Raises ConfigError."""
     settings = {node: Settings(with_derived(directory, node, entries)) for node, entries in nodes.items()}
     check_apart(settings)
+    warnings += check_hosts(settings)
     derived = Source(static("").layer, DERIVED_WHERE)
     voters = ",".join(voter for each in settings.values() for voter in voters_of(each))
     brokers = sum("broker" in each.list("process.roles") for each in settings.values())
@@ -195,11 +218,13 @@ def assemble(
 
 def with_derived(directory: str, name: str, entries: Mapping[str, Entry]) -> dict[str, Entry]:
     """Add the entries that follow from a node's id and name."""
+    host, entries = entries.get(HOST_KEY), {key: entry for key, entry in entries.items() if key != HOST_KEY}
     own = Settings(entries)
     node, source = own.int("node.id"), Source(static("").layer, f"derived for {name}")
     roles = own.list("process.roles") or ["broker", "controller"]
-    urls = [f"PLAINTEXT://127.0.0.1:{CLIENT_PORT_BASE + node}"] if "broker" in roles else []
-    urls += [f"CONTROLLER://127.0.0.1:{CONTROLLER_PORT_BASE + node}"] if "controller" in roles else []
+    bind = LOOPBACK if host is None else ""
+    urls = [f"PLAINTEXT://{bind}:{CLIENT_PORT_BASE + node}"] if "broker" in roles else []
+    urls += [f"CONTROLLER://{bind}:{CONTROLLER_PORT_BASE + node}"] if "controller" in roles else []
     derived = {
         "process.roles": ",".join(roles),
         "controller.listener.names": "CONTROLLER",
@@ -208,30 +233,36 @@ def with_derived(directory: str, name: str, entries: Mapping[str, Entry]) -> dic
     }
     if "log.dir" in entries:
         del derived["log.dirs"]
+    if host is not None:
+        listening = entries["listeners"].text if "listeners" in entries else derived["listeners"]
+        derived[ADVERTISED] = advertise(host.text, listening)
     return {key: Entry(text, source) for key, text in derived.items()} | dict(entries)
 
 
 def voters_of(settings: Settings) -> list[str]:
     """Return this node's entry in the voters, none if it is not a controller. Port 0 is filled in at format time."""
-    if "controller" not in settings.list("process.roles"):
-        return []
-    own = controller_listeners(settings)
-    return [f"{settings.int('node.id')}@{address(own[0].host or '127.0.0.1', own[0].port)}"] if own else []
+    own = default_controller_listener(settings)
+    return [f"{settings.int('node.id')}@{address(own.host, own.port)}"] if own is not None else []
 
 
 def check_apart(nodes: Mapping[str, Settings]) -> None:
-    """No two nodes may share an id, a port or a log directory. Raises ConfigError naming both."""
-    taken: dict[str, str] = {}
+    """No two nodes may share an id, nor on one machine a port or a log directory. Raises ConfigError naming both."""
+    ids: dict[str, str] = {}
+    taken: dict[str, dict[str, str]] = {}
     for name, settings in nodes.items():
-        mine = [("node.id", f"node id {settings.int('node.id')}")]
-        mine += [("log.dirs", f"directory {os.path.abspath(path)}") for path in settings.list("log.dirs")]
+        _take(settings, name, ids, [("node.id", f"node id {settings.int('node.id')}")])
+        mine = [("log.dirs", f"directory {os.path.abspath(path)}") for path in settings.list("log.dirs")]
         mine += [("listeners", f"port {endpoint.port}") for endpoint in listeners(settings) if endpoint.port]
         mine += [("admin.listeners", f"port {http.port}") for http in admin_listeners(settings) if http.port]
-        for key, what in mine:
-            other = taken.setdefault(what, name)
-            if other != name:
-                where = settings.source(key).where
-                raise ConfigError(key, settings.raw(key), where, f"{name} uses the same {what} as {other}")
+        _take(settings, name, taken.setdefault(host_of(settings), {}), mine)
+
+
+def _take(settings: Settings, name: str, taken: dict[str, str], mine: Sequence[tuple[str, str]]) -> None:
+    for key, what in mine:
+        other = taken.setdefault(what, name)
+        if other != name:
+            where = settings.source(key).where
+            raise ConfigError(key, settings.raw(key), where, f"{name} uses the same {what} as {other}")
 
 
 def read_sections(path: str) -> "dict[str, yaml.Node]":
@@ -272,7 +303,7 @@ def read_cluster(path: str, node: "yaml.Node | None") -> dict[str, str]:
 
 
 def read_nodes(path: str, nodes: "yaml.Node", warnings: list[str]) -> list[dict[str, Entry]]:
-    """Return each node's own entries, `name` among them if given. Raises ConfigError."""
+    """Return each node's own entries, `name` and `host` among them if given. Raises ConfigError."""
     import yaml
 
     found: list[dict[str, Entry]] = []
@@ -281,13 +312,15 @@ def read_nodes(path: str, nodes: "yaml.Node", warnings: list[str]) -> list[dict[
         if not isinstance(node, yaml.MappingNode):
             raise ConfigError("", None, where, "a node must be a map, such as `- id: 1`")
         written = [(SHORT_KEYS.get(key, key), entry) for key, entry in flatten(path, node, "")]
-        names = [entry for key, entry in written if key == "name"]
-        entries = known(((key, entry) for key, entry in written if key != "name"), warnings, doubles=True)
+        own = {key: entry for key, entry in written if key in OWN_KEYS}
+        entries = known(((key, entry) for key, entry in written if key not in OWN_KEYS), warnings, doubles=True)
         if "node.id" not in entries and "broker.id" not in entries:
             entries["node.id"] = Entry(str(number), static(where))
-        if names:
-            entries["name"] = names[-1]
-        found.append(entries)
+        host = own.get(HOST_KEY)
+        if host is not None and (not HOST.fullmatch(host.text) or host.text in ANY_ADDRESS):
+            reason = "must be a host name or an address that other machines connect to"
+            raise ConfigError(HOST_KEY, host.text, host.source.where, reason)
+        found.append(entries | own)
     return found
 
 

@@ -14,6 +14,7 @@ from kvorum.runtime.listeners import (
     admin_listeners,
     advertised_controller_listeners,
     advertised_listeners,
+    bootstrap_servers,
     broker_listeners,
     chaos_listener,
     connect_urls,
@@ -88,6 +89,11 @@ def check_quorum(settings: Settings) -> None:
         )
     if any(host in ANY_ADDRESS for host, _ in known.values()):
         raise refuse(settings, "controller.quorum.voters", "0.0.0.0 is not an address that other nodes can connect to")
+    remote = [host for host, _ in known.values() if not is_loopback(host)]
+    if remote and len(remote) < len(known):
+        local = next(f"{voter}@{host}" for voter, (host, _) in known.items() if is_loopback(host))
+        reason = f"{local} is a loopback address, to which {remote[0]} cannot connect; use an address of its machine"
+        raise refuse(settings, "controller.quorum.voters", reason)
     controller = "controller" in settings.list("process.roles")
     if controller and known and node not in known:
         raise refuse(settings, "controller.quorum.voters", f"node {node} is a controller and must be included")
@@ -173,14 +179,19 @@ def check_exposure(settings: Settings) -> None:
                 f" in listener.security.protocol.map, or set {ALLOW_PLAINTEXT_CONTROLLERS}=true in a trusted network",
             )
     for http in admin_listeners(settings):
-        if not is_loopback(http.host) and settings.optional_str("kvorum.admin.tokens.file") is None:
-            text = f"{http.url}: only loopback is permitted without kvorum.admin.tokens.file"
+        if not is_loopback(http.host) and not has_http_authentication(settings):
+            text = f"{http.url}: only loopback is permitted without kvorum.admin.roles or kvorum.admin.tokens.file"
             raise refuse(settings, "admin.listeners", text)
     connect_urls(settings)
     for role in settings.list("process.roles"):
         metrics_listener(settings, role)
         if chaos_listener(settings, role) is not None:
             check_chaos_token(settings)
+
+
+def has_http_authentication(settings: Settings) -> bool:
+    """Return whether HTTP clients must authenticate."""
+    return any(settings.optional_str(key) is not None for key in ("kvorum.admin.roles", "kvorum.admin.tokens.file"))
 
 
 def exposed_controllers(settings: Settings) -> list[Endpoint]:
@@ -190,6 +201,19 @@ def exposed_controllers(settings: Settings) -> list[Endpoint]:
     unencrypted = (SecurityProtocol.PLAINTEXT, SecurityProtocol.SASL_PLAINTEXT)
     found = [each for each in controller_listeners(settings) if each.security_protocol in unencrypted]
     return [each for each in found if not is_loopback(each.host)]
+
+
+def local_brokers(settings: Settings) -> list[str]:
+    """Return the warning about a broker that the other machines of its cluster cannot reach."""
+    quorum = [*voters(settings).values(), *bootstrap_servers(settings)]
+    if "broker" not in settings.list("process.roles") or all(is_loopback(host) for host, _ in quorum):
+        return []
+    name = inter_broker_listener_name(settings)
+    return [
+        f"advertised.listeners: brokers on other machines cannot connect to {endpoint.url}"
+        for endpoint in advertised_listeners(settings)
+        if endpoint.listener_name == name and is_loopback(endpoint.host)
+    ]
 
 
 def check_chaos_token(settings: Settings) -> None:
@@ -221,7 +245,7 @@ def check_plugins(settings: Settings) -> None:
 
 def warnings_of(settings: Settings) -> list[str]:
     """Return warnings about permitted but unwise settings."""
-    found: list[str] = []
+    found = local_brokers(settings)
     count = len(voters(settings))
     if count and count % 2 == 0:
         found.append(f"controller.quorum.voters: {count} controllers tolerate no more failures than {count - 1} do")

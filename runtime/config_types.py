@@ -11,7 +11,8 @@ small notation and read by `rule_of`:
     throttled        PARTITION:BROKER, ... or *                trace         whose requests (trace_wish)
     endpoints        NAME://HOST:PORT, ..., none twice         listener-map  NAME:PROTOCOL, ...
     per-host         HOST:COUNT, ...                           classes:a|b   names of Java classes that exist here
-    nonempty-list    `list`, not empty; also with words        (empty)       anything its type allows
+    nonempty-list    `list`, not empty; also with words        roles         TYPE:NAME=ROLE; ...
+    (empty)          anything its type allows
 
 No DOUBLE is NaN and no item of a list is empty, whatever the rule.
 """
@@ -34,6 +35,8 @@ HOST_PORT = re.compile(r"\[?([0-9a-zA-Z\-%._:]+?)\]?:([0-9]{1,5})")
 ENDPOINT = re.compile(r"([^:/]+)://\[?([0-9a-zA-Z\-%._:]*?)\]?:(-?[0-9]{1,10})")
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 THROTTLED = re.compile(r"[0-9]+:[0-9]+")
+ROLE_NAMES = ("read", "operate", "admin")
+ROLES_FORM = f"TYPE:NAME=ROLE with a role of {', '.join(ROLE_NAMES)}"
 PORT_MAX = 65_535
 HIDDEN = "[hidden]"
 
@@ -164,6 +167,8 @@ def rule_of(notation: str) -> Rule | None:
             return Rule(problem=throttled_problem, meaning="* or comma-separated PARTITION:BROKER")
         case "trace":
             return Rule(problem=trace_problem, meaning=MEANING)
+        case "roles":
+            return Rule(problem=parsing_problem(parse_roles), meaning=f"{ROLES_FORM}, separated by semicolons")
         case _:
             return numbers(notation)
 
@@ -285,6 +290,22 @@ def parse_protocol_map(text: str) -> dict[str, str]:
             raise ValueError(f"listener {name.upper()} has two protocols")
         protocols[name.upper()] = protocol
     return protocols
+
+
+def parse_roles(text: str) -> dict[str, str]:
+    """Read TYPE:NAME=ROLE; ... as {TYPE:NAME: role}; the name of a certificate has commas and =. Raises ValueError."""
+    roles: dict[str, str] = {}
+    for item in filter(None, (part.strip() for part in text.split(";"))):
+        principal, _, role = (part.strip() for part in item.rpartition("="))
+        kind, _, name = principal.partition(":")
+        if not kind or not name or role not in ROLE_NAMES:
+            raise ValueError(f"{item!r} is not {ROLES_FORM}")
+        if principal in roles:
+            raise ValueError(f"{principal} has two roles")
+        roles[principal] = role
+    if not roles:
+        raise ValueError("it must not be empty")
+    return roles
 
 
 def is_endpoint(text: str) -> bool:

@@ -22,6 +22,7 @@ CONNECT_URL = re.compile(
 """No user name and password before the host: configs are visible to clients."""
 ANY_ADDRESS = ("0.0.0.0", "::")
 LOOPBACK = "127.0.0.1"
+HTTP, HTTPS = "http", "https"
 LOOPBACK_HOSTS = ("localhost", "::1")
 CONTROLLER_METRICS_PORT_OFFSET = 100
 
@@ -58,11 +59,12 @@ class HttpEndpoint:
 
     host: str
     port: int
+    is_tls: bool = False
 
     @property
     def url(self) -> str:
-        """Return http://HOST:PORT."""
-        return f"http://{address(self.host, self.port)}"
+        """Return http://HOST:PORT or https://HOST:PORT."""
+        return f"{HTTPS if self.is_tls else HTTP}://{address(self.host, self.port)}"
 
 
 def address(host: str, port: int) -> str:
@@ -142,12 +144,20 @@ def inter_broker_listener_name(settings: Settings) -> str:
 
 
 def http_endpoint(settings: Settings, key: str, text: str) -> HttpEndpoint:
-    """Read http://HOST:PORT (or HOST:PORT). Raises ConfigError naming the key."""
+    """Read http://HOST:PORT, https://HOST:PORT or HOST:PORT. Raises ConfigError naming the key."""
+    found = parse_http_endpoint(text)
+    if found is None:
+        raise _error(settings, key, f"{text!r} is not of the form http://HOST:PORT or https://HOST:PORT")
+    return found
+
+
+def parse_http_endpoint(text: str) -> HttpEndpoint | None:
+    """Read http://HOST:PORT, https://HOST:PORT or HOST:PORT; None if invalid."""
     scheme, _, rest = text.rpartition("://")
     found = split_address(rest.removesuffix("/"))
-    if found is None or scheme.lower() not in ("", "http"):
-        raise _error(settings, key, f"{text!r} is not of the form http://HOST:PORT")
-    return HttpEndpoint(found[0] or LOOPBACK, found[1])
+    if found is None or scheme.lower() not in ("", HTTP, HTTPS):
+        return None
+    return HttpEndpoint(found[0] or LOOPBACK, found[1], scheme.lower() == HTTPS)
 
 
 def admin_listeners(settings: Settings) -> list[HttpEndpoint]:
@@ -181,6 +191,12 @@ def metrics_listener(settings: Settings, role: str) -> HttpEndpoint | None:
         shared = http_endpoint(settings, "metrics.listener", text)
         return replace(shared, port=shared.port + CONTROLLER_METRICS_PORT_OFFSET) if shared.port else shared
     return None if text is None else http_endpoint(settings, "metrics.listener", text)
+
+
+def http_endpoints(settings: Settings) -> list[HttpEndpoint]:
+    """Return all HTTP listeners of this node's processes, without that for fault injection. Raises ConfigError."""
+    metrics = (metrics_listener(settings, role) for role in settings.list("process.roles"))
+    return [*admin_listeners(settings), *(each for each in metrics if each is not None)]
 
 
 def chaos_listener(settings: Settings, role: str) -> HttpEndpoint | None:

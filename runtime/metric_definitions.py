@@ -184,17 +184,28 @@ DEFINITIONS: Mapping[str, MetricDef] = MappingProxyType(
         names.INCOMING_BYTES: MetricDef("Bytes read from sockets", ("listener",)),
         names.OUTGOING_BYTES: MetricDef("Bytes written to sockets", ("listener",)),
         names.CONNECTION_COUNT: MetricDef("Open connections", ("listener",)),
+        names.CONNECTIONS_BY_CIPHER: MetricDef(
+            "Open TLS connections by cipher suite and TLS version", ("listener", "cipher", "protocol")
+        ),
         names.CONNECTION_CREATION: MetricDef("Connections accepted", ("listener",)),
         names.CONNECTION_CLOSE: MetricDef("Connections closed", ("listener",)),
         names.CONNECTIONS_REFUSED: MetricDef(
             "Connections rejected because of a limit or an invalid request", ("listener", "reason")
         ),
-        names.SUCCESSFUL_AUTHENTICATION: MetricDef("Connections authenticated by SASL", ("listener",)),
+        names.SUCCESSFUL_AUTHENTICATION: MetricDef(
+            "Connections authenticated: by SASL, or by TLS on an SSL listener", ("listener",)
+        ),
         names.FAILED_AUTHENTICATION: MetricDef("Connections that failed to authenticate", ("listener",)),
         names.SUCCESSFUL_REAUTHENTICATION: MetricDef("Sessions renewed on an open connection", ("listener",)),
         names.FAILED_REAUTHENTICATION: MetricDef("Connections that failed to renew their session", ("listener",)),
         names.SUCCESSFUL_AUTHENTICATION_NO_REAUTH: MetricDef(
             "Connections authenticated by SASL whose client cannot renew its session", ("listener",)
+        ),
+        names.REAUTHENTICATION_LATENCY_AVG: MetricDef(
+            "Average time from SaslHandshake to the renewed session (ms), of the last minute", ("listener",)
+        ),
+        names.REAUTHENTICATION_LATENCY_MAX: MetricDef(
+            "Maximum time from SaslHandshake to the renewed session (ms), of the last minute", ("listener",)
         ),
         names.CERTIFICATE_EXPIRY: MetricDef(
             "Seconds until the first certificate of the key store expires, negative afterwards", ("listener",)

@@ -129,17 +129,22 @@ def summarize(certificate: x509.Certificate, now: datetime) -> CertificateSummar
         subject = distinguished_name(certificate.public_bytes(Encoding.DER))
     except AuthenticationError:
         subject = certificate.subject.rfc4514_string()
-    try:
-        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (x509.ExtensionNotFound, ValueError):
-        names = x509.SubjectAlternativeName([])
     return CertificateSummary(
         subject=subject,
         issuer=certificate.issuer.rfc4514_string(),
-        hosts=tuple(str(each.value) for each in names),
+        hosts=certificate_hosts(certificate),
         not_after=certificate.not_valid_after_utc,
         days_left=(certificate.not_valid_after_utc - now) // timedelta(days=1),
     )
+
+
+def certificate_hosts(certificate: x509.Certificate) -> tuple[str, ...]:
+    """Return the host names and addresses that a certificate is for."""
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (x509.ExtensionNotFound, ValueError):
+        return ()
+    return tuple(str(each.value) for each in names)
 
 
 def _issue(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import scrypt
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cryptography.hazmat.primitives.serialization import Encoding
 
@@ -33,6 +33,10 @@ from kvorum.security.sasl.scram import ScramServer, ScramServers
 from kvorum.security.sasl.verifier import FunctionVerifier, load_function
 from kvorum.security.settings import JAAS, ListenerSettings, PeerListener
 from kvorum.security.tls.server import TlsServer
+
+if TYPE_CHECKING:
+    from kvorum.security.oauth.key_refresh import IssuerKeys
+    from kvorum.security.oauth.tokens import TokenValidator
 
 ENABLED = "sasl.enabled.mechanisms"
 VERIFIER: Final = "kvorum.sasl.plain.verifier"
@@ -155,13 +159,39 @@ def password_verifier(settings: ListenerSettings) -> PasswordVerifier:
 
 def oauth_server(settings: ListenerSettings, uses: Authentication) -> NewServer:
     """Return OAUTHBEARER of a listener. Raises ConfigError."""
+    from kvorum.security.oauth.config_keys import KEYS_URL, is_signed
+    from kvorum.security.oauth.settings import https_context, token_validator
+
+    has_login = settings.optional_str(JAAS, OAUTHBEARER) is not None
+    if not (has_login or is_signed(settings)):
+        raise settings.error(
+            KEYS_URL,
+            "is not set; set it to the URL of the issuer's keys. For unsigned tokens, in tests only, set "
+            "sasl.jaas.config of the listener and mechanism",
+            OAUTHBEARER,
+        )
+    options = login_module(settings, OAUTHBEARER).options if has_login else {}
+    validator, keys = token_validator(settings, options, uses.wall_ms, https_context(settings, options))
+    return NewServer(partial(OauthBearerServer, validator), keys)
+
+
+def http_token_validator(
+    settings: ListenerSettings, wall_ms: Callable[[], int]
+) -> "tuple[TokenValidator, IssuerKeys] | None":
+    """Return the validator of bearer tokens of HTTP, and the keys that must be started; None: no issuer is set.
+
+    Tokens without a signature are not accepted. Raises ConfigError.
+    """
     from kvorum.security.oauth.config_keys import is_signed
     from kvorum.security.oauth.settings import https_context, token_validator
 
-    is_login_needed = settings.optional_str(JAAS, OAUTHBEARER) is not None or not is_signed(settings)
-    options = login_module(settings, OAUTHBEARER).options if is_login_needed else {}
-    validator, keys = token_validator(settings, options, uses.wall_ms, https_context(settings, options))
-    return NewServer(partial(OauthBearerServer, validator), keys)
+    if not is_signed(settings):
+        return None
+    is_jaas_set = settings.optional_str(JAAS, OAUTHBEARER) is not None
+    options = login_module(settings, OAUTHBEARER).options if is_jaas_set else {}
+    validator, keys = token_validator(settings, options, wall_ms, https_context(settings, options))
+    assert keys is not None, "tokens are signed"
+    return validator, keys
 
 
 def missing_credential(target: PeerListener, credentials: CredentialStore) -> ConfigError | None:

@@ -25,6 +25,12 @@ from kvorum.security.tls.stores import Stores
 SCRAM_MECHANISMS: Final[Mapping[str, ScramMechanism]] = {each.mechanism_name: each for each in ScramMechanism}
 MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS, OAUTHBEARER, GSSAPI)
 
+LOGIN_OPTIONS: Final[Mapping[str, str]] = {
+    OAUTHBEARER: 'clientId="..." clientSecret="..."',
+    GSSAPI: 'useKeyTab=true storeKey=true keyTab="..." principal="SERVICE/HOST@REALM"',
+}
+"""JAAS options in the error for a missing text; of others: user name and password."""
+
 UNSECURED_USER: Final = "unsecuredLoginStringClaim_sub"
 """JAAS option with the user of a token without a signature."""
 
@@ -107,9 +113,8 @@ def login_module(settings: ListenerSettings, mechanism: str) -> JaasModule:
     expected = MODULES_OF_MECHANISMS[mechanism]
     text = settings.optional_str(JAAS, mechanism)
     if text is None:
-        raise settings.error(
-            JAAS, f'is not set; set it to: {expected} required username="..." password="...";', mechanism
-        )
+        options = LOGIN_OPTIONS.get(mechanism, 'username="..." password="..."')
+        raise settings.error(JAAS, f"is not set; set it to: {expected} required {options};", mechanism)
     try:
         module = parse_jaas(text)
     except JaasError as error:

@@ -13,16 +13,26 @@ from typing import Final
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from kvorum.runtime.config import Settings
+from kvorum.runtime.config_checks import has_http_authentication
 from kvorum.runtime.config_defs import broker_def
-from kvorum.runtime.listeners import Endpoint, SecurityProtocol, admin_listeners, is_loopback, listeners
+from kvorum.runtime.listeners import Endpoint, SecurityProtocol, http_endpoints, is_loopback, listeners
 from kvorum.security.certificates import summarize
 from kvorum.security.incoming import tls_server
 from kvorum.security.sasl.plain import MECHANISM as PLAIN
-from kvorum.security.settings import ListenerSettings, listener_settings, peer_listeners
+from kvorum.security.settings import (
+    HTTP_ROLES,
+    ListenerSettings,
+    http_settings,
+    is_https,
+    listener_settings,
+    peer_listeners,
+)
 
 EXPIRING_DAYS: Final = 30
 RSA_BITS_MIN: Final = 2048
 STORES: Final = ("ssl.keystore.location", "ssl.truststore.location")
+ANONYMOUS_METRICS: Final = "kvorum.metrics.anonymous.enable"
+TOKENS_FILE: Final = "kvorum.admin.tokens.file"
 OTHERS_READ: Final = stat.S_IRGRP | stat.S_IROTH
 OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
@@ -57,10 +67,7 @@ def review_node(settings: Settings, now: datetime, mode_of: ModeOf) -> list[Find
         found += _review_protocol(endpoint, own)
         found += _review_tls(own, now, is_peer_listener=own.listener in among_nodes)
         found += _review_files(own, mode_of)
-    for http in admin_listeners(settings):
-        if not is_loopback(http.host):
-            problem = "HTTP without TLS: tokens can be read on the network; put a proxy with TLS in front"
-            found.append(Finding(Kind.WEAK, f"admin.listeners {http.url}", problem))
+    found += _review_http(settings, now, mode_of)
     return list(dict.fromkeys(found))
 
 
@@ -82,6 +89,30 @@ def _review_protocol(endpoint: Endpoint, own: ListenerSettings) -> Iterator[Find
         yield Finding(Kind.OPEN, where, "connections are not encrypted; use SSL or SASL_SSL")
     if own.protocol is SecurityProtocol.SASL_PLAINTEXT and PLAIN in own.mechanisms and not is_local:
         yield Finding(Kind.WEAK, where, "PLAIN sends passwords in clear; use SASL_SSL or SCRAM")
+
+
+def _review_http(settings: Settings, now: datetime, mode_of: ModeOf) -> Iterator[Finding]:
+    is_open = not has_http_authentication(settings)
+    for endpoint in http_endpoints(settings):
+        where = f"HTTP listener {endpoint.url}"
+        if is_loopback(endpoint.host):
+            continue
+        if is_open:
+            problem = f"every client that reaches it may read it without authentication; set {HTTP_ROLES}"
+            yield Finding(Kind.OPEN, where, problem)
+        elif settings.bool(ANONYMOUS_METRICS):
+            yield Finding(Kind.OPEN, where, f"every client that reaches it may read /metrics ({ANONYMOUS_METRICS})")
+        if not endpoint.is_tls:
+            problem = "HTTP without TLS: passwords and tokens can be read on the network; use https://"
+            yield Finding(Kind.WEAK, where, problem)
+    if is_https(settings):
+        own = http_settings(settings)
+        yield from _review_tls(own, now, is_peer_listener=False)
+        yield from _review_files(own, mode_of)
+    tokens = settings.optional_str(TOKENS_FILE)
+    mode = None if tokens is None else mode_of(tokens)
+    if tokens is not None and mode is not None and mode & OTHERS_WRITE:
+        yield Finding(Kind.WEAK, tokens, f"others may add tokens (mode {mode:03o}); run: chmod go-w {tokens}")
 
 
 def _review_tls(own: ListenerSettings, now: datetime, *, is_peer_listener: bool) -> Iterator[Finding]:

@@ -17,6 +17,7 @@ from kvorum.runtime.listeners import (
     Endpoint,
     SecurityProtocol,
     controller_listener_names,
+    http_endpoints,
     inter_broker_listener_name,
     listeners,
     protocol_map,
@@ -24,6 +25,9 @@ from kvorum.runtime.listeners import (
 from kvorum.security.principal import Principal
 
 JAAS: Final = "sasl.jaas.config"
+HTTP_LISTENER: Final = "HTTP"
+"""Stands for all HTTP listeners of a node in the names of keys."""
+HTTP_ROLES: Final = "kvorum.admin.roles"
 CLIENT_AUTH: Final = "ssl.client.auth"
 OF_MECHANISM_ONLY: Final = frozenset(
     (JAAS, "sasl.server.callback.handler.class", "sasl.login.class", "sasl.login.callback.handler.class")
@@ -122,6 +126,19 @@ def listener_settings(settings: Settings, endpoint: Endpoint) -> ListenerSetting
     return ListenerSettings(settings, endpoint.listener_name, endpoint.security_protocol)
 
 
+def http_settings(settings: Settings) -> ListenerSettings:
+    """Return the settings of the HTTP listeners of a node: keys without a prefix, or with `listener.name.http.`.
+
+    ssl.client.auth counts with the prefix only, as for SASL_SSL: browsers have no certificate.
+    """
+    return ListenerSettings(settings, HTTP_LISTENER, SecurityProtocol.SASL_SSL)
+
+
+def is_https(settings: Settings) -> bool:
+    """Return whether an HTTP listener of a node has TLS. Raises ConfigError."""
+    return any(each.is_tls for each in http_endpoints(settings))
+
+
 def own_listeners(settings: Settings) -> list[ListenerSettings]:
     """Return the settings of all listeners of this node. Raises ConfigError."""
     return [listener_settings(settings, endpoint) for endpoint in listeners(settings)]
@@ -160,6 +177,8 @@ def peer_listeners(settings: Settings) -> list[PeerListener]:
 
 def is_plaintext(settings: Settings) -> bool:
     """Return whether a node has and connects to listeners without security only. Raises ConfigError."""
+    if is_https(settings) or settings.optional_str(HTTP_ROLES):
+        return False
     found = [*own_listeners(settings), *(each.settings for each in peer_listeners(settings))]
     return all(each.protocol is SecurityProtocol.PLAINTEXT for each in found)
 

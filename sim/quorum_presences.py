@@ -128,7 +128,7 @@ def answer_of(log: RaftMetadataLog, request: UpdateRaftVoterRequest) -> UpdateRa
     services = SimpleNamespace(
         authorize_cluster=lambda ctx, operation: None,
         leader_and_epoch=lambda: (-1 if log.leader_id is None else log.leader_id, log.epoch),
-        voter_addresses=dict,
+        voter_addresses=lambda listener: {},
         cluster_id=CLUSTER_ID,
         node_id=log.node_id,
         listener_name=LISTENER,

@@ -23,10 +23,15 @@ class Authority:
         self.file.write_bytes(certificates_pem(self._authority.chain))
 
     def issue(
-        self, name: str, file: str | None = None, lifetime: timedelta = LIFETIME, hosts: tuple[str, ...] = HOSTS
+        self,
+        name: str,
+        file: str | None = None,
+        lifetime: timedelta = LIFETIME,
+        hosts: tuple[str, ...] = HOSTS,
+        age: timedelta = timedelta(0),
     ) -> Path:
         """Issue a certificate with a common name for this machine; a present file is replaced at once."""
-        now, serial = datetime.now(UTC), serial_number(random_bytes)
+        now, serial = datetime.now(UTC) - age, serial_number(random_bytes)
         issued = issue(self._authority, Kind.NODE, name, hosts, now=now, serial=serial, lifetime=lifetime)
         path = self.folder / f"{file or name}.pem"
         part = path.with_suffix(".part")

@@ -47,9 +47,19 @@ class FieldFacts:
     default: object = ...  # Ellipsis: no version gives one
 
 
-OWN_FIELDS = {"EnvelopeResponse": (FieldFacts("metadata_offset", "int64", False, None, OWN_TAG_MIN, [0], [], -1),)}
+OWN_FIELDS = {
+    "EnvelopeResponse": (FieldFacts("metadata_offset", "int64", False, None, OWN_TAG_MIN, [0], [], -1),),
+    # For nodes that check passwords of HTTP clients.
+    "DescribeUserScramCredentialsRequest": (
+        FieldFacts("include_keys", "bool", False, None, OWN_TAG_MIN, [0], [], False),
+    ),
+    "CredentialInfo": tuple(
+        FieldFacts(name, "bytes", False, None, OWN_TAG_MIN + at, [0], [], b"")
+        for at, name in enumerate(("salt", "stored_key", "server_key"))
+    ),
+}
 """By struct. A reader that does not know a tagged field skips it."""
-SECRETS = {"auth_bytes", "hmac", "request_data", "response_data", "salt", "salted_password"}
+SECRETS = {"auth_bytes", "hmac", "request_data", "response_data", "salt", "salted_password", "server_key", "stored_key"}
 """Fields that hold a secret, or a request with one: not in the text of a message."""
 
 

@@ -5,7 +5,7 @@ import { ask, button, closeDialogs, field, h, note } from "./dom.js";
 import { zone } from "./format.js";
 import { hearKeys, listKeys } from "./keys.js";
 import { follow } from "./live.js";
-import { currentRole, forget, isGuarded, learn, take } from "./session.js";
+import { currentName, currentRole, forget, isGuarded, learn, logIn, logOut, take, waysToLogIn } from "./session.js";
 import { keep, keepToken, recall, token } from "./storage.js";
 import { shown } from "./view.js";
 import { GROUPS, ROUTES } from "./routes.js";
@@ -119,11 +119,40 @@ async function bar() {
   }
   role.hidden = !isGuarded() && !token();
   role.textContent = currentRole() ? `role: ${currentRole()}` : "token";
+  role.title = currentName();
+}
+
+let asking = false; // for the ways to log in
+
+async function askForLogin() {
+  if (asking || document.querySelector("dialog[open].login")) return;
+  asking = true;
+  const ways = await waysToLogIn();
+  asking = false;
+  (ways.password ? askForPassword(ways) : askForToken()).classList.add("login");
+}
+
+function askForPassword(ways) {
+  return ask({
+    title: "Sign in",
+    content: [
+      token() && h("p", {}, "The server rejected the token of this tab."),
+      field("User", h("input", { name: "user", autocomplete: "username", autocapitalize: "none", spellcheck: "false" })),
+      field("Password", h("input", { name: "password", type: "password", autocomplete: "current-password" }), "not stored"),
+      ways.token && h("details", {}, h("summary", {}, "Use a token instead"),
+        field("Token", h("input", { name: "token", type: "password", autocomplete: "off" }), "stored in this tab only, until it is closed")),
+    ],
+    action: "Sign in",
+    submit: async (data) => {
+      if (data.get("token")) await take(data.get("token"));
+      else await logIn(data.get("user"), data.get("password"));
+      location.reload();
+    },
+  });
 }
 
 function askForToken() {
-  if (document.querySelector("dialog[open] [name=token]")) return;
-  ask({
+  return ask({
     title: "This server requires a token",
     content: [
       token() && h("p", {}, "The server rejected the token of this tab."),
@@ -138,8 +167,20 @@ function askForToken() {
   });
 }
 
-/** A new token, or none. */
-function changeToken() {
+/** The identity: to leave it, or to take another one. */
+function changeIdentity() {
+  if (!token() && currentRole()) {
+    ask({
+      title: "Signed in",
+      content: h("p", {}, `${currentName()}, role: ${currentRole()}.`),
+      action: "Sign out",
+      submit: async () => {
+        await logOut();
+        location.reload();
+      },
+    });
+    return;
+  }
   ask({
     title: "Token",
     content: [
@@ -173,10 +214,10 @@ function start() {
   navigation();
   document.getElementById("theme").addEventListener("click", nextTheme);
   document.getElementById("keys").addEventListener("click", () => listKeys(keyed));
-  document.getElementById("role").addEventListener("click", changeToken);
+  document.getElementById("role").addEventListener("click", changeIdentity);
   document.getElementById("skip").addEventListener("click", () => main.focus());
   hearKeys(keyed);
-  document.addEventListener("kvorum:token", askForToken);
+  document.addEventListener("kvorum:token", askForLogin);
   addEventListener("hashchange", show);
   addEventListener("unhandledrejection", (event) => {
     if (event.reason?.name !== "AbortError") note(String(event.reason?.message || event.reason), "bad");

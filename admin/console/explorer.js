@@ -64,7 +64,7 @@ function described({ method, path, told, schemas }) {
   const answer = h("div", { "aria-live": "polite" });
   const form = h("form", { class: "fields" },
     told.description && h("p", {}, told.description.split("\n\n")[0].replaceAll("\n", " ")),
-    h("p", { class: "quiet" }, `Role: ${told["x-role"]}.`, lacking(told["x-role"]) && " The role of your token does not allow this."),
+    h("p", { class: "quiet" }, `Role: ${told["x-role"]}.`, lacking(told["x-role"]) && " Your role does not allow this."),
     inputs.length > 0 && h("div", { class: "grid" }, inputs.map(([shown]) => shown)),
     body && field("Body", body, "JSON; edit this example"),
     h("div", { class: "actions start" }, h("button", { type: "submit", class: method === "GET" ? "" : "danger" }, method === "GET" ? "Call" : `Call (makes changes)`)),

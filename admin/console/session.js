@@ -1,13 +1,14 @@
-// The identity: token, role and permissions.
+// The identity: a session or a token, its role and permissions.
 
-import { get, Refused, sendable } from "./api.js";
+import { get, post, Refused, remove, sendable } from "./api.js";
 import { keepToken, token } from "./storage.js";
 
 const ROLES = ["read", "operate", "admin"];
 let role = null; // null: unknown; then nothing is disabled here, and the server rejects forbidden requests
+let name = "";
 let wanted = false;
 
-/** Whether the server wants tokens at all. */
+/** Whether the server requires authentication. */
 export function isGuarded() {
   return wanted;
 }
@@ -16,16 +17,21 @@ export function currentRole() {
   return role;
 }
 
+export function currentName() {
+  return name;
+}
+
 /** Return why this role may not; "" if it may. */
 export function lacking(needs) {
   if (role === null || ROLES.indexOf(role) >= ROLES.indexOf(needs)) return "";
-  return `This requires the role ${needs}; the role of your token is ${role}.`;
+  return `This requires the role ${needs}; your role is ${role}.`;
 }
 
 /** Request the identity from the server, and update existing buttons. */
 export async function learn(said = token(), quiet = true) {
   const me = await get("/v1/me", { said, quiet });
   role = me.role;
+  name = me.name ?? "";
   wanted = me.guarded;
   for (const button of document.querySelectorAll("[data-needs]")) {
     const why = lacking(button.dataset.needs);
@@ -44,6 +50,25 @@ export async function take(text) {
   if (!sendable(said)) throw new Refused(0, { message: "Not a valid token: tokens consist of printable ASCII characters without spaces." });
   await learn(said);
   keepToken(said);
+}
+
+/** How this server lets people in; an older one: by tokens only. */
+export async function waysToLogIn() {
+  try {
+    return await get("/session", { quiet: true, said: null });
+  } catch {
+    return { password: false, token: true };
+  }
+}
+
+/** Begin a session: the browser keeps its cookie, which scripts cannot read. Raises Refused with why not. */
+export async function logIn(user, password) {
+  await post("/session", { user, password }, { quiet: true, said: null });
+  forget();
+}
+
+export async function logOut() {
+  await remove("/session", { said: null });
 }
 
 export function forget() {

@@ -1,11 +1,11 @@
-"""Access to the admin API: from this machine only, or with a token.
+"""Access to the HTTP listeners: from this machine only, or for clients that authenticate.
 
-Without tokens it is for this machine: it listens on loopback only, and browser requests from foreign pages are rejected
-by their Host (a foreign name that leads here), their Origin, and, for images and frames, which have no Origin, by Fetch
-Metadata. With tokens every request except those for health and the API description needs one (`Authorization: Bearer
-TOKEN`), which has a role; a foreign page does not have it, and its Origin is rejected in addition (no CORS). Clients of
-Confluent's paths send a key and a secret (`Authorization: Basic`): there the secret is the token. Browsers are never
-prompted for it.
+Without tokens and users they are for this machine: on loopback only, and browser requests from foreign pages are
+rejected by their Host (a foreign name that leads here), their Origin, and, for images and frames, which have no Origin,
+by Fetch Metadata. Else every request except those for health and the API description must authenticate: with a token of
+the token file (`Authorization: Bearer TOKEN`), or as a user (admin/http/users). A foreign page cannot, and requests of
+its Origin are rejected in addition (no CORS). Clients of Confluent's paths send a key and a secret (`Authorization:
+Basic`): there the secret may be a token. Browsers are never prompted.
 
 The token file has one line per token: its role (read, operate or admin), the SHA-256 of the token in hexadecimal, and
 an optional label. Empty lines and those that begin with # are ignored.
@@ -18,7 +18,10 @@ import ipaddress
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
+from kvorum.admin.http.http_error import HttpError as HttpError
+from kvorum.admin.http.users import Caller, HttpUsers, Login, rejected
 from kvorum.client.roles import Role
 
 TOKENS_MAX = 1_000
@@ -35,17 +38,6 @@ PAGE = "document"
 
 class BadTokens(Exception):
     """A file of tokens that cannot be read; the message names the line."""
-
-
-class HttpError(Exception):
-    """A request that may not: the status, the name of the error, and why."""
-
-    def __init__(self, status: int, error: str, message: str) -> None:
-        """Keep the three values."""
-        super().__init__(message)
-        self.status = status
-        self.error = error
-        self.message = message
 
 
 def condition_headers(names: Iterable[str]) -> list[str]:
@@ -133,57 +125,79 @@ def hash_of(token: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The rule of one server; no tokens: this machine only."""
+    """The rule of one server; neither tokens nor users: this machine only."""
 
     tokens: Mapping[str, Role] | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     """Name of token holders in the trail."""
+    users: HttpUsers | None = None
+    is_metrics_open: bool = False
+    """Whether /metrics needs no authentication."""
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether clients must authenticate."""
+        return self.tokens is not None or self.users is not None
 
     def check_page(self, host: str, origin: str | None, site: str | None = None, wanted: str | None = None) -> None:
         """Reject cross-site requests of browsers; `site`, `wanted`: Sec-Fetch-Site, Sec-Fetch-Dest.
 
         Raises HttpError.
         """
-        if self.tokens is None and not is_local(host):
+        if not self.is_guarded and not is_local(host):
             raise HttpError(403, "FORBIDDEN_HOST", f"Host {host!r} is not a loopback address of this machine")
-        # With tokens there may be a TLS proxy in front: the page is the same one.
-        own = {f"http://{host.lower()}"} | ({f"https://{host.lower()}"} if self.tokens is not None else set())
+        # There may be a TLS proxy in front: the page is the same one.
+        own = {f"http://{host.lower()}", f"https://{host.lower()}"}
         if origin is not None and origin.lower() not in own:
             raise HttpError(403, "FORBIDDEN_ORIGIN", f"requests from origin {origin!r} are rejected")
         if site in ELSEWHERE and wanted != PAGE:
             raise HttpError(403, "FORBIDDEN_ORIGIN", "cross-origin requests are rejected")
 
-    def check_role(self, authorization: str | None, needs: Role, *, basic: bool = False) -> Role:
-        """Return the role of the caller; reject a caller without a token, or with a lesser role.
+    async def authenticate(self, login: Login) -> Caller:
+        """Return the caller with its role. Raises HttpError: 401, and 503 if users cannot be checked now."""
+        if not self.is_guarded:
+            return LOCAL
+        if (caller := self._token_holder(login)) is not None:
+            return caller
+        if self.users is None:
+            if token_of(login.authorization or "", login.takes_basic_token) is None:
+                raise rejected("token required: send the header Authorization: Bearer TOKEN")
+            raise rejected("unknown token")
+        return await self.users.authenticate(login)
 
-        Raises HttpError.
+    async def authorize(self, login: Login, needs: Role) -> Caller:
+        """Return a caller that has a role. Raises HttpError, as `authenticate`, and 403."""
+        caller = await self.authenticate(login)
+        check_role(caller, needs)
+        return caller
 
-        `basic`: a password may be a token too.
-        """
-        if self.tokens is None:
-            return Role.ADMIN
-        token = token_of(authorization or "", basic)
-        if token is None:
-            raise HttpError(401, "UNAUTHENTICATED", "token required: send the header Authorization: Bearer TOKEN")
-        said = hash_of(token)
-        role = None
+    def _token_holder(self, login: Login) -> Caller | None:
+        """Return the holder of a token of the file, None for any other caller."""
+        token = token_of(login.authorization or "", login.takes_basic_token)
+        if self.tokens is None or token is None:
+            return None
+        hashed, role = hash_of(token), None
         for known, its_role in self.tokens.items():  # all of them, always: the time reveals nothing
-            if hmac.compare_digest(known, said):
+            if hmac.compare_digest(known, hashed):
                 role = its_role
         if role is None:
-            raise HttpError(401, "UNAUTHENTICATED", "unknown token")
-        if role < needs:
-            raise HttpError(
-                403,
-                "FORBIDDEN_ROLE",
-                f"this operation requires role {needs.name.lower()}; the token has role {role.name.lower()}",
-            )
-        return role
+            return None
+        return Caller(self.labels.get(hashed) or f"token {hashed[:8]}", role)
 
-    def caller_name(self, authorization: str | None, *, basic: bool = False) -> str:
-        """Return the name of an authorised caller: the label of the token, or the beginning of its hash."""
-        token = token_of(authorization or "", basic)
-        if self.tokens is None or token is None:
-            return "this machine"
-        said = hash_of(token)
-        return self.labels.get(said) or f"token {said[:8]}"
+
+LOCAL: Final = Caller("this machine", Role.ADMIN)
+"""The caller of a server for this machine only."""
+
+
+def check_role(caller: Caller, needs: Role) -> None:
+    """Reject a caller with a lesser role, or none. Raises HttpError."""
+    if caller.role is None:
+        reason = f"{caller.name} has no role: add {caller.name}=read, operate or admin to kvorum.admin.roles"
+        raise HttpError(403, "FORBIDDEN_ROLE", reason)
+    if caller.role < needs:
+        owner = "the token" if caller.principal is None else caller.name
+        raise HttpError(
+            403,
+            "FORBIDDEN_ROLE",
+            f"this operation requires role {needs.name.lower()}; {owner} has role {caller.role.name.lower()}",
+        )

@@ -16,10 +16,12 @@ import msgspec
 from aiohttp import web
 from pydantic import BaseModel
 
-from kvorum.admin.http.access import Access, HttpError
+from kvorum.admin.http.access import Access, HttpError, check_role
 from kvorum.admin.http.audit_log import AuditEntry, AuditLog, body_text_of
 from kvorum.admin.http.changes import Changes
 from kvorum.admin.http.dialect import OWN, Dialect
+from kvorum.admin.http.login import SessionRoutes, check_session, login_of
+from kvorum.admin.http.node_login import NewContext, NodeLogin, node_login
 from kvorum.admin.http.openapi import document, page
 from kvorum.admin.http.operations import (
     JSON,
@@ -48,6 +50,7 @@ from kvorum.admin.http.request_input import (
     require_body,
 )
 from kvorum.admin.http.streaming import Streams
+from kvorum.admin.http.users import Caller
 from kvorum.client.wire.cluster_client import ClusterClient, Unreachable
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.runtime import blocking
@@ -83,8 +86,13 @@ class HttpApp:
         operations: Sequence[Operation],
         access: Access | None = None,
         clock: Clock | None = None,
+        node_context: NewContext | None = None,
     ) -> None:
-        """Serve these operations of this cluster, and the metrics of this process."""
+        """Serve these operations of this cluster, and the metrics of this process.
+
+        `node_context`: TLS of connections to the cluster's other processes.
+        """
+        self._node_context = node_context
         self._cluster = cluster
         self._metrics = metrics
         self._access = access or Access()
@@ -111,6 +119,7 @@ class HttpApp:
         app.router.add_get("/health/live", self._live)
         app.router.add_get("/health/ready", self._ready)
         app.router.add_get("/metrics", self._serve_metrics)
+        SessionRoutes(self._access).add_to(app)
         app.on_shutdown.append(self._streams.end)
         app.on_cleanup.append(self._changes.settle)
         return app
@@ -159,22 +168,18 @@ class HttpApp:
         """Return aiohttp's handler of an operation. A change is completed even if the client disconnects."""
 
         async def handle(request: web.Request) -> web.StreamResponse:
-            basic = operation.dialect.basic_auth
-            token = request.headers.get("Authorization")
-            role = self._access.check_role(token, operation.needs, basic=basic)
+            login = login_of(request, takes_basic_token=operation.dialect.basic_auth)
+            caller = await self._access.authorize(login, operation.needs)
             if operation.method == "GET":
-                return await self._respond(operation, request, role)
-            entry = (
-                self._audit_log.begin(self._access.caller_name(token, basic=basic), request)
-                if operation.audit
-                else None
-            )
-            return await asyncio.shield(self._changes.begin(self._respond(operation, request, role, entry)))
+                return await self._respond(operation, request, caller)
+            check_session(request, caller)
+            entry = self._audit_log.begin(caller.name, request) if operation.audit else None
+            return await asyncio.shield(self._changes.begin(self._respond(operation, request, caller, entry)))
 
         return handle
 
     async def _respond(
-        self, operation: Operation, request: web.Request, role: Role, entry: AuditEntry | None = None
+        self, operation: Operation, request: web.Request, caller: Caller, entry: AuditEntry | None = None
     ) -> web.StreamResponse:
         """Read a request, run the operation, and write the audit log. Changes of one resource run one at a time."""
         body: BaseModel = NoBody()
@@ -188,7 +193,8 @@ class HttpApp:
             if entry is not None:
                 entry.body_text = body_text_of(body, request.match_info)
             if operation.admins is not None and operation.admins(body):
-                self._access.check_role(request.headers.get("Authorization"), Role.ADMIN)
+                check_role(caller, Role.ADMIN)
+            assert caller.role is not None, "it was authorized"
             call = Call(
                 cluster=self._cluster,
                 path=dict(request.match_info),
@@ -198,9 +204,10 @@ class HttpApp:
                 base_url=base_url(operation, request),
                 last_event_id=request.headers.get("Last-Event-ID"),
                 content=request.content if piecemeal else None,
-                role=role,
-                guarded=self._access.tokens is not None,
-                authorization=request.headers.get("Authorization"),
+                role=caller.role,
+                caller=caller.name,
+                guarded=self._access.is_guarded,
+                nodes=self._node_login(caller, request),
                 only_create=conditions.only_create,
             )
             async with self._limit_concurrency(operation, call):
@@ -220,6 +227,9 @@ class HttpApp:
         if entry is not None:
             self._audit_log.end(entry, answer)
         return answer
+
+    def _node_login(self, caller: Caller, request: web.Request) -> NodeLogin:
+        return node_login(caller, request.headers.get("Authorization"), self._access.users, self._node_context)
 
     async def _body_of(self, operation: Operation, request: web.Request, piecemeal: bool) -> BaseModel:
         """Return the body; an empty text if it is read later. Raises EXPECTED_ERRORS."""
@@ -264,7 +274,8 @@ class HttpApp:
         return web.json_response({"ready": True})
 
     async def _serve_metrics(self, request: web.Request) -> web.Response:
-        self._access.check_role(request.headers.get("Authorization"), Role.READ)
+        if not self._access.is_metrics_open:
+            await self._access.authorize(login_of(request), Role.READ)
         await blocking.run(asyncio.get_running_loop(), load)
         return web.Response(body=self._metrics.render(), headers={"Content-Type": CONTENT_TYPE})
 

@@ -1,7 +1,7 @@
 """The HTTP server of the admin application, with its responses to malformed requests."""
 
 import asyncio
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
@@ -10,6 +10,9 @@ from aiohttp.web_request import BaseRequest
 from kvorum.admin.http.problems import Refusal, problem
 from kvorum.protocol.errors import ErrorCode
 from kvorum.runtime.logs import get_logger
+
+if TYPE_CHECKING:
+    from kvorum.network.tls_acceptor import HttpTls, TlsAcceptor
 
 SHUTDOWN_SECONDS: Final = 60.0
 """Time limit of requests in flight when the server stops."""
@@ -104,6 +107,42 @@ class Server(web.Server):
     def __call__(self) -> RequestHandler:
         """Return the protocol of a connection."""
         return Protocol(self, loop=self._loop, **self._kwargs)
+
+
+class TlsSite(web.TCPSite):
+    """A listening address, with TLS if it is given."""
+
+    def __init__(self, runner: web.AppRunner, host: str, port: int, tls: "HttpTls | None" = None) -> None:
+        """Prepare; nothing is opened yet."""
+        super().__init__(runner, host, port)
+        self._tls = tls
+        self._acceptor: TlsAcceptor | None = None
+
+    async def start(self) -> None:
+        """Listen. Raises OSError."""
+        if self._tls is None:
+            await super().start()
+            return
+        # Loaded only if needed: certificates require a large library.
+        from kvorum.network.tls_acceptor import TlsAcceptor
+
+        await web.BaseSite.start(self)
+        make = self._runner.server
+        assert make is not None, "the runner is set up"
+        self._acceptor = TlsAcceptor(make, self._tls, "HTTP")
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(self._acceptor, self._host, self._port, backlog=self._backlog)
+
+    async def stop(self) -> None:
+        """Stop listening, and cut handshakes."""
+        if self._acceptor is not None:
+            self._acceptor.close()
+        await super().stop()
+
+    @property
+    def name(self) -> str:
+        """Return the URL."""
+        return super().name.replace("http:", "https:", 1) if self._tls is not None else super().name
 
 
 class Runner(web.AppRunner):

@@ -45,9 +45,12 @@ def document(operations: Sequence[Operation], version: str) -> dict[str, Any]:
         "paths": paths,
         "components": {
             "schemas": definitions["$defs"],
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer"},
+                "user": {"type": "http", "scheme": "basic"},
+            },
         },
-        "security": [{}, {"token": []}],
+        "security": [{}, {"token": []}, {"user": []}],
     }
 
 

@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 
 from kvorum.admin.http.commands import Command
 from kvorum.admin.http.dialect import OWN, Dialect
+from kvorum.admin.http.node_login import NodeLogin
 from kvorum.admin.http.parameters import Parameter
 from kvorum.client.roles import Role as Role
 from kvorum.client.wire.cluster_client import ClusterClient
@@ -76,10 +77,12 @@ class Call(Generic[B]):
     """Stream of a body that is long, or of unknown length, if the operation accepts such."""
     role: Role = Role.ADMIN
     """Role of the caller."""
+    caller: str = "this machine"
+    """Name of the caller: its principal, or the label of its token."""
     guarded: bool = False
-    """Whether the server wants tokens."""
-    authorization: str | None = None
-    """The caller's token, for the cluster's own processes, which require the same."""
+    """Whether callers must authenticate."""
+    nodes: NodeLogin = field(default_factory=NodeLogin)
+    """How the cluster's own processes are requested for the caller; they require the same role."""
     only_create: bool = False
     """The caller sent `If-None-Match: *`: a resource that appears meanwhile is not changed, but answered 412."""
 

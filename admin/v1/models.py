@@ -25,9 +25,10 @@ class Strict(BaseModel):
 class Me(BaseModel):
     """The caller."""
 
+    name: str = Field(description="Principal, or label of the token", examples=["User:alice", "grafana"])
     role: str = Field(examples=["read", "operate", "admin"])
     guarded: bool = Field(
-        description="Whether the server requires tokens; otherwise every local user has the role admin"
+        description="Whether the server requires authentication; otherwise every local user has the role admin"
     )
 
 

@@ -22,6 +22,7 @@ from kvorum.chaos.faults.fault_options import (
     DirectoryOptions,
     DropOptions,
     ErrorOptions,
+    ExpireOptions,
     FailpointOptions,
     FaultOptions,
     FlipOptions,
@@ -41,7 +42,9 @@ TARGETS_MAX: Final = 64
 SEPARATOR: Final = ","
 """Separator of the names in one target."""
 
-Needs: TypeAlias = Literal["processes", "disks", "small_disks", "directories", "clocks", "links", "inside"]
+Needs: TypeAlias = Literal[
+    "processes", "disks", "small_disks", "directories", "clocks", "links", "inside", "certificates", "issuer"
+]
 TargetKind: TypeAlias = Literal["nodes", "processes", "parties", "partitions"]
 """Whole nodes; also processes; ends of a link; partitions."""
 Stops: TypeAlias = Literal["nodes", "processes", "traffic", "requests", "writes", "replication", "nothing"]
@@ -56,6 +59,8 @@ GROUPS: Final[dict[Needs, str]] = {
     "clocks": "Clocks",
     "links": "Network",
     "inside": "Requests and failpoints",
+    "certificates": "Certificates",
+    "issuer": "Issuer of bearer tokens",
 }
 """Titles of the kinds with the same needs."""
 
@@ -66,6 +71,8 @@ LACKING: Final[dict[Needs, str]] = {
     "clocks": "the nodes of this cluster have no separate clocks: create one with --create",
     "links": "the links of this cluster have no proxies: create one with --create",
     "inside": "this cluster has no control listeners: create one with --create, or set kvorum.chaos.listener",
+    "certificates": "this cluster has no CA of Kvorum: create it with --create --secure, or with kvorum dev --secure",
+    "issuer": "this cluster has no token issuer of the lab: a scenario has one with mechanism: OAUTHBEARER",
 }
 """Why a cluster does not support them."""
 
@@ -131,6 +138,8 @@ class FaultKind:
             "clocks": cluster.clocks.nodes,
             "links": links,
             "inside": cluster.inside.listeners,
+            "certificates": cluster.security.certificates,
+            "issuer": cluster.security.issuer,
         }
         if not means.get(self.needs, True):
             return LACKING[self.needs]
@@ -421,6 +430,31 @@ _ROWS: Final = (
         lambda at, options: at.cluster.inside.failpoints(at.targets[0], options.arm),
         options=FailpointOptions,
         stops="processes",
+    ),
+    FaultKind(
+        "rotate_certificates",
+        "Renew certificates",
+        "Gives nodes new keys and certificates, as `kvorum certs rotate` does",
+        lambda at, _: at.cluster.security.rotate(*at.names),
+        needs="certificates",
+        ends="at once",
+    ),
+    FaultKind(
+        "expire_certificate",
+        "Certificate expires",
+        "Gives a node a certificate that expires soon; at the end it is renewed",
+        lambda at, options: at.cluster.security.expire(*at.names, lifetime=options.lifetime),
+        needs="certificates",
+        options=ExpireOptions,
+        stops="nodes",
+    ),
+    FaultKind(
+        "stop_issuer",
+        "Keys of the token issuer are unreachable",
+        "Stops the server of the keys that verify bearer tokens",
+        lambda at, _: at.cluster.security.stop_issuer(),
+        needs="issuer",
+        targets=(0, 0),
     ),
 )
 FAULTS: Final[dict[str, FaultKind]] = {kind.name: kind for kind in _ROWS}

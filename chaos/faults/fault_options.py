@@ -3,6 +3,7 @@
 HTTP, scenario files and the console's forms use these models. `shorter`: another spelling of an option in a step.
 """
 
+from datetime import timedelta
 from typing import Any, Final, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
@@ -69,6 +70,17 @@ class SlowDiskOptions(FaultOptions):
         """Return the effect in words."""
         operation = {"both": "a write or a sync", "writes": "a write", "syncs": "a sync"}[self.what]
         return f"takes {self.delay_ms} ms longer for {operation}"
+
+
+class ExpireOptions(FaultOptions):
+    """Lifetime of a certificate."""
+
+    lifetime_s: int = Field(3, ge=1, le=86_400, description="Seconds until it expires")
+
+    @property
+    def lifetime(self) -> timedelta:
+        """Return it as a duration."""
+        return timedelta(seconds=self.lifetime_s)
 
 
 class DirectoryOptions(FaultOptions):

@@ -22,17 +22,20 @@ from types import TracebackType
 from typing import Final, Literal, Self, TypeAlias
 
 from kvorum.chaos import history
+from kvorum.chaos.client_access import ClientAccess
 from kvorum.chaos.faults.clocks import ClockFaults, NodeClock
 from kvorum.chaos.faults.directories import DirectoryFaults
 from kvorum.chaos.faults.disks import DiskFaults
 from kvorum.chaos.faults.events import FaultRegister, OnFault, ignore_event
 from kvorum.chaos.faults.inside_faults import InsideFaults
+from kvorum.chaos.faults.lab_security import LabSecurity
 from kvorum.chaos.faults.link_faults import LinkFaults, NamespaceFaults, ProxyFaults
 from kvorum.chaos.faults.links import Links
 from kvorum.chaos.faults.namespaces import Namespaces
 from kvorum.chaos.faults.observer import Observer, addresses_of, in_a_thread
 from kvorum.chaos.faults.ports import PortBlock
 from kvorum.chaos.faults.processes import ProcessFaults
+from kvorum.chaos.faults.security_faults import SecurityFaults
 from kvorum.chaos.faults.shape import LOOPBACK, LabPlan, LabShape, lab_plan
 from kvorum.chaos.faults.small_disk import SmallDisk
 from kvorum.chaos.faults.target_cluster import TargetCluster
@@ -42,6 +45,7 @@ from kvorum.chaos.faults.toxiproxy_binary import find_or_build
 from kvorum.cluster.local.formatting import new_cluster_id
 from kvorum.cluster.local.local import LocalCluster
 from kvorum.runtime.chance import new_random
+from kvorum.security.client import PLAINTEXT
 
 Network: TypeAlias = Literal["proxies", "plain", "namespaces"]
 CHILD_MODULE: Final = "kvorum.cluster.process.child"
@@ -58,6 +62,8 @@ class Lab(TargetCluster):
     namespaces: Namespaces | None
     node_environment: dict[str, dict[str, str]]
     """{node: variables of its processes}, from its next start on: KVORUM_FAILPOINTS, for one."""
+    lab_security: LabSecurity | None
+    """None: all is plaintext."""
 
     @classmethod
     def create(
@@ -111,13 +117,17 @@ class Lab(TargetCluster):
         spawner = ThreadPoolExecutor(max_workers=1, thread_name_prefix="chaos-spawner")
         stack.callback(spawner.shutdown)
         parties = shape.parties()
-        namespaces, host_of = None, lambda node: LOOPBACK
+        namespaces = None
         if network == "namespaces":
             namespaces = Namespaces.create([*parties.roles, *parties.groups, LAB_MEMBER])
             stack.callback(namespaces.close)
-            host_of = namespaces.addresses.__getitem__
-        plan = lab_plan(shape, folder, new_cluster_id(), ports.next, proxied=network == "proxies", host_of=host_of)
-        cluster = LocalCluster.create(folder, plan.cluster)
+        hosts = dict.fromkeys(parties.roles, LOOPBACK) if namespaces is None else namespaces.addresses
+        security = _security(folder, shape, hosts, ports, stack)
+        is_proxied, host_of = network == "proxies", hosts.__getitem__
+        plan = lab_plan(
+            shape, folder, new_cluster_id(), ports.next, proxied=is_proxied, host_of=host_of, security=security
+        )
+        cluster = LocalCluster.create(folder, plan.cluster, bootstrap=security.records() if security else ())
         clocks = {name: NodeClock(os.path.join(cluster.node(name).folder, "clock-offset")) for name in parties.roles}
         for clock in clocks.values():
             clock.create()
@@ -149,12 +159,14 @@ class Lab(TargetCluster):
             clocks=ClockFaults(register, clocks),
             links=links,
             inside=InsideFaults.of(plan.cluster, register),
-            observer=_observer(shape, plan, namespaces),
+            observer=_observer(shape, plan, namespaces, security),
+            security=_security_faults(register, security),
             resources=stack,
             shape=shape,
             plan=plan,
             namespaces=namespaces,
             node_environment=node_environment,
+            lab_security=security,
         )
 
     def __enter__(self) -> Self:
@@ -168,16 +180,23 @@ class Lab(TargetCluster):
     @property
     def bootstrap(self) -> str:
         """bootstrap.servers of clients of the first group: behind proxies, if any."""
-        return self.bootstrap_of(self.shape.groups[0])
-
-    def bootstrap_of(self, group: str) -> str:
-        """Return the bootstrap servers of a group of clients. Raises KeyError."""
-        return ",".join(self.plan.addresses[group].values())
+        return self.access.bootstrap
 
     @property
-    def direct_bootstrap(self) -> str:
-        """Bootstrap servers without any link faults (the brokers' own listener): for observers."""
-        return ",".join(self.plan.direct[party] for party in self.plan.topology.parties.processes(BROKER))
+    def access(self) -> ClientAccess:
+        """Access of clients of the first group: behind proxies, if any."""
+        return self.access_of(self.shape.groups[0])
+
+    def access_of(self, group: str) -> ClientAccess:
+        """Return how a group of clients reaches the cluster. Raises KeyError."""
+        bootstrap = ",".join(self.plan.addresses[group].values())
+        return ClientAccess(bootstrap) if self.lab_security is None else self.lab_security.clients(bootstrap)
+
+    @property
+    def direct_access(self) -> ClientAccess:
+        """Access without any link faults (the brokers' own listener): for observers."""
+        bootstrap = self.direct_bootstrap
+        return ClientAccess(bootstrap) if self.lab_security is None else self.lab_security.observers(bootstrap)
 
     @property
     def proxies(self) -> dict[str, str]:
@@ -193,10 +212,29 @@ class Lab(TargetCluster):
         return history.ClusterShape(nodes=nodes, configs=dict(self.shape.configs))
 
 
-def _observer(shape: LabShape, plan: LabPlan, namespaces: Namespaces | None) -> Observer:
+def _security(
+    folder: str, shape: LabShape, hosts: Mapping[str, str], ports: PortBlock, stack: ExitStack
+) -> LabSecurity | None:
+    if not shape.secure:
+        return None
+    security = LabSecurity.create(folder, hosts, shape.mechanism, ports.next)
+    if security.issuer is not None:
+        security.issuer.start()
+        stack.callback(security.issuer.stop)
+    return security
+
+
+def _security_faults(register: FaultRegister, security: LabSecurity | None) -> SecurityFaults:
+    if security is None:
+        return SecurityFaults(register)
+    return SecurityFaults(register, security.files.certificates, security.issuer)
+
+
+def _observer(shape: LabShape, plan: LabPlan, namespaces: Namespaces | None, security: LabSecurity | None) -> Observer:
     ids = {name: node_id for name, (node_id, _) in shape.nodes().items()}
     run = in_a_thread if namespaces is None else partial(namespaces.run_loop, LAB_MEMBER)
-    return Observer(addresses_of(plan.direct, ids, BROKER), addresses_of(plan.direct, ids, CONTROLLER), run)
+    own = PLAINTEXT if security is None else security.observers("").security()
+    return Observer(addresses_of(plan.direct, ids, BROKER), addresses_of(plan.direct, ids, CONTROLLER), run, own, own)
 
 
 def _command(

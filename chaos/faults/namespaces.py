@@ -4,7 +4,7 @@
     node-2 [eth0 127.77.0.2] ---veth--- v2 - bridge, in a namespace of its own
     clients [eth0 ...]       ---veth--- v3 /
 
-nftables drops packets in the receiver's input: the sender gets no reply. Addresses are 127.77.0.x,
+nftables drops packets in the receiver's input: the sender gets no reply. Addresses are by default 127.77.0.x,
 routed over the veth (route_localnet, the loopback shrunk to 127.0.0.1): without authentication a controller listens on
 loopback addresses only, also here. Everything is removed when the holders end, and they end with this process.
 """
@@ -45,9 +45,11 @@ nft add chain inet kvorum input '{ type filter hook input priority 0; }'
 JOIN: Final = """
 set -e
 echo 1 >/proc/sys/net/ipv4/conf/eth0/route_localnet
+echo 1 >/proc/sys/net/ipv4/conf/eth0/arp_notify
 ip addr add "$1/24" dev eth0
 ip link set eth0 up
 """
+"""A member announces itself (arp_notify): it may have the address of a former one."""
 
 T = TypeVar("T")
 
@@ -73,33 +75,43 @@ class Namespaces:
     """The network. Make it with `create`, end it with `close`."""
 
     hub: NamespaceHolder
+    prefix: str = NETWORK
+    """The first three bytes of each address."""
     members: dict[str, NamespaceHolder] = field(default_factory=dict)
     addresses: dict[str, str] = field(default_factory=dict)
+    _links: int = 0
 
     @classmethod
-    def create(cls, names: Sequence[str]) -> "Namespaces":
+    def create(cls, names: Sequence[str], prefix: str = NETWORK) -> "Namespaces":
         """Make one namespace per name, all on one bridge. Raises NotPermitted: not root, no nft, no kernel module."""
         assert 0 < len(names) <= MEMBERS_MAX, "one byte of the address"
         missing = missing_programs()
         if missing:
             raise NotPermitted(f"network namespaces need {', '.join(missing)}")
-        network = cls(NamespaceHolder.start("net", "ip link add br0 type bridge; ip link set br0 up"))
+        network = cls(NamespaceHolder.start("net", "ip link add br0 type bridge; ip link set br0 up"), prefix)
         try:
             for number, name in enumerate(names, start=1):
-                network._add(name, number)
+                network.add(name, number)
         except NotPermitted:
             network.close()
             raise
         return network
 
-    def _add(self, name: str, number: int) -> None:
+    def add(self, name: str, number: int) -> None:
+        """Add a member with the last byte of its address. Raises NotPermitted."""
         holder = self.members[name] = NamespaceHolder.start("net", MEMBER_SETUP)
-        address = self.addresses[name] = f"{NETWORK}.{number}"
-        port = f"v{number}"
+        address = self.addresses[name] = f"{self.prefix}.{number}"
+        self._links += 1  # the kernel removes the link of a former member late
+        port = f"v{self._links}"
         peer = ["peer", "name", "eth0", "netns", str(holder.pid)]
         self.hub.run("ip", "link", "add", port, "type", "veth", *peer)
         self.hub.run("ip", "link", "set", port, "master", "br0", "up")
         holder.run("sh", "-c", JOIN, "sh", address)
+
+    def remove_member(self, name: str) -> None:
+        """Remove a member and its link; its processes must have ended."""
+        self.members.pop(name).close()
+        del self.addresses[name]
 
     def command_prefix(self, name: str) -> list[str]:
         """Return the command prefix with which a command runs in a member's namespace."""

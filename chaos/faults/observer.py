@@ -26,11 +26,14 @@ from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.batches import METADATA_PARTITION, METADATA_TOPIC
 from kvorum.runtime.chance import new_random
 from kvorum.runtime.listeners import split_address
+from kvorum.security.client import PLAINTEXT, ClientSecurity
 
 ASK_MS: Final = 2_000
 """A process that is stopped does not answer at all."""
 AT_ONCE_MS: Final = 300
 """For queries that only add to a story: they must not delay the events."""
+TLS_TIMES: Final = 3
+"""On a busy machine a TLS handshake takes as long as several answers."""
 VOTER_LAG_MAX: Final = 10
 """A voter may lag by this number of records and be healthy: the log grows during the observation."""
 NO_LEADER: Final = -1
@@ -61,6 +64,8 @@ class Observer:
     controllers: Mapping[int, Address]
     run: Callable[[Callable[[], Coroutine[Any, Any, Any]]], Any]
     """Runs a coroutine to its end in its own event loop, in the right namespace."""
+    broker_security: ClientSecurity = PLAINTEXT
+    controller_security: ClientSecurity = PLAINTEXT
 
     def topics(self) -> dict[str, int] | None:
         """Return {topic: partitions} by all brokers that answer, None where none does."""
@@ -119,7 +124,7 @@ class Observer:
         """Return the metadata of all topics from each broker that answers in time."""
         request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
         found: dict[int, MetadataResponse] = self.run(
-            lambda: ask_all(self.brokers, request, MetadataResponse, timeout_ms)
+            lambda: ask_all(self.brokers, request, MetadataResponse, timeout_ms, self.broker_security)
         )
         return found
 
@@ -130,7 +135,7 @@ class Observer:
         )
         request = DescribeQuorumRequest(topics=[wanted])
         answers: dict[int, DescribeQuorumResponse] = self.run(
-            lambda: ask_all(self.controllers, request, DescribeQuorumResponse, timeout_ms)
+            lambda: ask_all(self.controllers, request, DescribeQuorumResponse, timeout_ms, self.controller_security)
         )
         rows = {
             node_id: answer.topics[0].partitions[0]
@@ -175,16 +180,30 @@ def addresses_of(direct: Mapping[str, str], ids: Mapping[str, int], role: str) -
 
 
 async def ask_all(
-    addresses: Mapping[int, Address], request: Message, response: type[M], timeout_ms: int = ASK_MS
+    addresses: Mapping[int, Address],
+    request: Message,
+    response: type[M],
+    timeout_ms: int = ASK_MS,
+    security: ClientSecurity = PLAINTEXT,
 ) -> dict[int, M]:
     """Query all at the same time; return the answers that arrive in time."""
-    answers = await asyncio.gather(*(ask(address, request, response, timeout_ms) for address in addresses.values()))
+    answers = await asyncio.gather(
+        *(ask(address, request, response, timeout_ms, security) for address in addresses.values())
+    )
     return {node: answer for node, answer in zip(addresses, answers, strict=True) if answer is not None}
 
 
-async def ask(address: Address, request: Message, response: type[M], timeout_ms: int = ASK_MS) -> M | None:
+async def ask(
+    address: Address,
+    request: Message,
+    response: type[M],
+    timeout_ms: int = ASK_MS,
+    security: ClientSecurity = PLAINTEXT,
+) -> M | None:
     """Query one, over its own connection; None without an answer, or without support."""
-    channel = Channel(*address, client_id="kvorum-chaos-observer", chance=new_random())
+    if security is not PLAINTEXT:
+        timeout_ms *= TLS_TIMES
+    channel = Channel(*address, client_id="kvorum-chaos-observer", chance=new_random(), security=security)
     try:
         return await channel.ask(request, response, timeout_ms=timeout_ms)
     except (ChannelError, KafkaError):

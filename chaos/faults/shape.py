@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from kvorum.chaos.faults.lab_security import SCRAM, LabSecurity, Mechanism
 from kvorum.chaos.faults.topology import BROKER, CLIENTS, CONTROLLER, Direction, Parties, Proxy, Topology, node_of
 from kvorum.cluster.local.paths import ClusterPaths
 from kvorum.cluster.local.plan import ClusterPlan, plan_of
@@ -40,6 +41,9 @@ class LabShape:
     """By Kafka's keys, for every node."""
     node_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """{node: its own configs}."""
+    secure: bool = False
+    """TLS on all listeners; nodes authenticate by certificates, clients by the mechanism."""
+    mechanism: Mechanism = SCRAM
 
     def nodes(self) -> dict[str, tuple[int, tuple[str, ...]]]:
         """Return {name: (node.id, its roles)}. Raises ValueError for a shape that cannot be."""
@@ -89,6 +93,7 @@ def lab_plan(
     *,
     proxied: bool,
     host_of: Callable[[str], str] = lambda node: LOOPBACK,
+    security: LabSecurity | None = None,
 ) -> LabPlan:
     """Return the plan of a lab's cluster in a folder; `port` returns a free one at each call.
 
@@ -116,7 +121,8 @@ def lab_plan(
         for group in parties.groups
     }
     nodes = {
-        name: _entries(shape, name, direct, listening, reached, proxies, host_of(name), port) for name in parties.roles
+        name: _entries(shape, name, direct, listening, reached, proxies, host_of(name), port, security)
+        for name in parties.roles
     }
     if shape.log_dirs > 1:
         for broker in map(node_of, parties.processes(BROKER)):
@@ -140,8 +146,9 @@ def _entries(
     proxies: Mapping[Direction, Proxy],
     host: str,
     port: Callable[[], int],
+    security: LabSecurity | None,
 ) -> dict[str, Entry]:
-    """Return one node's configuration: the lab's keys over those of the shape."""
+    """Return one node's configuration: the lab's keys over those of the shape, and these over those of security."""
     node_id, roles = shape.nodes()[name]
     broker, controller = f"{name}/{BROKER}", f"{name}/{CONTROLLER}"
     names = [listener_of(group) for group in shape.groups]
@@ -153,13 +160,15 @@ def _entries(
         advertised = [own[0], *(f"{listener_of(group)}://{reached[group][name]}" for group in shape.groups)]
     if CONTROLLER in roles:
         own.append(f"{CONTROLLER_LISTENER}://{direct[controller]}")
+    between_nodes, of_clients = ("PLAINTEXT", "PLAINTEXT") if security is None else ("SSL", "SASL_SSL")
     lab = {
         "node.id": str(node_id),
         "process.roles": ",".join(roles),
         "listeners": ",".join(own),
         "controller.listener.names": CONTROLLER_LISTENER,
         "listener.security.protocol.map": ",".join(
-            f"{each}:PLAINTEXT" for each in (INTERNAL, *names, CONTROLLER_LISTENER)
+            [f"{each}:{between_nodes}" for each in (INTERNAL, CONTROLLER_LISTENER)]
+            + [f"{each}:{of_clients}" for each in names]
         ),
         "metrics.listener": f"http://{host}:{port()}",
         "kvorum.peer.addresses": peer_addresses(shape, name, proxies),
@@ -169,7 +178,8 @@ def _entries(
         lab["advertised.listeners"] = ",".join(advertised)
     if BROKER in roles and CONTROLLER in roles:
         lab["kvorum.controller.metrics.listener"] = f"http://{host}:{port()}"
-    given = {**shape.configs, **shape.node_configs.get(name, {})}
+    secured = {} if security is None else security.configs(names) | security.files.node_configs(name)
+    given = {**secured, **shape.configs, **shape.node_configs.get(name, {})}
     fixed = sorted(given.keys() & lab.keys())
     if fixed:
         raise ValueError(f"{', '.join(fixed)}: set by the lab")

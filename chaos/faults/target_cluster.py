@@ -8,6 +8,7 @@ started. Both are reported to the register's listener, the begin before the faul
 from any thread; from an event loop use asyncio.to_thread.
 """
 
+import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -23,15 +24,26 @@ from kvorum.chaos.faults.inside_faults import InsideFaults
 from kvorum.chaos.faults.link_faults import LinkFaults
 from kvorum.chaos.faults.observer import AT_ONCE_MS, NO_LEADER, Observer, PartitionView, in_a_thread
 from kvorum.chaos.faults.processes import ProcessFaults
+from kvorum.chaos.faults.security_faults import SecurityFaults
 from kvorum.chaos.faults.topology import BROKER, CONTROLLER, Parties
 from kvorum.client.wire.cluster_client import ClusterClient, ResourceType, Unreachable
+from kvorum.cluster.local.cluster_security import FOLDER
 from kvorum.cluster.local.local import LocalCluster
 from kvorum.network.addresses import Address, parse_bootstrap
+from kvorum.network.node_security import admin_security, quorum_security
 from kvorum.protocol.errors import KafkaError
-from kvorum.runtime.chance import new_random
+from kvorum.runtime.chance import new_nonce, new_random
 from kvorum.runtime.config import Settings
-from kvorum.runtime.listeners import Endpoint, broker_listeners, controller_listeners
+from kvorum.runtime.listeners import (
+    Endpoint,
+    address,
+    broker_listeners,
+    controller_listeners,
+    inter_broker_listener_name,
+)
 from kvorum.runtime.process import is_stopped
+from kvorum.security.certificate_folder import CertificateFolder
+from kvorum.security.client import PLAINTEXT, ClientSecurity
 
 HEALTHY_SECONDS: Final = 60.0
 LEADER_SECONDS: Final = 30.0
@@ -64,6 +76,7 @@ class TargetCluster:
     links: LinkFaults
     inside: InsideFaults
     observer: Observer
+    security: SecurityFaults
     outlives: bool = False
     """The cluster continues when this process ends."""
     resources: ExitStack = field(repr=False)
@@ -80,8 +93,8 @@ class TargetCluster:
 
     @property
     def direct_bootstrap(self) -> str:
-        """Bootstrap servers without any link faults: for observers."""
-        return self.cluster.plan.bootstrap
+        """Bootstrap servers without any link faults (the brokers' own listener): for observers."""
+        return ",".join(address(*each) for each in self.observer.brokers.values()) or self.cluster.plan.bootstrap
 
     @property
     def proxies(self) -> dict[str, str]:
@@ -156,7 +169,9 @@ class TargetCluster:
         """Return a topic's min.insync.replicas in force. Raises StateError."""
 
         async def read() -> int:
-            cluster = ClusterClient(parse_bootstrap(self.direct_bootstrap), timeout_ms=ASK_MS)
+            cluster = ClusterClient(
+                parse_bootstrap(self.direct_bootstrap), timeout_ms=ASK_MS, security=self.observer.broker_security
+            )
             try:
                 found = await cluster.describe_configs(ResourceType.TOPIC, topic)
             finally:
@@ -217,6 +232,7 @@ def wait_for(check: Callable[[], T | None], problem: Callable[[], str], timeout_
     """Return the first result that is true. Raises StateError with the problem after the timeout."""
     deadline = time.monotonic() + timeout_seconds
     while True:
+        began = time.monotonic()
         found = check()
         if found:
             return found
@@ -224,7 +240,8 @@ def wait_for(check: Callable[[], T | None], problem: Callable[[], str], timeout_
             raise StateError(f"{problem()} now")
         if time.monotonic() >= deadline:
             raise StateError(f"not within {timeout_seconds:g} s: {problem()}")
-        time.sleep(POLL_SECONDS)
+        # On a busy machine, or with TLS, queries must not slow down what is waited for.
+        time.sleep(max(POLL_SECONDS, time.monotonic() - began))
 
 
 def attach(folder: str, on_fault: OnFault, seconds: Callable[[], float]) -> TargetCluster:
@@ -235,7 +252,7 @@ def attach(folder: str, on_fault: OnFault, seconds: Callable[[], float]) -> Targ
     spawner = ThreadPoolExecutor(max_workers=1, thread_name_prefix="chaos-spawner")
     resources.callback(spawner.shutdown)
     settings = [Settings.of(dict(node.properties)) for node in cluster.plan.nodes]
-    brokers, controllers = first_of(settings, broker_listeners), first_of(settings, controller_listeners)
+    brokers, controllers = first_of(settings, inter_broker_listeners), first_of(settings, controller_listeners)
     processes = ProcessFaults(cluster, register, spawner)
     disks = DiskFaults(cluster, register, processes, {}, new_random())
     return TargetCluster(
@@ -247,17 +264,38 @@ def attach(folder: str, on_fault: OnFault, seconds: Callable[[], float]) -> Targ
         clocks=ClockFaults(register, {}),
         links=LinkFaults(register, Parties({node.name: node.roles for node in cluster.plan.nodes})),
         inside=InsideFaults.of(cluster.plan, register),
-        observer=Observer(brokers, controllers, in_a_thread),
+        observer=Observer(brokers, controllers, in_a_thread, *_securities(settings)),
+        security=SecurityFaults(register, _certificates(cluster)),
         outlives=True,
         resources=resources,
     )
+
+
+def inter_broker_listeners(settings: Settings) -> list[Endpoint]:
+    """Return the listeners of a broker, that between brokers first."""
+    name = inter_broker_listener_name(settings)
+    return sorted(broker_listeners(settings), key=lambda each: each.listener_name != name)
+
+
+def _securities(settings: list[Settings]) -> tuple[ClientSecurity, ClientSecurity]:
+    """Return the security of connections to brokers and to controllers, as a broker has it. Raises ConfigError."""
+    for each in settings:
+        if BROKER in each.list("process.roles"):
+            return admin_security(each, new_nonce), quorum_security(each, new_nonce)
+    return PLAINTEXT, PLAINTEXT
+
+
+def _certificates(cluster: LocalCluster) -> CertificateFolder | None:
+    """Return the certificates that `kvorum dev --secure` made, None without."""
+    found = CertificateFolder(os.path.join(cluster.paths.folder, FOLDER))
+    return found if found.authority_key.exists() else None
 
 
 def first_of(settings: list[Settings], listeners: Callable[[Settings], list[Endpoint]]) -> dict[int, Address]:
     """Return {node id: where its first listener of a kind is reached on this machine}."""
     found: dict[int, Address] = {}
     for each in settings:
-        if listeners is broker_listeners and BROKER not in each.list("process.roles"):
+        if listeners is inter_broker_listeners and BROKER not in each.list("process.roles"):
             continue
         endpoints = listeners(each)
         if endpoints:

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kvorum.chaos import history
 from kvorum.chaos.faults.events import ActiveFault
@@ -68,11 +68,13 @@ class KvorumCluster:
         configs: Mapping[str, object] | None = None,
         node_configs: Mapping[str, Mapping[str, object]] | None = None,
         links: bool = False,
+        secure: bool = False,
     ) -> "KvorumCluster":
         """Make a cluster in an empty folder, start it, and wait until it is healthy.
 
         The first `controllers` nodes are controllers too (by default up to three). `configs`: by Kafka's keys, for all
-        nodes; `node_configs`: {node: its own}. `links`: put a proxy on every link. Raises ValueError and ConfigError
+        nodes; `node_configs`: {node: its own}. `links`: put a proxy on every link.
+        `secure`: TLS and SCRAM, with `client_settings` for clients. Raises ValueError and ConfigError
         (invalid arguments), NoToxiproxy (with the remedy), LabError.
         """
         faults: list[history.Fault] = []
@@ -81,6 +83,7 @@ class KvorumCluster:
             controllers=min(CONTROLLERS_MAX, brokers) if controllers is None else controllers,
             configs={**TEST_CONFIGS, **inside_configs(folder), **texts_of(configs or {})},
             node_configs={node: texts_of(own) for node, own in (node_configs or {}).items()},
+            secure=secure,
         )
         network = "proxies" if links else "plain"
         lab = Lab.create(os.path.join(folder, "cluster"), shape, network=network, on_fault=faults.append)  # type: ignore[arg-type]
@@ -108,6 +111,17 @@ class KvorumCluster:
     def bootstrap_servers(self) -> list[str]:
         """The same as a list, as aiokafka and kafka-python take it."""
         return self.bootstrap.split(",")
+
+    @property
+    def client_settings(self) -> dict[str, str]:
+        """Settings of a client by the names of librdkafka (confluent-kafka): address and, if secure, TLS and login."""
+        return dict(self.lab.access.librdkafka())
+
+    @property
+    def java_settings(self) -> dict[str, str]:
+        """The same by the names of Java clients."""
+        security, bootstrap = self.lab.lab_security, self.bootstrap
+        return {"bootstrap.servers": bootstrap} if security is None else security.java_settings(bootstrap)
 
     @property
     def aio(self) -> AsyncKvorumCluster:
@@ -154,7 +168,9 @@ class KvorumCluster:
         from kvorum.client.sync import SyncCluster
 
         if self._admin is None:
-            self._admin = SyncCluster.connect(self.lab.direct_bootstrap, client_id="kvorum-pytest")
+            access = self.lab.direct_access
+            security: dict[str, Any] = dict(access.properties)
+            self._admin = SyncCluster.connect(access.bootstrap, client_id="kvorum-pytest", **security)
         return self._admin
 
     def create_topic(
@@ -165,7 +181,7 @@ class KvorumCluster:
         Raises KafkaException as the admin client does (TOPIC_ALREADY_EXISTS), LabError.
         """
         count = min(REPLICAS_MAX, len(self.nodes)) if replicas is None else replicas
-        topics.create(self.lab.direct_bootstrap, topic, partitions, count, texts_of(configs or {}))
+        topics.create(self.lab.direct_access, topic, partitions, count, texts_of(configs or {}))
         for partition in range(partitions):
             self.lab.leader_of(topic, partition)
 
@@ -176,7 +192,7 @@ class KvorumCluster:
 
         A partition without a committed offset counts in full. Raises LabError with the lag of each partition.
         """
-        return topics.wait_for_lag(self.lab.direct_bootstrap, group, topic, at_most, timeout_seconds)
+        return topics.wait_for_lag(self.lab.direct_access, group, topic, at_most, timeout_seconds)
 
     # Faults, from the table of fault_kinds. A stopped node stays down until `restart` or `heal`.
 

@@ -37,6 +37,7 @@ OPTIONS: Final[Mapping[str, "type | UnionType"]] = {
     "configs": dict | None,
     "node_configs": dict | None,
     "links": bool,
+    "secure": bool,
 }
 WORDS: Final = {
     "brokers": "a number",
@@ -44,6 +45,7 @@ WORDS: Final = {
     "configs": "{key: value}",
     "node_configs": "{node: {key: value}}",
     "links": "True or False",
+    "secure": "True or False",
 }
 FIXTURES: Final = ("kvorum_cluster", "kvorum_session_cluster")
 BROKERS: Final = 3
@@ -52,7 +54,8 @@ NO_TESTS: Final = ("help", "version", "markers", "showfixtures", "show_fixtures_
 EXPORTED: Final = pytest.StashKey["KvorumCluster"]()
 """The session's cluster, where it was started before the tests were imported."""
 MARKER: Final = (
-    "kvorum(brokers=3, controllers=None, configs={}, node_configs={}, links=False): options of kvorum_cluster"
+    "kvorum(brokers=3, controllers=None, configs={}, node_configs={}, links=False, secure=False): options of"
+    " kvorum_cluster"
 )
 
 
@@ -73,6 +76,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--kvorum-links",
         action="store_true",
         help="add a proxy to every link of every cluster, for cut, slow and isolate (needs Toxiproxy)",
+    )
+    group.addoption(
+        "--kvorum-secure",
+        action="store_true",
+        help="TLS and SCRAM in every cluster; clients need its client_settings",
     )
     group.addoption(
         "--kvorum-export",
@@ -172,7 +180,7 @@ def pytest_runtest_makereport(
 
 def cluster_options(given: argparse.Namespace, own: Mapping[str, object]) -> dict[str, Any]:
     """Return a cluster's options: those of the command line, its own in their place."""
-    found = {"brokers": given.kvorum_brokers, "links": given.kvorum_links, **own}
+    found = {"brokers": given.kvorum_brokers, "links": given.kvorum_links, "secure": given.kvorum_secure, **own}
     configs = own.get("configs") or {}
     assert isinstance(configs, dict), "it was checked"
     return found | {"configs": {**dict(configs_of(given.kvorum_config)), **configs}}

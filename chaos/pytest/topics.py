@@ -7,6 +7,7 @@ from typing import Final
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
+from kvorum.chaos.client_access import ClientAccess
 from kvorum.chaos.faults.target_cluster import POLL_SECONDS, LabError
 
 LAG_SECONDS: Final = 30.0
@@ -16,16 +17,16 @@ LISTED_MAX: Final = 5
 """Partitions that a message names; the rest are counted."""
 
 
-def create(bootstrap: str, topic: str, partitions: int, replicas: int, configs: Mapping[str, str]) -> None:
+def create(access: ClientAccess, topic: str, partitions: int, replicas: int, configs: Mapping[str, str]) -> None:
     """Create a topic. Raises KafkaException."""
-    admin = admin_of(bootstrap)
+    admin = admin_of(access)
     wanted = NewTopic(topic, num_partitions=partitions, replication_factor=replicas, config=dict(configs))
     admin.create_topics([wanted], operation_timeout=REQUEST_SECONDS)[topic].result(2 * REQUEST_SECONDS)
 
 
-def wait_for_lag(bootstrap: str, group: str, topic: str, at_most: int, timeout_seconds: float) -> int:
+def wait_for_lag(access: ClientAccess, group: str, topic: str, at_most: int, timeout_seconds: float) -> int:
     """Wait until a group's lag on a topic is at most this; return it. Raises LabError."""
-    admin, deadline = admin_of(bootstrap), time.monotonic() + timeout_seconds
+    admin, deadline = admin_of(access), time.monotonic() + timeout_seconds
     found: dict[int, int] = {}
     reason = ""
     while True:
@@ -69,6 +70,6 @@ def join_names(names: Sequence[str]) -> str:
     return ", ".join(names[:LISTED_MAX]) + (f" and {more} more" if more > 0 else "")
 
 
-def admin_of(bootstrap: str) -> AdminClient:
+def admin_of(access: ClientAccess) -> AdminClient:
     """Return a client that does not log which dead brokers it tried."""
-    return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    return AdminClient({**access.librdkafka(), "log_level": 0})

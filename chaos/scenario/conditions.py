@@ -7,6 +7,7 @@ from kvorum.chaos.faults.target_cluster import LabError
 from kvorum.chaos.scenario import operator_requests
 from kvorum.chaos.scenario.external import ExternalCluster
 from kvorum.chaos.scenario.models import Condition
+from kvorum.chaos.scenario.node_state import describe_served_certificates, logs_contain, sum_of_metric
 from kvorum.chaos.scenario.operator_steps import node_of
 from kvorum.chaos.scenario.targets import Targets, no_leader
 
@@ -18,7 +19,7 @@ def describe_unmet_condition(cluster: Lab | ExternalCluster, targets: Targets, w
 
     `left`: seconds in which the cluster may become healthy. Raises LabError.
     """
-    for check in (_describe_partitions, _describe_controllers, _describe_operator_state):
+    for check in (_describe_partitions, _describe_controllers, _describe_operator_state, _describe_processes):
         problem = check(cluster, targets, wanted)
         if problem:
             return problem
@@ -70,7 +71,7 @@ def _describe_controllers(cluster: Lab | ExternalCluster, targets: Targets, want
 
 def _describe_operator_state(cluster: Lab | ExternalCluster, targets: Targets, wanted: Condition) -> str:
     if wanted.reassigned:
-        under_way = operator_requests.active_reassignments(cluster.bootstrap) & {*wanted.reassigned}
+        under_way = operator_requests.active_reassignments(cluster.access) & {*wanted.reassigned}
         if under_way:
             return f"{', '.join(sorted(under_way))} not being reassigned"
     for name in targets.resolve(wanted.empty) if wanted.empty else ():
@@ -78,6 +79,25 @@ def _describe_operator_state(cluster: Lab | ExternalCluster, targets: Targets, w
         left = [each for each, view in cluster.partitions().items() if node_id in view.replicas]
         if left:
             return f"{name} without replicas: it has {', '.join(sorted(left)[:PARTITIONS_NAMED_MAX])}"
+    return ""
+
+
+def _describe_processes(cluster: Lab | ExternalCluster, targets: Targets, wanted: Condition) -> str:
+    for target, text in wanted.logs.items():
+        lab = _lab(cluster, "logs")
+        for node in map(node_of, targets.resolve(target)):
+            if not logs_contain(lab.cluster.node(node).folder, text):
+                return f"a line of the logs of {node} with {text!r}"
+    if wanted.certificates:
+        lab = _lab(cluster, "certificates")
+        for node in map(node_of, targets.resolve(wanted.certificates)):
+            problem = describe_served_certificates(lab, node)
+            if problem:
+                return problem
+    for metric, least in wanted.metrics.items():
+        found = sum_of_metric(_lab(cluster, "metrics"), metric)
+        if found < least:
+            return f"{metric} of at least {least:g}: {found:g}"
     return ""
 
 

@@ -12,6 +12,7 @@ from typing import Final
 from confluent_kafka import KafkaException
 
 from kvorum.chaos import history
+from kvorum.chaos.client_access import ClientAccess
 from kvorum.chaos.faults.events import ActiveFault, FaultRegister
 from kvorum.chaos.faults.observer import (
     AT_ONCE_MS,
@@ -99,7 +100,7 @@ class ProcessHooks:
 class ExternalCluster:
     """See the module; created with `connect`."""
 
-    bootstrap: str
+    access: ClientAccess
     processes: ProcessHooks
     register: FaultRegister
     observer: Observer
@@ -113,32 +114,33 @@ class ExternalCluster:
     @classmethod
     def connect(
         cls,
-        bootstrap: str,
+        access: ClientAccess,
         hooks: Mapping[str, str],
         register: FaultRegister,
         topics: frozenset[str],
     ) -> "ExternalCluster":
         """Find the brokers. Raises LabError where none answers."""
         try:
-            metadata = admin_client(bootstrap).list_topics(timeout=ASK_SECONDS)
+            metadata = admin_client(access).list_topics(timeout=ASK_SECONDS)
         except KafkaException as error:
-            raise LabError(f"no broker responds at {bootstrap}: {error.args[0].str()}") from error
+            raise LabError(f"no broker responds at {access.bootstrap}: {error.args[0].str()}") from error
         addresses = {each.id: (str(each.host), each.port) for each in metadata.brokers.values()}
         ids = {f"node-{each}": each for each in sorted(addresses)}
         # Brokers forward DescribeQuorum to the active controller, so they replace the controllers here.
-        observer = Observer(addresses, addresses, in_a_thread)
+        security = access.security()
+        observer = Observer(addresses, addresses, in_a_thread, security, security)
         has_quorum = observer.active_controller() is not None
         processes = ProcessHooks(ids, dict(hooks), register)
-        return cls(bootstrap, processes, register, observer, topics, addresses, has_quorum)
+        return cls(access, processes, register, observer, topics, addresses, has_quorum)
 
     @property
-    def direct_bootstrap(self) -> str:
+    def direct_access(self) -> ClientAccess:
         """The same: no fault of links touches it."""
-        return self.bootstrap
+        return self.access
 
-    def bootstrap_of(self, group: str) -> str:
-        """Return the bootstrap servers of a group of clients."""
-        return self.bootstrap
+    def access_of(self, group: str) -> ClientAccess:
+        """Return how a group of clients reaches the cluster."""
+        return self.access
 
     @property
     def controllers(self) -> list[str]:
@@ -187,7 +189,7 @@ class ExternalCluster:
             if self.has_quorum:
                 return self.active_controller_now()
             try:
-                found = admin_client(self.bootstrap).list_topics(timeout=ASK_SECONDS).controller_id
+                found = admin_client(self.access).list_topics(timeout=ASK_SECONDS).controller_id
             except KafkaException:
                 return None
             return None if found < 0 else self.name_of(found)

@@ -35,6 +35,7 @@ from pydantic_core import PydanticCustomError
 
 from kvorum.chaos.faults.fault_kinds import FAULTS, FaultKind
 from kvorum.chaos.faults.fault_options import FaultOptions, FlipOptions, NoOptions
+from kvorum.chaos.faults.lab_security import Mechanism
 from kvorum.chaos.faults.shape import INTERNAL
 from kvorum.chaos.workload.plan import ClientPlan, Strict, WorkerClients
 
@@ -118,6 +119,10 @@ class Cluster(Strict):
     node_configs: dict[str, Configs] = Field(default_factory=dict)
     small_disks: dict[str, int] = Field(default_factory=dict)
     """{node: bytes}: its log directory is that small."""
+    secure: bool = False
+    """TLS on all listeners; nodes authenticate by certificates, clients by the mechanism."""
+    mechanism: Mechanism = "SCRAM-SHA-512"
+    """Of the clients of a secure cluster."""
 
 
 class Topic(Strict):
@@ -152,6 +157,12 @@ class Condition(Strict):
     """A target that has no replica of any partition."""
     voters: int | None = Field(default=None, ge=1)
     """Number of voters, according to the active controller."""
+    logs: dict[str, str] = Field(default_factory=dict)
+    """{target: text}: some log of each of its nodes has a line with this text."""
+    certificates: str = ""
+    """A target whose listeners serve the certificates of its present files."""
+    metrics: dict[str, float] = Field(default_factory=dict)
+    """{metric: minimum of its sum over all listeners and brokers}."""
 
 
 class Step(Strict):
@@ -249,7 +260,8 @@ class Step(Strict):
         if self.until is not None:
             partitions |= {*self.until.isr, *self.until.isr_at_most, *self.until.leader, *self.until.lies_in}
             partitions |= {*self.until.reassigned}
-            targets += [*self.until.leader.values(), self.until.controller, self.until.resigned, self.until.empty]
+            targets += [*self.until.leader.values(), *self.until.logs, self.until.controller, self.until.resigned]
+            targets += [self.until.empty, self.until.certificates]
         for target in [*targets, self.to]:
             words = [word for word in target.partition("/")[0].split() if word != "not"]
             if len(words) > 1 and words[0] in OF_A_PARTITION:

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
+from kvorum.chaos.client_access import ClientAccess
 from kvorum.chaos.faults.observer import in_a_thread
 from kvorum.chaos.workload.recorder import split_partition
 from kvorum.client.features import UpgradeType, describe_features, update_features
@@ -47,7 +48,7 @@ class RequestError(Exception):
     """A request failed: the last response."""
 
 
-def reassign(bootstrap: str, partition: str, replicas: Sequence[int] | None) -> None:
+def reassign(access: ClientAccess, partition: str, replicas: Sequence[int] | None) -> None:
     """Start a partition's reassignment to these brokers, or (None) cancel it. Raises RequestError."""
     place = TopicPartition(*split_partition(partition))
 
@@ -57,19 +58,19 @@ def reassign(bootstrap: str, partition: str, replicas: Sequence[int] | None) -> 
         if place in errors:
             raise errors[place]
 
-    _operate(bootstrap, ask)
+    _operate(access, ask)
 
 
-def active_reassignments(bootstrap: str) -> set[str]:
+def active_reassignments(access: ClientAccess) -> set[str]:
     """Return the partitions that are being reassigned ("orders-0"). Raises RequestError without an answer."""
 
     async def ask(cluster: ClusterClient) -> set[str]:
         return {f"{place.topic}-{place.partition}" for place in await Reassignments(cluster).list()}
 
-    return _operate(bootstrap, ask)
+    return _operate(access, ask)
 
 
-def set_levels(bootstrap: str, levels: Mapping[str, int]) -> None:
+def set_levels(access: ClientAccess, levels: Mapping[str, int]) -> None:
     """Put features to these levels, each up or down as it has to. Raises RequestError."""
 
     async def ask(cluster: ClusterClient) -> None:
@@ -82,20 +83,20 @@ def set_levels(bootstrap: str, levels: Mapping[str, int]) -> None:
                 if error is not None:
                     raise error
 
-    _operate(bootstrap, ask)
+    _operate(access, ask)
 
 
-def add_controller(bootstrap: str, node_id: int, directory_id: Uuid, endpoints: Sequence[Endpoint]) -> None:
+def add_controller(access: ClientAccess, node_id: int, directory_id: Uuid, endpoints: Sequence[Endpoint]) -> None:
     """Make a controller that follows a voter. Raises RequestError."""
-    _operate(bootstrap, lambda cluster: add_voter(cluster, node_id, directory_id, endpoints))
+    _operate(access, lambda cluster: add_voter(cluster, node_id, directory_id, endpoints))
 
 
-def remove_controller(bootstrap: str, node_id: int, directory_id: Uuid) -> None:
+def remove_controller(access: ClientAccess, node_id: int, directory_id: Uuid) -> None:
     """Make a voter one that follows. Raises RequestError."""
-    _operate(bootstrap, lambda cluster: remove_voter(cluster, node_id, directory_id))
+    _operate(access, lambda cluster: remove_voter(cluster, node_id, directory_id))
 
 
-def elect_leaders(bootstrap: str, partitions: Sequence[str], *, unclean: bool) -> None:
+def elect_leaders(access: ClientAccess, partitions: Sequence[str], *, unclean: bool) -> None:
     """Request elections; an existing leader is not an error. Raises RequestError."""
     wanted = [TopicPartition(*split_partition(name)) for name in partitions]
 
@@ -104,10 +105,10 @@ def elect_leaders(bootstrap: str, partitions: Sequence[str], *, unclean: bool) -
             if error is not None and error.code is not ErrorCode.ELECTION_NOT_NEEDED:
                 raise RequestError(f"{partition}: {error}") from error
 
-    _operate(bootstrap, ask)
+    _operate(access, ask)
 
 
-def alter_quota(bootstrap: str, entity: Mapping[str, str], configs: Mapping[str, str]) -> None:
+def alter_quota(access: ClientAccess, entity: Mapping[str, str], configs: Mapping[str, str]) -> None:
     """Set quotas of one entity, {type: name or "" for the default}; a value of "" removes one. Raises RequestError."""
     names = {kind: name or None for kind, name in entity.items()}
     removed = [key for key, value in configs.items() if not value]
@@ -115,10 +116,10 @@ def alter_quota(bootstrap: str, entity: Mapping[str, str], configs: Mapping[str,
         values = {key: float(value) for key, value in configs.items() if value}
     except ValueError as error:
         raise RequestError(f"a quota is a number: {error}") from error
-    _operate(bootstrap, lambda cluster: Quotas(cluster).alter(names, values, remove=removed))
+    _operate(access, lambda cluster: Quotas(cluster).alter(names, values, remove=removed))
 
 
-def move_replica(bootstrap: str, partition: str, broker_id: int, path: str) -> None:
+def move_replica(access: ClientAccess, partition: str, broker_id: int, path: str) -> None:
     """Request that a broker's replica of a partition moves to a log directory. Raises RequestError."""
     replica = TopicPartitionReplica(*split_partition(partition), broker_id)
 
@@ -127,20 +128,25 @@ def move_replica(bootstrap: str, partition: str, broker_id: int, path: str) -> N
         if error is not None:
             raise error
 
-    _operate(bootstrap, ask)
+    _operate(access, ask)
 
 
-def _operate(bootstrap: str, ask: Callable[[ClusterClient], Awaitable[T]]) -> T:
+def _operate(access: ClientAccess, ask: Callable[[ClusterClient], Awaitable[T]]) -> T:
     """Retry until it is done. Raises RequestError."""
-    return in_a_thread(lambda: _with_retries(bootstrap, ask))
+    return in_a_thread(lambda: _with_retries(access, ask))
 
 
-async def _with_retries(bootstrap: str, ask: Callable[[ClusterClient], Awaitable[T]]) -> T:
-    loop = asyncio.get_running_loop()
+async def _with_retries(access: ClientAccess, ask: Callable[[ClusterClient], Awaitable[T]]) -> T:
+    loop, security = asyncio.get_running_loop(), access.security()
     until, again = loop.time() + OPERATE_SECONDS, False
     while True:
         # A new one each time: a retry uses connections without a throttle.
-        cluster = ClusterClient(parse_bootstrap(bootstrap), client_id="kvorum-chaos-operator", timeout_ms=ASK_MS)
+        cluster = ClusterClient(
+            parse_bootstrap(access.bootstrap),
+            client_id="kvorum-chaos-operator",
+            timeout_ms=ASK_MS,
+            security=security,
+        )
         try:
             return await ask(cluster)
         except (KafkaError, Unreachable) as error:

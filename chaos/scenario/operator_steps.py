@@ -46,7 +46,7 @@ class OperatorSteps:
 
     def do(self, step: Step, found: Sequence[str]) -> None:
         """Send an operator's request, until it is done. Raises StepError, LabError, UnknownTarget."""
-        bootstrap, partition = self.cluster.bootstrap, step.partition
+        access, partition = self.cluster.access, step.partition
         nodes = [node_of(each) for each in found]
         match step.do:
             case "alter-topic":
@@ -56,9 +56,7 @@ class OperatorSteps:
                     self._alter(ResourceType.BROKER, str(self.lab(step).id_of(node)), step)
             case "alter-quota":
                 words = [f"{key}={each}" for key, each in (step.quota | step.configs).items()]
-                self.record(
-                    [step.do, *words], lambda: operator_requests.alter_quota(bootstrap, step.quota, step.configs)
-                )
+                self.record([step.do, *words], lambda: operator_requests.alter_quota(access, step.quota, step.configs))
             case "elect-unclean" | "elect-preferred":
                 self._elect(step)
             case "move-log-dir":
@@ -67,12 +65,12 @@ class OperatorSteps:
             case "reassign":
                 names = [node_of(each) for each in self.targets.resolve(step.replicas)]
                 ids = [self.cluster.id_of(name) for name in names]
-                self.record([step.do, partition, *names], lambda: operator_requests.reassign(bootstrap, partition, ids))
+                self.record([step.do, partition, *names], lambda: operator_requests.reassign(access, partition, ids))
             case "cancel-reassignment":
-                self.record([step.do, partition], lambda: operator_requests.reassign(bootstrap, partition, None))
+                self.record([step.do, partition], lambda: operator_requests.reassign(access, partition, None))
             case "features":
                 levels = [f"{name}={level}" for name, level in step.levels.items()]
-                self.record([step.do, *levels], lambda: operator_requests.set_levels(bootstrap, step.levels))
+                self.record([step.do, *levels], lambda: operator_requests.set_levels(access, step.levels))
             case _:
                 for node in nodes:
                     self._change_voter(self.lab(step), step.do, node)
@@ -89,7 +87,7 @@ class OperatorSteps:
             ConfigEntry(key, each, incremental_operation=AlterConfigOpType.SET) for key, each in step.configs.items()
         ]
         resource = ConfigResource(kind, name, incremental_configs=entries)
-        client = admin_client(self.cluster.bootstrap)
+        client = admin_client(self.cluster.access)
         self.record(
             value,
             lambda: client.incremental_alter_configs([resource], request_timeout=REQUEST_SECONDS)[resource].result(
@@ -99,35 +97,33 @@ class OperatorSteps:
 
     def _move(self, lab: Lab, node: str, step: Step) -> None:
         """Request the move of a broker's replica to another log directory; it runs during the scenario."""
-        path, bootstrap, node_id = lab.directories.path(node, step.directory), lab.bootstrap, lab.id_of(node)
+        path, access, node_id = lab.directories.path(node, step.directory), lab.access, lab.id_of(node)
         value: OperationValue = [step.do, step.partition, f"{node}:{step.directory}"]
-        self.record(value, lambda: operator_requests.move_replica(bootstrap, step.partition, node_id, path))
+        self.record(value, lambda: operator_requests.move_replica(access, step.partition, node_id, path))
 
     def _elect(self, step: Step) -> None:
         """Request elections: of one partition, or (`all`) of all without a leader. A leader that is there is fine."""
-        bootstrap, unclean = self.cluster.bootstrap, step.do == "elect-unclean"
+        access, unclean = self.cluster.access, step.do == "elect-unclean"
         names = [step.partition]
         if step.partition == "all":
             names = [name for name, view in self.cluster.partitions().items() if no_leader(view)]
         if names:
             value: OperationValue = [step.do.replace("elect-", "elect-leaders-"), *names]
-            self.record(value, lambda: operator_requests.elect_leaders(bootstrap, names, unclean=unclean))
+            self.record(value, lambda: operator_requests.elect_leaders(access, names, unclean=unclean))
 
     def _change_voter(self, lab: Lab, verb: str, name: str) -> None:
         """Add a controller to the voters, with the directory it has now; or remove it, with the one that votes."""
-        bootstrap, node_id = self.cluster.bootstrap, lab.id_of(name)
+        access, node_id = self.cluster.access, lab.id_of(name)
         if verb == "add-controller":
             directory, address = lab.disks.identity(name), split_address(lab.plan.direct[f"{name}/{CONTROLLER}"])
             assert address is not None, "the lab chose it"
             endpoints = [(CONTROLLER_LISTENER, *address)]
-            self.record(
-                [verb, name], lambda: operator_requests.add_controller(bootstrap, node_id, directory, endpoints)
-            )
+            self.record([verb, name], lambda: operator_requests.add_controller(access, node_id, directory, endpoints))
             return
         known = lab.observer.voters().get(node_id)
         if known is None:
             raise LabError(f"do: {verb}: {name} is not a voter")
-        self.record([verb, name], lambda: operator_requests.remove_controller(bootstrap, node_id, known))
+        self.record([verb, name], lambda: operator_requests.remove_controller(access, node_id, known))
 
     def record(self, value: OperationValue, request: Callable[[], object]) -> None:
         """Execute a metadata operation of the scenario; the history records it like any other. Raises StepError."""

@@ -20,6 +20,7 @@ from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]  # it m
 
 from kvorum.chaos import history
 from kvorum.chaos.checker import check
+from kvorum.chaos.client_access import ClientAccess
 from kvorum.chaos.faults.events import FaultError, OnFault
 from kvorum.chaos.faults.namespace_holder import NotPermitted
 from kvorum.chaos.faults.processes import StartError
@@ -150,7 +151,7 @@ class Run:
             for follower in followers:
                 follower.start()
                 stack.callback(follower.stop)
-            create_topics(system.cluster.direct_bootstrap, self.scenario)
+            create_topics(system.cluster.direct_access, self.scenario)
             system.cluster.wait_until_healthy()
             schedule = self._run_load(recorder, system, outcome)
             if self._wait_until_healthy(system, outcome):
@@ -196,7 +197,7 @@ class Run:
         """Load the cluster and break it; returns when the schedule is over and the load has stopped."""
         scenario, rng = self.scenario, Random(self.seed)
         topics = {name: topic.partitions for name, topic in scenario.every_topic().items()}
-        load = Load(scenario.workload, topics, system.cluster.bootstrap_of, recorder, rng, system.within)
+        load = Load(scenario.workload, topics, system.cluster.access_of, recorder, rng, system.within)
         groups = ("clients", *scenario.cluster.groups)
         targets = Targets(system.cluster, rng, lambda: system.cluster.controllers, groups)
         verbs = Verbs(system.cluster, targets, recorder, self.stop.is_set)
@@ -249,20 +250,20 @@ class Run:
         try:
             timeout = transactions_end_within(self.scenario.workload)
             if timeout is not None:
-                wait_for_stable(recorder, system.cluster.direct_bootstrap, partitions, timeout)
-            watermarks = high_watermarks(system.cluster.direct_bootstrap, partitions)
+                wait_for_stable(recorder, system.cluster.direct_access, partitions, timeout)
+            watermarks = high_watermarks(system.cluster.direct_access, partitions)
             for name, end in watermarks.items():
                 if end < recorder.ends.get(name, 0):
                     recorder.note(f"{name} ends at {end}; offset {recorder.ends[name] - 1} was returned before")
-            behind = read_all(recorder, system.cluster.direct_bootstrap, watermarks)
+            behind = read_all(recorder, system.cluster.direct_access, watermarks)
             if behind:
                 outcome.failures.append(f"the final reads did not reach the end of {', '.join(behind)}")
-            silent = final_offsets(recorder, system.cluster.direct_bootstrap, groups_of(self.scenario.workload, topics))
+            silent = final_offsets(recorder, system.cluster.direct_access, groups_of(self.scenario.workload, topics))
             if silent:
                 outcome.failures.append(f"the committed offsets of {', '.join(silent)} are not available")
             self.watch.enter("comparing replicas and metadata")
             if self._admins:
-                metadata = admin_client(system.cluster.direct_bootstrap).list_topics(timeout=REQUEST_SECONDS)
+                metadata = admin_client(system.cluster.direct_access).list_topics(timeout=REQUEST_SECONDS)
                 for admin in self._admins:
                     admin.verify(set(metadata.topics))
             for follower in followers:
@@ -284,20 +285,20 @@ class Run:
             outcome.failures += failed_event_rules(self.scenario.expect, read_history(self.folder / HISTORY))
 
 
-def create_topics(bootstrap: str, scenario: Scenario) -> None:
+def create_topics(access: ClientAccess, scenario: Scenario) -> None:
     """Create a scenario's topics. Raises KafkaException."""
     topics = [
         NewTopic(name, topic.partitions, topic.replication_factor, config=dict(topic.configs))
         for name, topic in scenario.every_topic().items()
     ]
-    client = admin_client(bootstrap)
+    client = admin_client(access)
     for future in client.create_topics(topics, request_timeout=REQUEST_SECONDS).values():
         future.result(TOPIC_SECONDS)
 
 
-def high_watermarks(bootstrap: str, partitions: list[str]) -> dict[str, int]:
+def high_watermarks(access: ClientAccess, partitions: list[str]) -> dict[str, int]:
     """Return {partition: high watermark} as the leaders have it. Raises KafkaException."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "kvorum-chaos-ends", "log_level": 0})
+    consumer = Consumer({**access.librdkafka(), "group.id": "kvorum-chaos-ends", "log_level": 0})
     try:
         found: dict[str, int] = {}
         for name in partitions:

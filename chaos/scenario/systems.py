@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias
 
+from kvorum.chaos.client_access import ClientAccess
 from kvorum.chaos.faults.events import FaultRegister, OnFault
 from kvorum.chaos.faults.inside_faults import inside_configs
 from kvorum.chaos.faults.lab import CHILD_MODULE, LAB_MEMBER, Lab
@@ -37,7 +38,7 @@ DELETE_SECONDS: Final = 30.0
 class ExternalAddresses:
     """Addresses and hooks of an external cluster."""
 
-    bootstrap: str
+    access: ClientAccess
     hooks: Mapping[str, str] = field(default_factory=dict)
     """{kill, start, pause, resume: shell command}."""
     keep_topics: bool = False
@@ -83,6 +84,8 @@ class LabSystem:
             groups=cluster.groups,
             configs={**PROFILES[cluster.profile], **inside, **cluster.configs},
             node_configs=cluster.node_configs,
+            secure=cluster.secure,
+            mechanism=cluster.mechanism,
         )
         self.cluster = Lab.create(
             str(folder / "cluster"),
@@ -107,7 +110,7 @@ class LabSystem:
     def followers(self, recorder: Recorder) -> list[Follower]:
         """Return a follower of the metadata log, and the observer of the active controller."""
         return [
-            MetadataFollower(brokers_of(self.cluster), recorder),
+            MetadataFollower(brokers_of(self.cluster), recorder, self.cluster.observer.broker_security),
             ControllerWatch(self._active_controller, recorder),
         ]
 
@@ -153,8 +156,8 @@ class ExternalSystem:
         register = FaultRegister(on_fault, seconds)
         self._elsewhere = elsewhere
         self._topics = topics
-        self.cluster = ExternalCluster.connect(elsewhere.bootstrap, elsewhere.hooks, register, topics)
-        there = topics & set(admin_client(elsewhere.bootstrap).list_topics(timeout=REQUEST_SECONDS).topics)
+        self.cluster = ExternalCluster.connect(elsewhere.access, elsewhere.hooks, register, topics)
+        there = topics & set(admin_client(elsewhere.access).list_topics(timeout=REQUEST_SECONDS).topics)
         if there:
             raise LabError(f"{', '.join(sorted(there))}: these topics exist already; a run requires new topics")
 
@@ -165,7 +168,7 @@ class ExternalSystem:
     def followers(self, recorder: Recorder) -> list[Follower]:
         """Return samplers: the metadata log of others is not ours to read."""
         return [
-            MetadataSampler(self.cluster.addresses, self._topics, recorder),
+            MetadataSampler(self.cluster.addresses, self._topics, recorder, self.cluster.observer.broker_security),
             ControllerWatch(self.cluster.active_controller_now, recorder),
         ]
 
@@ -181,7 +184,7 @@ class ExternalSystem:
     def close(self) -> None:
         """Delete the run's topics, unless they are kept."""
         if not self._elsewhere.keep_topics:
-            client = admin_client(self._elsewhere.bootstrap)
+            client = admin_client(self._elsewhere.access)
             there = sorted(self._topics & set(client.list_topics(timeout=REQUEST_SECONDS).topics))
             for future in client.delete_topics(there, request_timeout=REQUEST_SECONDS).values() if there else ():
                 future.result(DELETE_SECONDS)

@@ -146,6 +146,7 @@ class Verbs:
     def _wait(self, wanted: Condition, seconds: float) -> None:
         deadline, acked = time.monotonic() + seconds, len(self.recorder.acked) + wanted.acked
         while not self.stopped():
+            began = time.monotonic()
             missing = acked - len(self.recorder.acked)
             problem = f"{missing} more acknowledgements" if missing > 0 else ""
             problem = problem or describe_unmet_condition(
@@ -155,4 +156,4 @@ class Verbs:
                 return
             if time.monotonic() > deadline:
                 raise StepError(f"not within {seconds:g} s: {problem}")
-            time.sleep(POLL_SECONDS)
+            time.sleep(max(POLL_SECONDS, time.monotonic() - began))

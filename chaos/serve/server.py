@@ -52,7 +52,11 @@ class ChaosServer:
 
     def build(self) -> web.Application:
         """Return the application: the admin API with the console, and the chaos API in it. Called in its loop."""
-        client = ClusterClient(parse_bootstrap(self.cluster.direct_bootstrap), timeout_ms=ADMIN_TIMEOUT_MS)
+        client = ClusterClient(
+            parse_bootstrap(self.cluster.direct_bootstrap),
+            timeout_ms=ADMIN_TIMEOUT_MS,
+            security=self.cluster.observer.broker_security,
+        )
         access = Access({hashlib.sha256(self.token.encode()).hexdigest(): Role.ADMIN})
         workers = Workers()
         faults = FaultRoutes(self.cluster, self.events, workers)
@@ -80,7 +84,7 @@ class ChaosServer:
         # Listening on all addresses, it has more names than are known here; a page from elsewhere has no token for any.
         if not (is_local(host) or self.host in ANY_HOST or host_name_of(host) == host_name_of(self.host)):
             return problem(403, "FORBIDDEN_HOST", f"Host {host!r} is not a name of this machine")
-        if origin is not None and origin.lower() != f"http://{host.lower()}":
+        if origin is not None and origin.lower() not in (f"http://{host.lower()}", f"https://{host.lower()}"):
             return problem(403, "FORBIDDEN_ORIGIN", f"requests from origin {origin!r} are rejected")
         return await handler(request)
 

@@ -18,6 +18,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it means to
     NewTopic,
 )
 
+from kvorum.chaos.client_access import ClientAccess
 from kvorum.chaos.history import Ok, OperationValue
 from kvorum.chaos.workload.classify import classify_change_error, kafka_name
 from kvorum.chaos.workload.libraries import CONFLUENT
@@ -31,11 +32,11 @@ PREFIX: Final = "extra-"
 RETENTIONS: Final = ("3600000", "7200000", "86400000")
 
 
-def admin_client(bootstrap: str) -> AdminClient:
+def admin_client(access: ClientAccess) -> AdminClient:
     """Return an admin client. It has to be held until its requests are done."""
     return AdminClient(
         {
-            "bootstrap.servers": bootstrap,
+            **access.librdkafka(),
             "client.id": "kvorum-chaos-admin",
             "socket.timeout.ms": round(REQUEST_SECONDS * 1000),
             "reconnect.backoff.ms": 50,
@@ -48,10 +49,10 @@ def admin_client(bootstrap: str) -> AdminClient:
 class Administrator:
     """A thread that changes something now and then."""
 
-    def __init__(self, plan: AdminClients, bootstrap: str, recorder: Recorder, rng: Random) -> None:
+    def __init__(self, plan: AdminClients, access: ClientAccess, recorder: Recorder, rng: Random) -> None:
         """Create it; `start` starts it."""
         self._plan = plan
-        self._bootstrap = bootstrap
+        self._access = access
         self._recorder = recorder
         self._rng = rng
         self._count = 0
@@ -77,7 +78,7 @@ class Administrator:
 
     def _run(self) -> None:
         process = self._recorder.process(f"{CONFLUENT} admin")
-        client = admin_client(self._bootstrap)
+        client = admin_client(self._access)
         while not self._stop.wait(self._plan.every * (0.5 + self._rng.random())):
             chance = self._rng.random()
             if chance < 0.4 or not self._topics:

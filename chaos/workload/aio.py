@@ -22,6 +22,7 @@ from aiokafka.errors import (  # type: ignore[import-untyped]
     OffsetOutOfRangeError,
 )
 
+from kvorum.chaos.client_access import ClientAccess
 from kvorum.chaos.history import Info, Ok, PolledRecord
 from kvorum.chaos.workload.classify import classify_send_error, kafka_name
 from kvorum.chaos.workload.libraries import AIOKAFKA
@@ -49,13 +50,13 @@ class AioSender(LoopThread):
     """One producer; each of its lives is a process of the history."""
 
     def __init__(
-        self, plan: SendClients, topics: dict[str, int], bootstrap: str, recorder: Recorder, rng: Random
+        self, plan: SendClients, topics: dict[str, int], access: ClientAccess, recorder: Recorder, rng: Random
     ) -> None:
         """Create it; `start` starts it."""
         super().__init__("chaos-aio-send", recorder)
         _quiet()
         self._plan = plan
-        self._bootstrap = bootstrap
+        self._access = access
         self._recorder = recorder
         self._rng = rng
         self._chooser = PartitionChooser(topics, plan.hot_share, rng)
@@ -63,7 +64,7 @@ class AioSender(LoopThread):
     async def live(self) -> None:
         """Live one life after the other."""
         while not self.stopping:
-            producer = AIOKafkaProducer(**settings(self._plan, self._bootstrap))
+            producer = AIOKafkaProducer(**settings(self._plan, self._access))
             try:
                 await producer.start()
             except (KafkaError, OSError):
@@ -122,10 +123,10 @@ class AioSender(LoopThread):
         self._recorder.complete(op, Ok, [["send", partition, value, offset]])
 
 
-def settings(plan: SendClients, bootstrap: str) -> dict[str, Any]:
+def settings(plan: SendClients, access: ClientAccess) -> dict[str, Any]:
     """Return aiokafka's settings of a producer."""
     return {
-        "bootstrap_servers": bootstrap,
+        **access.aiokafka(),
         "client_id": "kvorum-chaos-aio-send",
         "acks": plan.acks if plan.acks == "all" else int(plan.acks),
         "enable_idempotence": plan.idempotent,
@@ -155,14 +156,14 @@ class AioReader(LoopThread):
     """One consumer, which now and then changes its partitions, or dies and restarts as another."""
 
     def __init__(
-        self, plan: AssignClients, topics: dict[str, int], bootstrap: str, recorder: Recorder, rng: Random
+        self, plan: AssignClients, topics: dict[str, int], access: ClientAccess, recorder: Recorder, rng: Random
     ) -> None:
         """Create it; `start` starts it."""
         super().__init__("chaos-aio-assign", recorder)
         _quiet()
         self._plan = plan
         self._names = partition_names(topics)
-        self._bootstrap = bootstrap
+        self._access = access
         self._recorder = recorder
         self._rng = rng
 
@@ -170,7 +171,7 @@ class AioReader(LoopThread):
         """Live one life after the other."""
         while not self.stopping:
             consumer = AIOKafkaConsumer(
-                bootstrap_servers=self._bootstrap,
+                **self._access.aiokafka(),
                 client_id="kvorum-chaos-aio-assign",
                 enable_auto_commit=False,
                 auto_offset_reset="none",

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
+from kvorum.chaos.client_access import ClientAccess
 from kvorum.chaos.workload.readers import AssignedConsumer
 from kvorum.chaos.workload.recorder import Recorder
 
@@ -19,21 +20,23 @@ PARTITIONS_MAX: Final = 64
 """Timeout of one consumer."""
 
 
-def read_all(recorder: Recorder, bootstrap: str, ends: Mapping[str, int], seconds: float = FINAL_SECONDS) -> list[str]:
+def read_all(
+    recorder: Recorder, access: ClientAccess, ends: Mapping[str, int], seconds: float = FINAL_SECONDS
+) -> list[str]:
     """Read everything up to these offsets (exclusive); return the partitions that were not completely read in time."""
     deadline = time.monotonic() + seconds
     partitions = list(ends)
     left: list[str] = []
     for at in range(0, len(partitions), PARTITIONS_MAX):
-        left += _read(recorder, bootstrap, partitions[at : at + PARTITIONS_MAX], ends, deadline)
+        left += _read(recorder, access, partitions[at : at + PARTITIONS_MAX], ends, deadline)
     return left
 
 
 def _read(
-    recorder: Recorder, bootstrap: str, partitions: list[str], ends: Mapping[str, int], deadline: float
+    recorder: Recorder, access: ClientAccess, partitions: list[str], ends: Mapping[str, int], deadline: float
 ) -> list[str]:
     while True:
-        consumer = AssignedConsumer(recorder, bootstrap, final=True, client_id="kvorum-chaos-final")
+        consumer = AssignedConsumer(recorder, access, final=True, client_id="kvorum-chaos-final")
         try:
             consumer.assign(partitions)
             until = min(deadline, time.monotonic() + ROUND_SECONDS)

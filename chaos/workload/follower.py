@@ -25,6 +25,7 @@ from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.batches import METADATA_PARTITION, METADATA_TOPIC
 from kvorum.quorum.records import without_credential_keys
 from kvorum.runtime.chance import new_random
+from kvorum.security.client import PLAINTEXT, ClientSecurity
 
 WAIT_MS: Final = 300
 ASK_MS: Final = 2_000
@@ -35,10 +36,13 @@ FETCH_BYTES: Final = 4 << 20
 class MetadataFollower:
     """One per run, in a thread with its own event loop. `brokers`: {node id: address} without link faults."""
 
-    def __init__(self, brokers: Mapping[int, Address], recorder: Recorder) -> None:
+    def __init__(
+        self, brokers: Mapping[int, Address], recorder: Recorder, security: ClientSecurity = PLAINTEXT
+    ) -> None:
         """Begin at the log's start."""
         self._brokers = brokers
         self._recorder = recorder
+        self._security = security
         self.next_offset = 0
         """Offset of the next record that the history lacks."""
         self._starts: dict[int, int] = {}
@@ -72,7 +76,7 @@ class MetadataFollower:
     async def _read(self, node: int, address: Address) -> None:
         """Read one broker's copy for ever, always from the shared place on."""
         while True:
-            channel = Channel(*address, client_id="kvorum-chaos-metadata", chance=new_random())
+            channel = Channel(*address, client_id="kvorum-chaos-metadata", chance=new_random(), security=self._security)
             try:
                 topic_id = await self._topic_id(channel)
                 while True:

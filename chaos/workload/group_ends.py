@@ -6,6 +6,7 @@ from typing import Final
 
 from confluent_kafka import Consumer, TopicPartition
 
+from kvorum.chaos.client_access import ClientAccess
 from kvorum.chaos.history import Stable
 from kvorum.chaos.workload.libraries import CONFLUENT
 from kvorum.chaos.workload.members import fetch_committed_offsets
@@ -18,14 +19,14 @@ SLACK_SECONDS: Final = 25.0
 TRIES: Final = 20
 
 
-def wait_for_stable(recorder: Recorder, bootstrap: str, partitions: Sequence[str], timeout: float) -> None:
+def wait_for_stable(recorder: Recorder, access: ClientAccess, partitions: Sequence[str], timeout: float) -> None:
     """Wait until no transaction is open, at most for a transaction's timeout; write the observed state then.
 
     Raises KafkaException.
     """
     deadline = time.monotonic() + timeout + SLACK_SECONDS
     ends: dict[str, tuple[int, int]] = {}
-    settings = {"bootstrap.servers": bootstrap, "group.id": "kvorum-chaos-stable", "log_level": 0}
+    settings = {**access.librdkafka(), "group.id": "kvorum-chaos-stable", "log_level": 0}
     committed, all_records = (
         Consumer({**settings, "isolation.level": level}) for level in ("read_committed", "read_uncommitted")
     )
@@ -52,13 +53,13 @@ def wait_for_stable(recorder: Recorder, bootstrap: str, partitions: Sequence[str
         )
 
 
-def final_offsets(recorder: Recorder, bootstrap: str, groups: Mapping[str, Sequence[str]]) -> list[str]:
+def final_offsets(recorder: Recorder, access: ClientAccess, groups: Mapping[str, Sequence[str]]) -> list[str]:
     """Fetch the groups' committed offsets of these partitions; return the partitions for which this failed."""
     silent: list[str] = []
     for group, names in groups.items():
         process = recorder.process(CONFLUENT, isolation="read_committed")
         consumer = Consumer(
-            {"bootstrap.servers": bootstrap, "group.id": group, "isolation.level": "read_committed", "log_level": 0}
+            {**access.librdkafka(), "group.id": group, "isolation.level": "read_committed", "log_level": 0}
         )
         try:
             for _ in range(TRIES):

@@ -12,6 +12,7 @@ from typing import Final
 
 from confluent_kafka import TopicPartition
 
+from kvorum.chaos.client_access import ClientAccess
 from kvorum.chaos.history import MicroOp, PolledRecord
 from kvorum.chaos.workload.libraries import CONFLUENT
 from kvorum.chaos.workload.members import Member
@@ -28,9 +29,9 @@ DIES_IN_TRANSACTION: Final = 0.5
 class _GroupThread:
     """A member after another, in one thread."""
 
-    def __init__(self, plan: GroupClients, bootstrap: str, recorder: Recorder, rng: Random) -> None:
+    def __init__(self, plan: GroupClients, access: ClientAccess, recorder: Recorder, rng: Random) -> None:
         self._group_plan = plan
-        self._bootstrap = bootstrap
+        self._access = access
         self._recorder = recorder
         self._rng = rng
         self._stop = threading.Event()
@@ -64,17 +65,17 @@ class SubscribedReader(_GroupThread):
     """Reads its assigned partitions and commits now and then."""
 
     def __init__(
-        self, plan: SubscribeClients, topics: dict[str, int], bootstrap: str, recorder: Recorder, rng: Random
+        self, plan: SubscribeClients, topics: dict[str, int], access: ClientAccess, recorder: Recorder, rng: Random
     ) -> None:
         """Create it; `start` starts it."""
-        super().__init__(plan, bootstrap, recorder, rng)
+        super().__init__(plan, access, recorder, rng)
         self._plan = plan
         self._topics = list(topics)
 
     def _live(self, ends: float, *, dies: bool) -> None:
         recorder, plan = self._recorder, self._plan
         process = recorder.process(CONFLUENT, isolation=plan.isolation)
-        member = Member(plan, self._topics, self._bootstrap, recorder, process, plan.isolation)
+        member = Member(plan, self._topics, self._access, recorder, process, plan.isolation)
         due = time.monotonic() + plan.commit_every
         while not self._stop.is_set() and time.monotonic() < ends:
             member.poll(POLL_RECORDS_MAX, POLL_SECONDS)
@@ -90,19 +91,19 @@ class SubscribedReader(_GroupThread):
 class Worker(_GroupThread):
     """Reads, makes a record of each, and commits both in one transaction."""
 
-    def __init__(self, plan: WorkerClients, bootstrap: str, recorder: Recorder, rng: Random) -> None:
+    def __init__(self, plan: WorkerClients, access: ClientAccess, recorder: Recorder, rng: Random) -> None:
         """Create it; `start` starts it."""
-        super().__init__(plan, bootstrap, recorder, rng)
+        super().__init__(plan, access, recorder, rng)
         self._plan = plan
         self._id = f"kvorum-chaos-{plan.group_id}-{rng.getrandbits(32):08x}"
 
     def _live(self, ends: float, *, dies: bool) -> None:
         plan = self._plan
-        life = TransactionalProducer(self._bootstrap, self._id, plan.timeout, self._recorder)
+        life = TransactionalProducer(self._access, self._id, plan.timeout, self._recorder)
         if not life.ready(self._stop):
             life.die()
             return
-        member = Member(plan, [plan.source], self._bootstrap, self._recorder, life.process, "read_committed")
+        member = Member(plan, [plan.source], self._access, self._recorder, life.process, "read_committed")
         while not self._stop.is_set() and time.monotonic() < ends:
             begins = dict(member.owned)
             found = member.poll(plan.records, POLL_SECONDS)

@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 from random import Random
 from typing import Protocol, assert_never
 
+from kvorum.chaos.client_access import ClientAccess
 from kvorum.chaos.faults.topology import CLIENTS
 from kvorum.chaos.workload.admin import Administrator
 from kvorum.chaos.workload.aio import AioReader, AioSender
@@ -54,7 +55,7 @@ class Load:
         self,
         plans: Sequence[ClientPlan],
         topics: Mapping[str, int],
-        bootstrap_of: Callable[[str], str],
+        access_of: Callable[[str], ClientAccess],
         recorder: Recorder,
         rng: Random,
         within: Callable[[str], AbstractContextManager[None]] = here,
@@ -68,45 +69,39 @@ class Load:
         self._clients: list[tuple[str, Client]] = []
         for plan in plans:
             for _ in range(plan.count if not isinstance(plan, AdminClients) else 1):
-                client = self._make(plan, dict(topics), bootstrap_of, recorder, Random(rng.random()))
+                client = self._make(plan, dict(topics), access_of, recorder, Random(rng.random()))
                 self._clients.append((getattr(plan, "group", CLIENTS), client))
 
     def _make(
         self,
         plan: ClientPlan,
         topics: dict[str, int],
-        bootstrap_of: Callable[[str], str],
+        access_of: Callable[[str], ClientAccess],
         recorder: Recorder,
         rng: Random,
     ) -> Client:
         match plan:
             case SendClients(client="confluent-kafka"):
-                return ConfluentSender(
-                    plan, select_topics(plan.topics, topics), bootstrap_of(plan.group), recorder, rng
-                )
+                return ConfluentSender(plan, select_topics(plan.topics, topics), access_of(plan.group), recorder, rng)
             case SendClients(client="aiokafka"):
-                return AioSender(plan, select_topics(plan.topics, topics), bootstrap_of(plan.group), recorder, rng)
+                return AioSender(plan, select_topics(plan.topics, topics), access_of(plan.group), recorder, rng)
             case SendClients():
-                return RawSender(plan, select_topics(plan.topics, topics), bootstrap_of(plan.group), recorder, rng)
+                return RawSender(plan, select_topics(plan.topics, topics), access_of(plan.group), recorder, rng)
             case AssignClients(client="confluent-kafka"):
-                return ConfluentReader(
-                    plan, select_topics(plan.topics, topics), bootstrap_of(plan.group), recorder, rng
-                )
+                return ConfluentReader(plan, select_topics(plan.topics, topics), access_of(plan.group), recorder, rng)
             case AssignClients():
-                return AioReader(plan, select_topics(plan.topics, topics), bootstrap_of(plan.group), recorder, rng)
+                return AioReader(plan, select_topics(plan.topics, topics), access_of(plan.group), recorder, rng)
             case AdminClients():
-                admin = Administrator(plan, bootstrap_of(plan.group), recorder, rng)
+                admin = Administrator(plan, access_of(plan.group), recorder, rng)
                 self.admins.append(admin)
                 return admin
             case SubscribeClients():
-                return SubscribedReader(
-                    plan, select_topics(plan.topics, topics), bootstrap_of(plan.group), recorder, rng
-                )
+                return SubscribedReader(plan, select_topics(plan.topics, topics), access_of(plan.group), recorder, rng)
             case WorkerClients():
-                return Worker(plan, bootstrap_of(plan.group), recorder, rng)
+                return Worker(plan, access_of(plan.group), recorder, rng)
             case TransactionClients():
                 return TransactionalSender(
-                    plan, select_topics(plan.topics, topics), bootstrap_of(plan.group), recorder, rng
+                    plan, select_topics(plan.topics, topics), access_of(plan.group), recorder, rng
                 )
             case _:
                 assert_never(plan)

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
+from kvorum.chaos.client_access import ClientAccess
 from kvorum.chaos.history import Fail, Info, MicroOp, Ok, OperationValue, Owned, PolledRecord
 from kvorum.chaos.workload.classify import kafka_name
 from kvorum.chaos.workload.plan import GroupClients
@@ -25,10 +26,12 @@ FETCH_SECONDS: Final = 5.0
 NO_GENERATION: Final = -1
 
 
-def member_settings(plan: GroupClients, bootstrap: str, isolation: str) -> dict[str, str | int | float | bool | object]:
+def member_settings(
+    plan: GroupClients, access: ClientAccess, isolation: str
+) -> dict[str, str | int | float | bool | object]:
     """Return librdkafka's settings of a member."""
     settings: dict[str, str | int | float | bool | object] = {
-        "bootstrap.servers": bootstrap,
+        **access.librdkafka(),
         "client.id": f"kvorum-chaos-{plan.group_id}",
         "group.id": plan.group_id,
         "group.protocol": plan.protocol,
@@ -59,7 +62,13 @@ class Member:
     """One member for one life. One thread uses it; callbacks come within its polls."""
 
     def __init__(
-        self, plan: GroupClients, topics: list[str], bootstrap: str, recorder: Recorder, process: int, isolation: str
+        self,
+        plan: GroupClients,
+        topics: list[str],
+        access: ClientAccess,
+        recorder: Recorder,
+        process: int,
+        isolation: str,
     ) -> None:
         """Subscribe; `process` is its own in the history."""
         self.process = process
@@ -69,7 +78,7 @@ class Member:
         self._recorder = recorder
         self._cooperative = plan.protocol == "consumer" or plan.assignor == "cooperative-sticky"
         self._rebalanced: set[str] = set()
-        self.consumer = Consumer(member_settings(plan, bootstrap, isolation))
+        self.consumer = Consumer(member_settings(plan, access, isolation))
         self.consumer.subscribe(topics, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke)
 
     # --- callbacks ---------------------------------------------------------------------------------------------------

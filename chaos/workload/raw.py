@@ -8,6 +8,7 @@ import time
 from random import Random
 from typing import Final
 
+from kvorum.chaos.client_access import ClientAccess
 from kvorum.chaos.history import Ok
 from kvorum.chaos.workload.classify import Attempts, classify_send_error
 from kvorum.chaos.workload.libraries import CHANNEL
@@ -15,7 +16,7 @@ from kvorum.chaos.workload.plan import SendClients
 from kvorum.chaos.workload.recorder import Recorder, encode_value, split_partition
 from kvorum.chaos.workload.senders import GIVE_UP_SECONDS, IDLE_SECONDS, KEYS, Pace, PartitionChooser
 from kvorum.chaos.workload.threads import LoopThread
-from kvorum.network.addresses import Address
+from kvorum.network.addresses import Address, parse_bootstrap
 from kvorum.network.channel import Channel
 from kvorum.network.dial import ChannelError, RequestTimedOut
 from kvorum.protocol.errors import ErrorCode, KafkaError
@@ -24,7 +25,6 @@ from kvorum.protocol.messages.produce import PartitionProduceData, ProduceReques
 from kvorum.protocol.records import Record, build_batch
 from kvorum.protocol.uuids import Uuid
 from kvorum.runtime.chance import new_random
-from kvorum.runtime.listeners import split_address
 
 METADATA_MS: Final = 2_000
 METADATA_AGE_SECONDS: Final = 2.0
@@ -37,16 +37,17 @@ class RawSender(LoopThread):
     """One such producer."""
 
     def __init__(
-        self, plan: SendClients, topics: dict[str, int], bootstrap: str, recorder: Recorder, rng: Random
+        self, plan: SendClients, topics: dict[str, int], access: ClientAccess, recorder: Recorder, rng: Random
     ) -> None:
-        """Create it; `start` starts it. `bootstrap`: HOST:PORT,... of the brokers."""
+        """Create it; `start` starts it."""
         super().__init__("chaos-raw-send", recorder)
         self._plan = plan
         self._recorder = recorder
         self._rng = rng
         self._chooser = PartitionChooser(topics, plan.hot_share, rng)
         self._topics = list(topics)
-        self._bootstrap = [address for each in bootstrap.split(",") if (address := split_address(each)) is not None]
+        self._security = access.security()
+        self._bootstrap = parse_bootstrap(access.bootstrap)
         self._channels: dict[tuple[Address, bool], Channel] = {}
         """{(address, whether for records): channel}. A request that times out ends all that wait on its connection."""
         self._addresses: dict[int, Address] = {}
@@ -126,7 +127,11 @@ class RawSender(LoopThread):
         found = self._channels.get((address, for_records))
         if found is None:
             found = self._channels[address, for_records] = Channel(
-                *address, client_id="kvorum-chaos-raw", chance=new_random(), setup_timeout_ms=METADATA_MS
+                *address,
+                client_id="kvorum-chaos-raw",
+                chance=new_random(),
+                setup_timeout_ms=METADATA_MS,
+                security=self._security,
             )
         return found
 

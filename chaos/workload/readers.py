@@ -11,6 +11,7 @@ from typing import Final
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
+from kvorum.chaos.client_access import ClientAccess
 from kvorum.chaos.history import Info, MicroOp, Ok, PolledRecord
 from kvorum.chaos.workload.libraries import CONFLUENT
 from kvorum.chaos.workload.plan import AssignClients
@@ -29,7 +30,7 @@ class AssignedConsumer:
     def __init__(
         self,
         recorder: Recorder,
-        bootstrap: str,
+        access: ClientAccess,
         *,
         isolation: str = "read_committed",
         final: bool = False,
@@ -45,7 +46,7 @@ class AssignedConsumer:
         """One past the last offset of a poll; of final reads also past invisible records, at the end."""
         self._consumer = Consumer(
             {
-                "bootstrap.servers": bootstrap,
+                **access.librdkafka(),
                 "client.id": client_id,
                 "client.rack": rack,
                 "group.id": f"{client_id}-{self.process}",
@@ -133,12 +134,12 @@ class ConfluentReader:
     """A thread that polls, now and then changes its partitions, or dies and restarts as another."""
 
     def __init__(
-        self, plan: AssignClients, topics: dict[str, int], bootstrap: str, recorder: Recorder, rng: Random
+        self, plan: AssignClients, topics: dict[str, int], access: ClientAccess, recorder: Recorder, rng: Random
     ) -> None:
         """Create it; `start` starts it."""
         self._plan = plan
         self._names = partition_names(topics)
-        self._bootstrap = bootstrap
+        self._access = access
         self._recorder = recorder
         self._rng = rng
         self._stop = threading.Event()
@@ -159,7 +160,7 @@ class ConfluentReader:
     def _run(self) -> None:
         while not self._stop.is_set():
             consumer = AssignedConsumer(
-                self._recorder, self._bootstrap, isolation=self._plan.isolation, rack=self._plan.rack
+                self._recorder, self._access, isolation=self._plan.isolation, rack=self._plan.rack
             )
             ends = time.monotonic() + self._around(self._plan.crash_every or float("inf"))
             while not self._stop.is_set() and time.monotonic() < ends:

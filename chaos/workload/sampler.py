@@ -30,6 +30,7 @@ from kvorum.protocol.messages.describe_topic_partitions import (
 )
 from kvorum.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kvorum.runtime.chance import new_random
+from kvorum.security.client import PLAINTEXT, ClientSecurity
 
 SAMPLE_SECONDS: Final = 0.1
 """Time between a broker's response and the next request to it: well below the checker's tolerance (FOLLOW_LAG_MAX)."""
@@ -43,11 +44,18 @@ CONTROLLER_SECONDS: Final = 1.0
 class MetadataSampler:
     """One per run, in a thread with its own event loop. `brokers`: {node id: address}; `topics`: those that count."""
 
-    def __init__(self, brokers: Mapping[int, Address], topics: Collection[str], recorder: Recorder) -> None:
+    def __init__(
+        self,
+        brokers: Mapping[int, Address],
+        topics: Collection[str],
+        recorder: Recorder,
+        security: ClientSecurity = PLAINTEXT,
+    ) -> None:
         """Create it without observations."""
         self._brokers = brokers
         self._topics = sorted(topics)
         self._recorder = recorder
+        self._security = security
         self._samples = Samples()
         self._names: set[str] = set()
         self._offset = -1
@@ -85,7 +93,7 @@ class MetadataSampler:
     async def _read(self, node: int, address: Address) -> None:
         """Query one broker for ever."""
         while True:
-            channel = Channel(*address, client_id="kvorum-chaos-sample", chance=new_random())
+            channel = Channel(*address, client_id="kvorum-chaos-sample", chance=new_random(), security=self._security)
             try:
                 while True:
                     self._take(node, await self._read_views(channel))

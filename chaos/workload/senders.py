@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from kvorum.chaos.client_access import ClientAccess
 from kvorum.chaos.history import Ok
 from kvorum.chaos.workload.classify import classify_send_error, kafka_name
 from kvorum.chaos.workload.libraries import CONFLUENT
@@ -67,12 +68,12 @@ class ConfluentSender:
     """One producer's thread; each of its lives is a process of the history."""
 
     def __init__(
-        self, plan: SendClients, topics: dict[str, int], bootstrap: str, recorder: Recorder, rng: Random
+        self, plan: SendClients, topics: dict[str, int], access: ClientAccess, recorder: Recorder, rng: Random
     ) -> None:
         """Create it; `start` starts it."""
         SILENT.setLevel(logging.CRITICAL + 1)
         self._plan = plan
-        self._bootstrap = bootstrap
+        self._access = access
         self._recorder = recorder
         self._rng = rng
         self._chooser = PartitionChooser(topics, plan.hot_share, rng)
@@ -101,7 +102,7 @@ class ConfluentSender:
         plan, recorder = self._plan, self._recorder
         process = recorder.process(CONFLUENT, acks=plan.acks, idempotent=plan.idempotent)
         self._open = 0
-        producer = Producer(settings(plan, self._bootstrap))
+        producer = Producer(settings(plan, self._access))
         pace, ends = Pace(plan.rate), None if seconds is None else time.monotonic() + seconds
         try:
             while not self._stop.is_set() and (ends is None or time.monotonic() < ends):
@@ -163,10 +164,10 @@ def bury(corpses: list[Producer]) -> None:
         corpses.pop().purge(in_queue=True, in_flight=True, blocking=False)
 
 
-def settings(plan: SendClients, bootstrap: str) -> dict[str, Any]:
+def settings(plan: SendClients, access: ClientAccess) -> dict[str, Any]:
     """Return librdkafka's configuration of a producer."""
     return {
-        "bootstrap.servers": bootstrap,
+        **access.librdkafka(),
         "client.id": "kvorum-chaos-send",
         "acks": plan.acks,
         "enable.idempotence": plan.idempotent,

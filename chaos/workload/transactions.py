@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from kvorum.chaos.client_access import ClientAccess
 from kvorum.chaos.history import Fail, Info, MicroOp, Ok, OperationValue
 from kvorum.chaos.workload.classify import kafka_name
 from kvorum.chaos.workload.libraries import CONFLUENT
@@ -33,11 +34,11 @@ AMOUNT_MAX: Final = 100
 
 
 def producer_settings(
-    bootstrap: str, transactional_id: str, timeout: float
+    access: ClientAccess, transactional_id: str, timeout: float
 ) -> dict[str, str | int | float | bool | object]:
     """Return librdkafka's settings of a transactional producer."""
     return {
-        "bootstrap.servers": bootstrap,
+        **access.librdkafka(),
         "transactional.id": transactional_id,
         "transaction.timeout.ms": int(timeout * 1000),
         "linger.ms": 2,
@@ -67,10 +68,10 @@ class TransactionError(Exception):
 class TransactionalProducer:
     """One producer with its id, for one life."""
 
-    def __init__(self, bootstrap: str, transactional_id: str, timeout: float, recorder: Recorder) -> None:
+    def __init__(self, access: ClientAccess, transactional_id: str, timeout: float, recorder: Recorder) -> None:
         """Start without a request."""
         self.process = recorder.process(CONFLUENT, isolation="read_committed", transactional_id=transactional_id)
-        self.producer = Producer(producer_settings(bootstrap, transactional_id, timeout))
+        self.producer = Producer(producer_settings(access, transactional_id, timeout))
         self._recorder = recorder
         self._offsets: dict[tuple[str, int], int | None] = {}
 
@@ -205,12 +206,12 @@ class TransactionalSender:
     """One transactional id's thread, over all its lives."""
 
     def __init__(
-        self, plan: TransactionClients, topics: dict[str, int], bootstrap: str, recorder: Recorder, rng: Random
+        self, plan: TransactionClients, topics: dict[str, int], access: ClientAccess, recorder: Recorder, rng: Random
     ) -> None:
         """Create it; `start` starts it."""
         self._plan = plan
         self._names = partition_names(topics)
-        self._bootstrap = bootstrap
+        self._access = access
         self._recorder = recorder
         self._rng = rng
         self._id = f"kvorum-chaos-{plan.kind}-{rng.getrandbits(32):08x}"
@@ -237,7 +238,7 @@ class TransactionalSender:
     def _run(self) -> None:
         plan, rng = self._plan, self._rng
         while not self._stop.is_set():
-            life = TransactionalProducer(self._bootstrap, self._id, plan.timeout, self._recorder)
+            life = TransactionalProducer(self._access, self._id, plan.timeout, self._recorder)
             lifetime = float("inf") if plan.crash_every is None else plan.crash_every * (0.5 + rng.random())
             if life.ready(self._stop):
                 self._live(life, time.monotonic() + lifetime)

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 import click
 
 from kvorum.cli.completion import scenario_names
+from kvorum.cli.connection.client import read_properties
 from kvorum.cli.connection.unreachable import no_address_works
 from kvorum.cli.local.folders import end_command
 from kvorum.cli.output import Exit, fail, install_hint, output_option, show
 
 if TYPE_CHECKING:
+    from kvorum.chaos.client_access import ClientAccess
     from kvorum.chaos.scenario.models import Scenario
     from kvorum.chaos.scenario.outcome import Outcome
     from kvorum.chaos.scenario.runner import Watch
@@ -56,6 +58,11 @@ def list_command(output: str) -> None:
 @click.option("--keep-data", is_flag=True, help="Keep the nodes' data too.")
 @click.option("--quiet", is_flag=True, help="Print the result only.")
 @click.option("--bootstrap", metavar="HOST:PORT,...", help="Run against this cluster instead of a lab cluster.")
+@click.option(
+    "--command-config",
+    type=click.Path(exists=True, dir_okay=False),
+    help="With --bootstrap: properties file with the security of clients, by Java's names or librdkafka's.",
+)
 @click.option("--kill-hook", metavar="COMMAND", help="Shell command that kills {node} (node-ID) or {id}.")
 @click.option("--start-hook", metavar="COMMAND", help="Shell command that starts a node.")
 @click.option("--pause-hook", metavar="COMMAND", help="Shell command that pauses a node.")
@@ -72,6 +79,7 @@ def run(
     keep_data: bool,
     quiet: bool,
     bootstrap: str | None,
+    command_config: str | None,
     keep_topics: bool,
     **hooks: str | None,
 ) -> None:
@@ -105,12 +113,11 @@ def run(
     commands = {name.removesuffix("_hook"): command for name, command in hooks.items() if command}
     if commands and bootstrap is None:
         raise click.UsageError("hooks need --bootstrap: they act on a cluster that Kvorum did not start")
-    check_reachable(bootstrap)
-    elsewhere = ExternalAddresses(bootstrap=bootstrap, hooks=commands, keep_topics=keep_topics) if bootstrap else None
+    access = access_of(bootstrap, command_config)
+    elsewhere = ExternalAddresses(access=access, hooks=commands, keep_topics=keep_topics) if access else None
     check_outputs(out, junit, html)
-    given = {"--duration": duration, "--bootstrap": bootstrap}
-    given |= {f"--{name}-hook": command for name, command in commands.items()}
-    outcomes = []
+    given = {"--duration": duration, "--bootstrap": bootstrap, "--command-config": command_config}
+    given, outcomes = given | {f"--{name}-hook": command for name, command in commands.items()}, []
     with tempfile.TemporaryDirectory(prefix="kvorum-chaos-") as scratch:
         base = out or Path(scratch)
         for name, each in chosen:
@@ -143,10 +150,30 @@ def conclude(outcomes: "list[Outcome]", junit: Path | None) -> None:
         write_junit(junit, results)
 
 
-def check_reachable(bootstrap: str | None) -> None:
+def access_of(bootstrap: str | None, command_config: str | None) -> "ClientAccess | None":
+    """Return how clients reach a cluster that is not the lab's, None for the lab's.
+
+    An invalid file, or an address that cannot be a broker's, ends the command before the run.
+    """
+    if command_config is not None and bootstrap is None:
+        raise click.UsageError("--command-config needs --bootstrap; a scenario has a secure cluster with secure: true")
+    if bootstrap is None:
+        return None
+    check_reachable(bootstrap)
+    from kvorum.chaos.client_access import ClientAccess
+    from kvorum.runtime.config import ConfigError
+    from kvorum.security.librdkafka import librdkafka_security
+
+    try:
+        return ClientAccess(bootstrap, librdkafka_security(read_properties(command_config), command_config or ""))
+    except ConfigError as error:
+        fail(str(error), Exit.USAGE)
+
+
+def check_reachable(bootstrap: str) -> None:
     """End the command before the run if no address can be a broker's."""
     try:
-        problem = None if bootstrap is None else no_address_works(bootstrap)
+        problem = no_address_works(bootstrap)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--bootstrap") from error
     if problem is not None:

@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from kvorum.chaos.faults.target_cluster import TargetCluster
     from kvorum.chaos.serve.events import Events
     from kvorum.chaos.serve.server import ChaosServer
+    from kvorum.security.tls.server import TlsServer
 
 TOKEN_BYTES = 24
 TOKEN_LENGTH_MIN = 16
 PORT = 9095
+RELOAD_INTERVAL_MS = 10_000
 SMALL_MIB_MIN, SMALL_MIB_MAX = 4, 4096
 
 FILE = click.Path(dir_okay=False, path_type=Path)
@@ -38,9 +40,15 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 @click.option(
     "--token-file", type=FILE, help="File whose first line is the token; created if missing. [DIR/chaos-serve.token]"
 )
+@click.option(
+    "--ssl-keystore",
+    type=FILE,
+    help="PEM file with private key and certificate chain: HTTPS. A changed file is loaded for new connections.",
+)
 @click.option("--create", is_flag=True, help="Create a cluster in an empty folder, with proxies on links.")
 @click.option("--brokers", type=click.IntRange(1, 20), default=3, show_default=True, help="With --create.")
 @click.option("--controllers", type=click.IntRange(1, 20), help="With --create: number of controllers. [up to 3]")
+@click.option("--secure", is_flag=True, help="With --create: TLS and SCRAM; the first user's password is in DIR.")
 @click.option("--plain", is_flag=True, help="With --create: no proxies, so no faults on links.")
 @click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", help="With --create: for all nodes.")
 @click.option(
@@ -56,9 +64,11 @@ def serve(
     host: str,
     allow_remote: bool,
     token_file: Path | None,
+    ssl_keystore: Path | None,
     create: bool,
     brokers: int,
     controllers: int | None,
+    secure: bool,
     plain: bool,
     configs: tuple[str, ...],
     small_disks: tuple[str, ...],
@@ -81,21 +91,23 @@ def serve(
         fail(
             f"{host} is reachable from other machines: give --allow-remote to permit them to inject faults", Exit.USAGE
         )
-    if not create and (plain or controllers or configs or small_disks):
-        text = "--plain, --controllers, --config and --small-disk require --create"
+    if not create and (secure or plain or controllers or configs or small_disks):
+        text = "--secure, --plain, --controllers, --config and --small-disk require --create"
         fail(text, Exit.USAGE)
-    events = Events()
+    events, tls = Events(), None if ssl_keystore is None else tls_of(ssl_keystore)
     with ExitStack() as stack:
         if create:
             disks = disks_of(small_disks)
-            cluster: TargetCluster = create_lab(folder, brokers, controllers, plain, configs, disks, events)
+            cluster: TargetCluster = create_lab(
+                folder, brokers, controllers, plain, configs, disks, events, secure=secure
+            )
         else:
             cluster = open_cluster(folder, events)
         stack.callback(cluster.close)
         path = token_file or folder / "chaos-serve.token"
         token = token_in(path)
         server = ChaosServer(cluster, events, token, folder / "chaos-runs", host)
-        asyncio.run(run(server, host, port, path))
+        asyncio.run(run(server, host, port, path, tls))
 
 
 def disks_of(texts: tuple[str, ...]) -> dict[str, int]:
@@ -116,6 +128,8 @@ def create_lab(
     configs: tuple[str, ...],
     small_disks: dict[str, int],
     events: "Events",
+    *,
+    secure: bool,
 ) -> "Lab":
     """Make a lab in a folder and start it."""
     from kvorum.chaos.faults.inside_faults import inside_configs
@@ -137,6 +151,7 @@ def create_lab(
             brokers=brokers,
             controllers=min(3, brokers) if controllers is None else controllers,
             configs={**inside_configs(str(folder)), **given},
+            secure=secure,
         )
         network = "plain" if plain else "proxies"
         strangers = ", ".join(small_disks.keys() - shape.nodes().keys())
@@ -182,27 +197,41 @@ def token_in(path: Path) -> str:
     return token
 
 
-def url_of(host: str, port: int) -> str:
+def url_of(host: str, port: int, scheme: str = "http") -> str:
     """Return where the server is, an IPv6 address in brackets (RFC 3986, 3.2.2)."""
-    return f"http://{address(host, port)}"
+    return f"{scheme}://{address(host, port)}"
 
 
-async def run(server: "ChaosServer", host: str, port: int, token_path: Path) -> None:
+def tls_of(path: Path) -> "TlsServer":
+    """Return TLS with the key and certificate in a file."""
+    from kvorum.security.errors import SecurityConfigError
+    from kvorum.security.tls.server import TlsServer
+    from kvorum.security.tls.settings import PEM, KeyStoreSettings, TlsSettings
+
+    try:
+        return TlsServer(TlsSettings(key_store=KeyStoreSettings(type=PEM, location=str(path))))
+    except SecurityConfigError as error:
+        fail(f"--ssl-keystore: {error.reason}", Exit.USAGE)
+
+
+async def run(server: "ChaosServer", host: str, port: int, token_path: Path, tls: "TlsServer | None" = None) -> None:
     """Serve until a stop signal."""
-    from aiohttp import web
-
-    from kvorum.admin.http.http_server import runner_of
+    from kvorum.admin.http.http_server import TlsSite, runner_of
+    from kvorum.network.store_watch import StoreWatch
+    from kvorum.network.tls_acceptor import HttpTls
 
     ending = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ending.set)
+    stores = StoreWatch((), [] if tls is None else [("HTTP", tls)], RELOAD_INTERVAL_MS)
+    stores.start()
     runner = runner_of(server.build(), shutdown_seconds=5)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, host, port)
-        await site.start()
-        console = url_of(host, runner.addresses[0][1])
+        limits = None if tls is None else HttpTls(server=tls)
+        await TlsSite(runner, host, port, limits).start()
+        console = url_of(host, runner.addresses[0][1], "http" if tls is None else "https")
         click.echo(f"chaos control: {console}/v1/chaos/state   token: {token_path}")
         # A terminal is its owner's; a file or a pipe may be kept: there the token is not written, only where it is.
         known = f"?token={server.token}" if sys.stdout.isatty() else ""
@@ -213,3 +242,4 @@ async def run(server: "ChaosServer", host: str, port: int, token_path: Path) -> 
         fail(f"{address(host, port)}: {error.strerror}", Exit.FAILED)
     finally:
         await runner.cleanup()
+        await stores.close()

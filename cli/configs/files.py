@@ -7,6 +7,8 @@ from kvorum.cli.local.folders import check_nodes
 if TYPE_CHECKING:
     from kvorum.runtime.config import Settings
 
+ELSEWHERE = "validate the rendered file of each node on its machine, where its key and trust stores are"
+
 
 def is_cluster_file(path: str) -> bool:
     """Return whether a file has several nodes. Raises ConfigError."""
@@ -36,6 +38,8 @@ def load_any(path: str) -> tuple[tuple[str, ...], str]:
     if is_cluster_file(path):
         spec = load_cluster(path, "kvorum-data")
         count = f"{len(spec.nodes)} node{'' if len(spec.nodes) == 1 else 's'}"
+        if len(spec.hosts) > 1:  # key and trust stores are on other machines
+            return spec.warnings, f"OK, a cluster of {count} on {len(spec.hosts)} hosts; {ELSEWHERE}"
         return (*spec.warnings, *check_nodes(spec)), f"OK, a cluster of {count}"
     try:
         loaded = load_node(path)

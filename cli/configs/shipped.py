@@ -11,6 +11,7 @@ from kvorum.cli.output import fail
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 FOLDER: Final = "configs"
 EXAMPLES: Final = {"1": f"{FOLDER}/single.yaml", "3": f"{FOLDER}/three-nodes.yaml"}
+MACHINES: Final = f"{FOLDER}/three-machines.yaml"
 
 
 class ConfigFile(click.Path):
@@ -34,17 +35,24 @@ class ConfigFile(click.Path):
 @click.option(
     "-n", "--nodes", type=click.Choice(list(EXAMPLES)), default="3", show_default=True, help="Number of nodes."
 )
-def init(file: str, nodes: str) -> None:
+@click.option("--machines", is_flag=True, help="Three nodes on three machines, with TLS and users.")
+def init(file: str, nodes: str, machines: bool) -> None:
     """Write a commented cluster file, cluster.yaml by default. An existing file is not overwritten.
 
     \b
     kvorum init cluster.yaml
     kvorum up cluster.yaml --dir ./data
+    kvorum init cluster.yaml --machines
     """
-    example = EXAMPLES[nodes]
+    example = MACHINES if machines else EXAMPLES[nodes]
     try:
         with open(file, "x", encoding="utf-8") as target:
             target.write((ROOT / example).read_text(encoding="utf-8").replace(example, file))
     except FileExistsError:
         fail(f"{file} exists already; give another name")
-    click.echo(f"wrote {file}: {nodes} node{'' if nodes == '1' else 's'}; start it with: kvorum up {file}")
+    if machines:
+        click.echo(
+            f"wrote {file}: set the hosts, then print each node's file: kvorum configs render {file} --node NAME"
+        )
+    else:
+        click.echo(f"wrote {file}: {nodes} node{'' if nodes == '1' else 's'}; start it with: kvorum up {file}")

@@ -86,7 +86,15 @@ def reader_of(file: str, settings: tuple[str, ...]) -> "Callable[[str], ClusterS
     def read(place: str) -> "ClusterSpec":
         from kvorum.runtime.cluster_file import load_cluster
 
-        return load_cluster(file, place, settings)
+        spec = load_cluster(file, place, settings)
+        if len(spec.hosts) > 1:
+            hosts = ", ".join(node.host or f"the machine of {node.name}" for node in spec.nodes)
+            fail(
+                f"{file} is a cluster on several machines ({hosts}): run `kvorum configs render {file} --node NAME` "
+                "for each, then `kvorum format` and `kvorum node` on its machine",
+                Exit.USAGE,
+            )
+        return spec
 
     return read
 

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -53,7 +54,7 @@ def status(name: str, state_dir: str | None, output: str) -> None:
     found = folder.status()
     if found is None:
         fail(f"pipeline {name!r} was never started")
-    data = found.data()
+    data = asdict(found)
     if output == "table":
         data |= data.pop("progress")
         data["state"] = str(found.state)

@@ -4,7 +4,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -42,13 +42,12 @@ def session_options(command: F) -> F:
     return command
 
 
-def launch(master: str | None, memory: str, jars: str | None, confs: tuple[str, ...], **more: object) -> "Launch":
+def launch(master: str | None, memory: str, jars: str | None, confs: tuple[str, ...], **more: Any) -> "Launch":
     """Return the options as one value."""
     from kvorum.pipelines.run.process import Launch
 
-    folder = os.path.abspath(jars) if jars else None
-    given: dict[str, object] = {"master": master, "memory": memory, "jars": folder, **more}
-    return Launch.of({**given, "settings": pairs(confs, "--conf"), "folder": os.getcwd()})
+    folder, settings = os.path.abspath(jars) if jars else None, pairs(confs, "--conf")
+    return Launch(master=master, memory=memory, jars=folder, settings=settings, folder=os.getcwd(), **more)
 
 
 @click.command()
@@ -150,7 +149,7 @@ def validate(files: tuple[str, ...]) -> None:
 @click.command()
 @output_option
 def plugins(output: str) -> None:
-    """List sources and sinks, and the transforms and converters that packages add.
+    """List sources and sinks, those of other packages included.
 
     \b
     kvorum pipelines plugins -o json

@@ -11,7 +11,7 @@ from kvorum.cli.output import fail, output_option, show, warn
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
-    from kvorum.cli.security.certificate_folder import CertificateFolder
+    from kvorum.security.certificate_folder import CertificateFolder
 
 FOLDER: Final = "certificates"
 DAYS_MAX: Final = 36_500
@@ -32,7 +32,7 @@ def days_option(default: int) -> "Callable[[click.decorators.FC], click.decorato
 @contextmanager
 def folder_of(path: str) -> "Iterator[CertificateFolder]":
     """Return a folder of certificates; an error ends the command in one line."""
-    from kvorum.cli.security.certificate_folder import CertificateFolder
+    from kvorum.security.certificate_folder import CertificateFolder
     from kvorum.security.certificates import CertificateError
 
     try:
@@ -45,7 +45,7 @@ def folder_of(path: str) -> "Iterator[CertificateFolder]":
 
 def report(path: object, certificate: "Certificate", verb: str = "wrote") -> None:
     """Print what was written."""
-    from kvorum.cli.security.certificate_folder import wall_time
+    from kvorum.security.certificate_folder import wall_time
     from kvorum.security.certificates import summarize
 
     found = summarize(certificate, wall_time())
@@ -164,7 +164,7 @@ def show_(files: tuple[str, ...], folder: str, output: str) -> None:
     """
     from pathlib import Path
 
-    from kvorum.cli.security.certificate_folder import read_certificates, wall_time
+    from kvorum.security.certificate_folder import read_certificates, wall_time
     from kvorum.security.certificates import summarize
 
     with folder_of(folder) as found:

@@ -9,14 +9,17 @@ Pages support GET. A section handles everything below its prefix: methods, param
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import h11
 
 from kvorum.cluster.http.stream_server import StreamServer
 from kvorum.runtime.logs import get_logger
+
+if TYPE_CHECKING:
+    from kvorum.network.tls_acceptor import HttpTls
 
 log = get_logger("cluster")
 
@@ -56,26 +59,35 @@ class Request:
     path: str
     query: str = ""
     """Behind the question mark, as it came."""
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """By their names in lower case; of repeated ones the last."""
+    certificate: bytes | None = field(default=None, repr=False)
+    """Of the client, as DER; it has been verified."""
+    address: str = "?"
 
 
-Page = Callable[[], Awaitable[Answer]]
-Section = Callable[[Request], Awaitable[Answer]]
+Page = Callable[[Request], Awaitable[Answer]]
 
 
 class HttpServer:
     """Serves pages by their path. `start` once, `close` once or more."""
 
     def __init__(
-        self, host: str, port: int, pages: Mapping[str, Page], sections: Mapping[str, Section] | None = None
+        self,
+        host: str,
+        port: int,
+        pages: Mapping[str, Page],
+        sections: Mapping[str, Page] | None = None,
+        tls: "HttpTls | None" = None,
     ) -> None:
         """Prepare; nothing is opened yet. `sections` are by path prefix."""
         self._host = host
         self._port = port
         self._pages = pages
         self._sections = dict(sections or {})
-        self._server = StreamServer(self._serve, connections_max=CONNECTIONS_MAX, line_bytes_max=HEAD_BYTES_MAX)
+        self._server = StreamServer(
+            self._serve, connections_max=CONNECTIONS_MAX, line_bytes_max=HEAD_BYTES_MAX, tls=tls
+        )
 
     async def start(self) -> None:
         """Listen. Raises OSError."""
@@ -104,7 +116,10 @@ class HttpServer:
                 head = await reader.readuntil(END_OF_HEAD)
             head = head.lstrip(b"\r\n") or head  # to h11, nothing is the end of the connection
             with_body = not head.startswith(b"HEAD ")
-            answer = await self._page(parse(connection, head))
+            request, peer = parse(connection, head), writer.get_extra_info("peername")
+            certificate = writer.get_extra_info("peer_certificate")
+            address = str(peer[0]) if peer else "?"
+            answer = await self._page(replace(request, certificate=certificate, address=address))
         except asyncio.LimitOverrunError:
             answer, keep_alive = reject(writer, 431, f"more than {HEAD_BYTES_MAX} bytes of headers"), False
         except h11.RemoteProtocolError as error:
@@ -126,7 +141,7 @@ class HttpServer:
             if section is not None:
                 return await section(request)
             assert page is not None, "looked at above"
-            return await page()
+            return await page(request)
         except Exception as error:  # a page that fails must not end a broker: its reader and the log get the error
             log.unexpected("page", error, path=request.path)
             return Answer(HTTPStatus.INTERNAL_SERVER_ERROR, TEXT, b"see the log\n")

@@ -6,7 +6,7 @@
     POST /v1/node/controlled-shutdown   (broker) the effect of SIGTERM; 202
     POST /v1/node/snapshot              (controller) writes a metadata snapshot; 409 while one is written
 
-Access rules are those of the admin API (admin/http/access, tokens). An error is {"error": its name, "message": reason}.
+Access rules are those of the admin API (admin/http/access). An error is {"error": its name, "message": reason}.
 """
 
 import asyncio
@@ -20,9 +20,10 @@ from typing import Final, NamedTuple
 from urllib.parse import parse_qsl
 
 from kvorum.admin.http.access import HttpError, refuse_conditions
+from kvorum.admin.http.users import Login
 from kvorum.client.roles import Role
 from kvorum.cluster.http.http_pages import GOT, Answer, Request, allow, as_json
-from kvorum.cluster.http.tokens import PageAccess
+from kvorum.cluster.http.http_security import PageAccess
 from kvorum.network.connection_list import ConnectionInfo, describe, newest_first
 from kvorum.network.server import Listener
 from kvorum.quorum.raft.log import NothingToSnapshot, SnapshotBusy, SnapshotTaken
@@ -30,6 +31,7 @@ from kvorum.runtime import blocking
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.log_ring import LINES_MAX, LogLine
 from kvorum.runtime.logs import Level, get_logger, stamp_of
+from kvorum.security.credentials import CredentialStore, NoCredentials
 
 log = get_logger("cluster")
 
@@ -41,7 +43,7 @@ CONNECTIONS_MAX: Final = 1_000
 LINES_DEFAULT: Final = 200
 PARAMETERS_MAX: Final = 10
 NUMBER_DIGITS_MAX: Final = 10
-COLUMNS: Final = tuple(field.name for field in fields(ConnectionInfo))
+COLUMNS: Final = tuple(each.name for each in fields(ConnectionInfo))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +62,8 @@ class Process:
     """Ends the process as SIGTERM does; None: it has no such page."""
     snapshot: Callable[[], Awaitable[SnapshotTaken]] | None = None
     """Raises SnapshotBusy, NothingToSnapshot."""
+    credentials: Callable[[], CredentialStore] = NoCredentials
+    """Returns those of the users."""
 
 
 class Page(NamedTuple):
@@ -67,7 +71,8 @@ class Page(NamedTuple):
 
     method: str
     needs: Role
-    answer: Callable[[Request], Awaitable[Answer]]
+    answer: Callable[[Request, str], Awaitable[Answer]]
+    """Called with the name of the caller."""
 
 
 class NodePages:
@@ -95,18 +100,17 @@ class NodePages:
     async def answer(self, request: Request) -> Answer:
         """Respond to a request, rejections included."""
         try:
-            return await self._page(request).answer(request)
+            page, caller = await self._page(request)
+            return await page.answer(request, caller)
         except HttpError as refused:
             headers = []
-            if refused.status == 401:
-                headers.append(("WWW-Authenticate", "Bearer"))
             if refused.status == 405:
                 method = self._pages[request.path].method
                 headers.append(allow(*GOT) if method == "GET" else allow(method))
-            return as_json(refused.status, {"error": refused.error, "message": refused.message}, *headers)
+            return error_answer(refused, *headers)
 
-    def _page(self, request: Request) -> Page:
-        """Return the handler, for an authorised caller. Raises Refused."""
+    async def _page(self, request: Request) -> tuple[Page, str]:
+        """Return the page and the name of the caller, which is authorised. Raises HttpError."""
         access, said = self._page_access.access, request.headers.get
         self._page_access.check_open()
         access.check_page(said("host", ""), said("origin"), said("sec-fetch-site"), said("sec-fetch-dest"))
@@ -115,15 +119,12 @@ class NodePages:
             raise HttpError(404, "NOT_FOUND", f"this {self._role} has {', '.join(self._pages)}")
         if request.method != page.method and not (request.method == "HEAD" and page.method == "GET"):
             raise HttpError(405, "METHOD_NOT_ALLOWED", f"{request.path} requires {page.method}")
-        access.check_role(said("authorization"), page.needs)
+        caller = await access.authorize(login_of(request), page.needs)
         if page.method != "GET":
             refuse_conditions(request.headers)
-        return page
+        return page, caller.name
 
-    def _who(self, request: Request) -> str:
-        return self._page_access.access.caller_name(request.headers.get("authorization"))
-
-    async def _node(self, request: Request) -> Answer:
+    async def _node(self, request: Request, caller: str) -> Answer:
         parameters(request)
         return as_json(
             200,
@@ -139,7 +140,7 @@ class NodePages:
             },
         )
 
-    async def _connections(self, request: Request) -> Answer:
+    async def _connections(self, request: Request, caller: str) -> Answer:
         limit = number(parameters(request, "limit"), "limit", CONNECTIONS_DEFAULT, CONNECTIONS_MAX)
         loop, listeners = asyncio.get_running_loop(), tuple(self._own.listeners())
         now_s, now_ms = loop.time(), self._own.clock.wall_ms()
@@ -148,21 +149,21 @@ class NodePages:
         total = sum(listener.connection_count for listener in listeners)
         return await blocking.run(loop, connections_page, total, found)
 
-    async def _log(self, request: Request) -> Answer:
+    async def _log(self, request: Request, caller: str) -> Answer:
         given = parameters(request, "lines", "level")
         count, level = number(given, "lines", LINES_DEFAULT, LINES_MAX), level_of(given)
         lines, dropped = self._own.ring(count, level)
         return await blocking.run(asyncio.get_running_loop(), log_page, lines, dropped)
 
-    async def _shut_down(self, request: Request) -> Answer:
+    async def _shut_down(self, request: Request, caller: str) -> Answer:
         parameters(request)
         assert self._own.shut_down is not None, "else there is no such page"
-        log.warning("stop requested over HTTP", role=self._role, who=self._who(request))
+        log.warning("stop requested over HTTP", role=self._role, who=caller)
         # The response is sent before the loop ends: the pages close last.
         self._own.shut_down()
         return as_json(202, {"stopping": True})
 
-    async def _snapshot(self, request: Request) -> Answer:
+    async def _snapshot(self, request: Request, caller: str) -> Answer:
         parameters(request)
         assert self._own.snapshot is not None, "else there is no such page"
         began = self._own.clock.monotonic_ms()
@@ -175,7 +176,7 @@ class NodePages:
         took_ms, named = self._own.clock.monotonic_ms() - began, taken.snapshot_id
         log.info(
             "metadata snapshot requested over HTTP",
-            who=self._who(request),
+            who=caller,
             end_offset=named.end_offset,
             epoch=named.epoch,
             bytes=taken.size,
@@ -183,6 +184,18 @@ class NodePages:
         )
         body = {"end_offset": named.end_offset, "epoch": named.epoch, "bytes": taken.size, "took_ms": took_ms}
         return as_json(200, {**body, "written": taken.written})
+
+
+def login_of(request: Request) -> Login:
+    """Return what a request has of its caller; there are no sessions here."""
+    authorization = request.headers.get("authorization")
+    return Login(authorization=authorization, certificate=request.certificate, address=request.address)
+
+
+def error_answer(refused: HttpError, *headers: tuple[str, str]) -> Answer:
+    """Return the response to a rejected request."""
+    challenge = [("WWW-Authenticate", "Bearer")] if refused.status == 401 else []
+    return as_json(refused.status, {"error": refused.error, "message": refused.message}, *challenge, *headers)
 
 
 def connections_page(total: int, found: list[ConnectionInfo]) -> Answer:
@@ -207,7 +220,7 @@ def log_page(lines: list[LogLine], dropped: int) -> Answer:
 
 
 def parameters(request: Request, *known: str) -> dict[str, str]:
-    """Return the parameters of a request, each known and given once. Raises Refused."""
+    """Return the parameters of a request, each known and given once. Raises HttpError."""
     refused = partial(HttpError, 400, "BAD_PARAMETER")
     found: dict[str, str] = {}
     try:
@@ -224,7 +237,7 @@ def parameters(request: Request, *known: str) -> dict[str, str]:
 
 
 def number(given: dict[str, str], name: str, default: int, largest: int) -> int:
-    """Return a parameter that is a number from 1 on. Raises Refused."""
+    """Return a parameter that is a number from 1 on. Raises HttpError."""
     text = given.get(name, str(default))
     if text.isascii() and text.isdigit() and len(text) <= NUMBER_DIGITS_MAX and 1 <= int(text) <= largest:
         return int(text)
@@ -232,7 +245,7 @@ def number(given: dict[str, str], name: str, default: int, largest: int) -> int:
 
 
 def level_of(given: dict[str, str]) -> Level:
-    """Return the requested level. Raises Refused."""
+    """Return the requested level. Raises HttpError."""
     name = given.get("level", "info").upper()
     if name in Level.__members__:
         return Level[name]

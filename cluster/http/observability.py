@@ -10,18 +10,25 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
-from kvorum.cluster.http.http_pages import Answer, HttpServer, as_json
-from kvorum.cluster.http.node_pages import PREFIX, NodePages, Process
-from kvorum.cluster.http.tokens import page_access_of
+from kvorum.admin.http.access import HttpError
+from kvorum.client.roles import Role
+from kvorum.cluster.http.http_pages import Answer, HttpServer, Request, as_json
+from kvorum.cluster.http.http_security import PageAccess, page_security
+from kvorum.cluster.http.node_pages import PREFIX, NodePages, Process, error_answer, login_of
 from kvorum.cluster.metrics.process_metrics import build_info, follow_disk
 from kvorum.runtime import blocking
+from kvorum.runtime.clock import SystemClock
 from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import OsDisk
 from kvorum.runtime.listeners import HttpEndpoint, metrics_listener
 from kvorum.runtime.metrics import CONTENT_TYPE, Metrics, load, render, render_process
+from kvorum.security.credentials import NoCredentials
+from kvorum.security.passwords import find_in
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
+
+    from kvorum.network.tls_acceptor import HttpTls
 
 SLICE_SAMPLES: Final = 1_000
 """Read in one step, some 2 ms: a metric with more partitions is divided."""
@@ -68,14 +75,24 @@ class ObservabilityServer:
     """A small HTTP server in the process's own event loop: if the loop is blocked it does not respond."""
 
     def __init__(
-        self, endpoint: HttpEndpoint, metrics: Metrics, not_ready: Readiness, node: NodePages | None = None
+        self,
+        endpoint: HttpEndpoint,
+        metrics: Metrics,
+        not_ready: Readiness,
+        node: NodePages | None = None,
+        access: PageAccess | None = None,
+        tls: "HttpTls | None" = None,
     ) -> None:
-        """Serve these metrics and the node's pages; `not_ready` is evaluated at each request."""
+        """Serve these metrics and the node's pages; `not_ready` is evaluated at each request.
+
+        `access` is for /metrics; None: it is open.
+        """
         self._metrics = metrics
+        self._access = access
         self._not_ready = not_ready
         pages = {"/metrics": self._serve_metrics, "/health/live": self._live, "/health/ready": self._ready}
         sections = {} if node is None else {PREFIX: node.answer}
-        self._server = HttpServer(endpoint.host, endpoint.port, pages, sections)
+        self._server = HttpServer(endpoint.host, endpoint.port, pages, sections, tls)
 
     async def start(self) -> None:
         """Listen. Raises OSError."""
@@ -85,7 +102,11 @@ class ObservabilityServer:
         """Stop listening. Idempotent."""
         await self._server.close()
 
-    async def _serve_metrics(self) -> Answer:
+    async def _serve_metrics(self, request: Request) -> Answer:
+        try:
+            await self._check_reader(request)
+        except HttpError as refused:
+            return error_answer(refused)
         loop = asyncio.get_running_loop()
         await blocking.run(loop, load)
         page: list[bytes] = []
@@ -98,10 +119,18 @@ class ObservabilityServer:
         page += [await blocking.run(loop, part.render), await blocking.run(loop, render_process)]
         return Answer(200, CONTENT_TYPE, b"".join(page))
 
-    async def _live(self) -> Answer:
+    async def _check_reader(self, request: Request) -> None:
+        """Reject a client that may not read metrics. Raises HttpError."""
+        page = self._access
+        if page is None or page.access.is_metrics_open or not page.access.is_guarded:
+            return
+        page.check_open()
+        await page.access.authorize(login_of(request), Role.READ)
+
+    async def _live(self, request: Request) -> Answer:
         return as_json(200, {"live": True})
 
-    async def _ready(self) -> Answer:
+    async def _ready(self, request: Request) -> Answer:
         reason = self._not_ready()
         return as_json(200 if reason is None else 503, {"ready": reason is None, "reason": reason})
 
@@ -122,12 +151,15 @@ async def serve_observability(
         return
     build_info(metrics, role, settings.int("node.id"))
     follow_disk(metrics)
-    pages = None
-    if own is not None:
-        pages = NodePages(role, settings.int("node.id"), own, page_access_of(settings, OsDisk(), endpoint))
-    server = ObservabilityServer(endpoint, metrics, not_ready, pages)
+    node_id, clock = settings.int("node.id"), SystemClock()
+    find = find_in(NoCredentials if own is None else own.credentials)
+    security, access = page_security(settings, OsDisk(), clock, endpoint, find, f"{role} {node_id}")
+    pages = None if own is None else NodePages(role, node_id, own, access)
+    server = ObservabilityServer(endpoint, metrics, not_ready, pages, access, security.tls)
     try:
+        await security.start()
         await server.start()
         yield
     finally:
         await server.close()
+        await security.close()

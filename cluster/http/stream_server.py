@@ -2,6 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kvorum.network.tls_acceptor import HttpTls, TlsAcceptor
 
 
 class StreamServer:
@@ -13,8 +17,11 @@ class StreamServer:
         *,
         connections_max: int,
         line_bytes_max: int,
+        tls: "HttpTls | None" = None,
     ) -> None:
         """Prepare; nothing is opened yet. A connection beyond `connections_max` is closed at once."""
+        self._tls = tls
+        self._acceptor: TlsAcceptor | None = None
         self._serve = serve
         self._connections_max = connections_max
         self._line_bytes_max = line_bytes_max
@@ -23,7 +30,19 @@ class StreamServer:
 
     async def start(self, host: str, port: int) -> int:
         """Listen; return the port. Raises OSError."""
-        self._server = await asyncio.start_server(self._accept, host, port, limit=self._line_bytes_max)
+        loop = asyncio.get_running_loop()
+
+        def protocol() -> asyncio.StreamReaderProtocol:
+            reader = asyncio.StreamReader(limit=self._line_bytes_max, loop=loop)
+            return asyncio.StreamReaderProtocol(reader, self._accept, loop=loop)
+
+        make: Callable[[], asyncio.BaseProtocol] = protocol
+        if self._tls is not None:
+            # Loaded only if needed: certificates require a large library.
+            from kvorum.network.tls_acceptor import TlsAcceptor
+
+            make = self._acceptor = TlsAcceptor(protocol, self._tls, "HTTP")
+        self._server = await loop.create_server(make, host, port)
         return int(self._server.sockets[0].getsockname()[1])
 
     async def close(self) -> None:
@@ -32,6 +51,8 @@ class StreamServer:
         if server is None:
             return
         server.close()
+        if self._acceptor is not None:
+            self._acceptor.close()
         connections = tuple(self._connections)
         for task in connections:
             task.cancel()

@@ -103,7 +103,7 @@ def plan_of(spec: ClusterSpec, cluster_id: str) -> ClusterPlan:
         own = nodes[node.name]
         endpoint = metrics_listener(node.settings, "controller")
         if node.settings.list("process.roles") != ["controller"] and endpoint is not None and endpoint.port == 0:
-            own["kvorum.controller.metrics.listener"] = f"http://{endpoint.host}:0"
+            own["kvorum.controller.metrics.listener"] = endpoint.url
         if {"broker", "controller"} <= {*node.settings.list("process.roles")}:
             chaos = chaos_listener(node.settings, "controller")
             if chaos is not None and chaos.port == 0:

@@ -31,7 +31,7 @@ from kvorum.protocol.uuids import Uuid
 from kvorum.quorum.raft.log import SnapshotView
 from kvorum.quorum.raft.replicated import RaftMetadataLog
 from kvorum.quorum.raft.transport import RaftTransport
-from kvorum.quorum.raft.voters import Endpoint
+from kvorum.quorum.raft.voters import Endpoint, dial_address
 from kvorum.runtime.logs import get_logger
 from kvorum.security.client import PLAINTEXT, ClientSecurity
 
@@ -67,6 +67,8 @@ class QuorumPresence:
         self._cluster_id = cluster_id
         self._bootstrap = bootstrap
         self._endpoints = endpoints
+        self._listener = endpoints[0][0] if endpoints else ""
+        """The listener of other controllers to which this node connects."""
         self._chance = chance
         self._security = security
         self._on_fault = on_fault
@@ -170,8 +172,8 @@ class QuorumPresence:
         if leader_id == node_id:
             self._update_itself(own)
             return False
-        where = voters.endpoints.get(leader_id)
-        if not where:
+        where = dial_address(voters.endpoints.get(leader_id, ()), self._listener)
+        if where is None:
             return False
         request = UpdateRaftVoterRequest(
             cluster_id=self._cluster_id,
@@ -181,7 +183,7 @@ class QuorumPresence:
             listeners=[Listener(name=name, host=host, port=port) for name, host, port in self._endpoints],
             k_raft_version_feature=KRaftVersionFeature(min_supported_version=0, max_supported_version=1),
         )
-        answer = await self._request((where[0][1], where[0][2]), request)
+        answer = await self._request(where, request)
         if isinstance(answer, UpdateRaftVoterResponse) and answer.error_code:
             log.warning("UpdateRaftVoter rejected by leader", error=ErrorCode(answer.error_code).name)
         return False

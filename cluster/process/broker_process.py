@@ -24,6 +24,7 @@ from kvorum.runtime.disk import OsDisk
 from kvorum.runtime.logs import get_logger, latest
 from kvorum.runtime.metrics import Metrics
 from kvorum.runtime.process import age_ms
+from kvorum.security.credentials import NoCredentials
 from kvorum.storage.checkpoints import CheckpointError
 from kvorum.storage.log_dir import DirectoryLocked
 
@@ -66,6 +67,7 @@ def run_broker(settings: Settings, paths: NodePaths) -> int:
                     listeners=lambda: server.listeners,
                     cluster_id=lambda: None if server.parts is None else server.parts.broker.cluster_id,
                     shut_down=ending.request_stop,
+                    credentials=lambda: NoCredentials() if server.parts is None else server.parts.broker.credentials,
                 )
                 async with serve_observability("broker", settings, metrics, server.not_ready, own):
                     return await _run(server, ending)

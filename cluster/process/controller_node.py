@@ -33,13 +33,20 @@ from kvorum.quorum.raft.opening import Opened
 from kvorum.quorum.raft.replicated import RaftMetadataLog
 from kvorum.quorum.raft.settings import raft_settings
 from kvorum.quorum.raft.transport import RaftTransport
+from kvorum.quorum.raft.voters import address_at, dial_address
 from kvorum.quorum.records import MetadataRecord
 from kvorum.quorum.server import ControllerServer
 from kvorum.runtime.chance import new_nonce
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import Settings
 from kvorum.runtime.disk import Disk
-from kvorum.runtime.listeners import bootstrap_servers, controller_listeners, peer_addresses, voters
+from kvorum.runtime.listeners import (
+    bootstrap_servers,
+    controller_listener_names,
+    controller_listeners,
+    peer_addresses,
+    voters,
+)
 from kvorum.runtime.logs import get_logger
 from kvorum.runtime.metrics import Metrics
 from kvorum.runtime.trace_wish import KEY as TRACE
@@ -101,7 +108,7 @@ class ControllerNode:
             addresses=AddressBook(known, peer_addresses(settings, "controller", "controller")),
             peers=[voter for voter in known if voter != node_id],
             chance=world.chance(),
-            listens_at=self._endpoints[0][1:] if self._endpoints else None,
+            listens_at=self._endpoints,
             dynamic=opened.voters.dynamic,
             authorizer=self.security.authorizer,
             security=self.security.controllers,
@@ -137,10 +144,19 @@ class ControllerNode:
             bootstrap=bootstrap,
         )
 
-    def _voter_addresses(self) -> dict[int, Address]:
-        """Return the address of each voter on its default listener; those of a static quorum are configured."""
+    def _voter_addresses(self, listener: str) -> dict[int, Address]:
+        """Return the address of each voter at a listener: peers learn addresses of the one that they connect to.
+
+        A static quorum has the addresses of the default listener in its configuration.
+        """
+        is_default = listener == controller_listener_names(self._settings)[0]
         endpoints = self.metadata_log.voter_endpoints()
-        return {node_id: found[0][1:] for node_id, found in endpoints.items() if found} if endpoints else self._known
+        if not endpoints and is_default:
+            return self._known
+        endpoints = endpoints or self.metadata_log.reported_endpoints()
+        find = dial_address if is_default else address_at
+        found = {node_id: find(each, listener) for node_id, each in endpoints.items()}
+        return {node_id: address for node_id, address in found.items() if address is not None}
 
     def _begin_presence(self) -> None:
         """The quorum is a dynamic one, from the start or by an upgrade: find the others, and be found."""

@@ -99,6 +99,7 @@ def run_controller(settings: Settings, paths: NodePaths) -> int:
                         listeners=lambda: node.listeners,
                         cluster_id=lambda: identity.cluster_id,
                         snapshot=node.metadata_log.snapshot_now,
+                        credentials=lambda: node.server.services.credentials,
                     )
                     async with serve_observability("controller", settings, metrics, node.not_ready, own):
                         readiness.announce()

@@ -2,13 +2,14 @@
 
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 import confluent_kafka
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented, not in __all__
     AdminClient,
+    NewTopic,
     OffsetSpec,
     TopicMetadata,
 )
@@ -20,6 +21,7 @@ from kvorum.pipelines.bridge.options import Position, ReadOptions, Topics
 from kvorum.pipelines.faults import meant
 
 REQUEST_SECONDS = 15.0
+CREATE_SECONDS = 60.0
 RETRY_SECONDS = 60.0  # an election takes seconds
 RETRY_PAUSE_SECONDS = 0.1
 NEW_TOPIC_SECONDS = 10.0  # a partition's leader may receive the metadata later than the broker that named it
@@ -115,7 +117,7 @@ class Lookup:
     def resolve(self, position: Position, partitions: list[TopicPartition], options: ReadOptions) -> Offsets:
         """Return a position as one offset per partition.
 
-        Raises: OptionError if it does not name exactly the partitions that are read, or a timestamp has no record.
+        Raises: OptionError if it does not name exactly the partitions that are read.
         """
         committed = options.is_read_committed
         value = position.value if isinstance(position.value, dict) else dict.fromkeys(partitions, position.value)
@@ -126,21 +128,30 @@ class Lookup:
             raise OptionError(
                 f"option {position.option} must contain exactly the partitions that are read; {'; '.join(text)}"
             )
-        if position.is_time:
+        if position.is_time:  # a partition without a later record starts at its end
             specs = {where: OffsetSpec.for_timestamp(time_ms) for where, time_ms in value.items()}
             found = self.list_offsets(specs, is_read_committed=committed)
-            none_later = [where for where in sorted(found) if found[where] < 0]
-            if none_later and not position.latest_if_none_later:
-                raise OptionError(
-                    f"option {position.option}: no record at or after the time in {named(none_later)}"
-                    " (startingOffsetsByTimestampStrategy=latest starts at the end instead)"
-                )
+            none_later = [where for where in found if found[where] < 0]
             return found | self.everywhere(none_later, LATEST, is_read_committed=committed)
         found = dict(value)
         for offset in (EARLIEST, LATEST):
             open_ones = [where for where in value if value[where] == offset]
             found |= self.everywhere(open_ones, offset, is_read_committed=committed)
         return found
+
+
+def create_topics(admin: AdminClient, topics: Sequence[NewTopic]) -> list[str]:
+    """Create topics; return the names of those that existed and are left unchanged. Raises KafkaException."""
+    existing = []
+    futures = admin.create_topics(list(topics), operation_timeout=REQUEST_SECONDS) if topics else {}
+    for name, future in futures.items():
+        try:
+            future.result(CREATE_SECONDS)
+        except KafkaException as error:
+            if client.error_of(error).code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+            existing.append(name)
+    return existing
 
 
 def retried(call: Callable[[], Result], *, seconds: float = RETRY_SECONDS, unknown_seconds: float = 0.0) -> Result:

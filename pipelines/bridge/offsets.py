@@ -139,7 +139,7 @@ def limited(start: Offsets, end: Offsets, limit: int) -> Offsets:
 
     Each partition with records gets at least one, as in Spark's source, so that none starves beside large ones.
     """
-    total = available(start, end)
+    total = sum(max(0, offset - start.get(where, 0)) for where, offset in end.items())
     if total <= limit:
         return end
     limits = dict(end)  # an end below the start (a recreated topic) is kept: it has no record to read
@@ -148,8 +148,3 @@ def limited(start: Offsets, end: Offsets, limit: int) -> Offsets:
         if begin < stop:
             limits[where] = begin + max(1, (stop - begin) * limit // total)
     return limits
-
-
-def available(start: Offsets, end: Offsets) -> int:
-    """Return the number of offsets between start and end."""
-    return sum(max(0, offset - start.get(where, 0)) for where, offset in end.items())

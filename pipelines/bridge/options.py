@@ -3,7 +3,6 @@
 Names are case-insensitive, as Spark's. Unknown names are rejected.
 """
 
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,26 +10,22 @@ from dataclasses import dataclass
 from kvorum.pipelines.bridge import client, offsets
 from kvorum.pipelines.bridge.client import OptionError, Settings
 from kvorum.pipelines.bridge.offsets import EARLIEST, LATEST, Offsets, TopicPartition
+from kvorum.pipelines.faults import meant
 
 WHERE = ("assign", "subscribe", "subscribePattern")
-BATCH_ONLY = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 READING = (
-    *(*WHERE, *BATCH_ONLY, "startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp"),
-    *("startingOffsetsByTimestampStrategy", "failOnDataLoss", "minPartitions", "maxRecordsPerPartition"),
-    *("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "includeHeaders", "groupIdPrefix"),
-    *("kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs"),
+    *(*WHERE, "startingOffsets", "startingTimestamp", "endingOffsets", "failOnDataLoss", "minPartitions"),
+    *("maxRecordsPerPartition", "maxOffsetsPerTrigger", "includeHeaders", "groupIdPrefix"),
+    "kafkaConsumer.pollTimeoutMs",
 )
 WRITING = ("topic", "includeHeaders", "marksMissing")
 # Spark passes these on; they have no effect here.
 OF_SPARK = ("path", "checkpointLocation", "queryName", "useDeprecatedOffsetFetching")
 
 POLL_TIMEOUT_MS = 120_000  # as Spark's connector: how long a reader waits for a record that must come
-MAX_TRIGGER_DELAY_MS = 15 * 60_000
 GROUP_PREFIX = "spark-kvorum-source"
 NOT_A_START = {LATEST: "is not valid as the start of a batch, which would be empty"}
 NOT_AN_END = {EARLIEST: "is not valid as an end: no record would be read"}
-DURATION = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)?")
-DURATION_MS = {None: 1, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,12 +39,11 @@ class Topics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """Start or end of reading: an offset or a timestamp, of all partitions or of each."""
+    """Start or end of reading: an offset of all partitions or of each, or a timestamp."""
 
     option: str
-    value: int | Offsets  # offsets may be EARLIEST or LATEST; timestamps are in ms
+    value: int | Offsets  # offsets may be EARLIEST or LATEST; a timestamp is in ms
     is_time: bool = False
-    latest_if_none_later: bool = False  # for a timestamp after the last record; otherwise that is an error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +59,6 @@ class ReadOptions:
     min_partitions: int | None
     max_records_per_partition: int | None
     max_offsets_per_trigger: int | None
-    min_offsets_per_trigger: int | None
-    max_trigger_delay_ms: int
     group_prefix: str
     poll_timeout_ms: int
 
@@ -93,9 +85,7 @@ class _Given:
         names = {name.lower(): name for name in (*known, *OF_SPARK)}
         for key in self.values:
             if key not in names and not key.startswith(client.PREFIX):
-                close = difflib.get_close_matches(key, names, n=1)
-                hint = f": did you mean {names[close[0]]}?" if close else ""
-                raise OptionError(f"unknown option {key}{hint}")
+                raise OptionError(f"unknown option {key}{meant(key, names.values())}")
 
     def text(self, name: str) -> str | None:
         value = self.values.get(name.lower())
@@ -119,44 +109,29 @@ class _Given:
             raise OptionError(f"option {name}: expected a whole number above 0, found {value!r}")
         return None if value is None else int(value)
 
-    def duration_ms(self, name: str, default: int) -> int:
-        value = self.text(name)
-        match = DURATION.fullmatch(f"{default}" if value is None else value.lower())
-        if match is None:
-            raise OptionError(f"option {name}: expected a duration such as 500ms, 30s or 15m, found {value!r}")
-        return int(match[1]) * DURATION_MS[match[2]]
-
 
 def reading(options: Mapping[str, str], *, is_streaming: bool) -> ReadOptions:
     """Return a reader's options. Raises OptionError, which names the option."""
     given = _Given(options, READING)
-    for name in BATCH_ONLY if is_streaming else ():
-        if given.text(name) is not None:
-            raise OptionError(f"option {name} is not valid in streaming queries")
-    low, high = given.count("minOffsetsPerTrigger"), given.count("maxOffsetsPerTrigger")
-    if low and high and low > high:
-        raise OptionError(f"option minOffsetsPerTrigger ({low}) is larger than maxOffsetsPerTrigger ({high})")
+    if is_streaming and given.text("endingOffsets") is not None:
+        raise OptionError("option endingOffsets is not valid in streaming queries")
     settings = client.from_options(given.values)
     isolation = settings.get("isolation.level", "read_uncommitted")
     if isolation not in ("read_committed", "read_uncommitted"):
         raise OptionError(f"option kafka.isolation.level: read_committed or read_uncommitted, not {isolation!r}")
-    given.count("fetchOffset.numRetries")
-    strategy = given.word("startingOffsetsByTimestampStrategy", "error", ("error", "latest"))
     default, not_a_start = ("latest", {}) if is_streaming else ("earliest", NOT_A_START)
     return ReadOptions(
         settings=settings,
         topics=_topics(given),
-        start=_position(given, "starting", default, not_a_start, latest_if_none_later=strategy == "latest"),
-        end=_position(given, "ending", "latest", NOT_AN_END, latest_if_none_later=True),
+        start=_start_time(given) or _position(given, "startingOffsets", default, not_a_start),
+        end=_position(given, "endingOffsets", "latest", NOT_AN_END),
         fail_on_data_loss=given.flag("failOnDataLoss", True),
         include_headers=given.flag("includeHeaders", False),
         min_partitions=given.count("minPartitions"),
         max_records_per_partition=given.count("maxRecordsPerPartition"),
-        max_offsets_per_trigger=high,
-        min_offsets_per_trigger=low,
-        max_trigger_delay_ms=given.duration_ms("maxTriggerDelay", MAX_TRIGGER_DELAY_MS),
+        max_offsets_per_trigger=given.count("maxOffsetsPerTrigger"),
         group_prefix=given.text("groupIdPrefix") or GROUP_PREFIX,
-        poll_timeout_ms=given.duration_ms("kafkaConsumer.pollTimeoutMs", POLL_TIMEOUT_MS),
+        poll_timeout_ms=given.count("kafkaConsumer.pollTimeoutMs") or POLL_TIMEOUT_MS,
     )
 
 
@@ -182,24 +157,17 @@ def _topics(given: _Given) -> Topics:
     return topics
 
 
-def _position(
-    given: _Given, side: str, default: str, rejected: Mapping[int, str], *, latest_if_none_later: bool
-) -> Position:
-    """Return the start or the end.
+def _start_time(given: _Given) -> Position | None:
+    """Return the start by time, which takes precedence over offsets, as in Spark's source."""
+    option = "startingTimestamp"
+    text = given.text(option)
+    if text is not None and not text.isdecimal():
+        raise OptionError(f"option {option}: expected milliseconds since 1970, found {text!r}")
+    return None if text is None else Position(option=option, value=int(text), is_time=True)
 
-    As in Spark's source a timestamp takes precedence over offsets, and one for all partitions over one for each.
-    """
-    for option in (f"{side}Timestamp", f"{side}OffsetsByTimestamp"):
-        text = given.text(option)
-        if text is not None:
-            if option.endswith("ByTimestamp"):
-                times: int | Offsets = offsets.parse(option, text, lowest=0)
-            elif text.isdecimal():
-                times = int(text)
-            else:
-                raise OptionError(f"option {option}: expected milliseconds since 1970, found {text!r}")
-            return Position(option=option, value=times, is_time=True, latest_if_none_later=latest_if_none_later)
-    option = f"{side}Offsets"
+
+def _position(given: _Given, option: str, default: str, rejected: Mapping[int, str]) -> Position:
+    """Return the start or the end."""
     text = given.text(option) or default
     words = {"earliest": EARLIEST, "latest": LATEST}
     value = words[text.lower()] if text.lower() in words else offsets.parse(option, text, lowest=EARLIEST)

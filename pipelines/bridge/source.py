@@ -28,7 +28,6 @@ from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
     ReadMaxRows,
-    ReadMinRows,
     SupportsTriggerAvailableNow,
 )
 from pyspark.sql.types import StructType
@@ -117,7 +116,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.options = read_options
         self.begun_at: Offsets | None = None
         self.final: Offsets | None = None  # the end of a query with the trigger available-now
-        self.waiting_since = time.monotonic()
         self.idle_seconds = 0.0
 
     @functools.cached_property
@@ -136,8 +134,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the limit of the options."""
         if self.options.max_offsets_per_trigger is not None:
             return ReadMaxRows(self.options.max_offsets_per_trigger)
-        if self.options.min_offsets_per_trigger is not None:
-            return ReadMinRows(self.options.min_offsets_per_trigger)
         return ReadAllAvailable()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
@@ -148,11 +144,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if loss is not None:
             _report_loss(self.options, loss)
         is_first = BEGUN_AT not in start and begin == self.begun_at
-        low = self.options.min_offsets_per_trigger
-        if low is not None and self.final is None and not is_first and not isinstance(limit, ReadAllAvailable):
-            waited_ms = (time.monotonic() - self.waiting_since) * 1000
-            if offsets.available(begin, end) < low and waited_ms < self.options.max_trigger_delay_ms:
-                return start
         if isinstance(limit, ReadMaxRows):
             end = offsets.limited(begin, end, limit.max_rows)
         if end == begin and not is_first:
@@ -161,7 +152,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 time.sleep(self.idle_seconds)
             return start
         self.idle_seconds = 0.0
-        self.waiting_since = time.monotonic()
         return offsets.to_json(end) | ({BEGUN_AT: start} if is_first else {})
 
     def prepareForTriggerAvailableNow(self) -> None:

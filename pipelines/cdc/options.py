@@ -5,7 +5,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, SecretStr, field_validator, model_validator
 
-from kvorum.pipelines.sources.options import ConnectOptions, Names, separated
+from kvorum.pipelines.faults import separated
+from kvorum.pipelines.sources.options import ConnectOptions, Names
 
 WAL_BYTES_PER_TRIGGER = 64 << 20  # some 100,000 small changes: a second or two of decoding, and what a retry repeats
 CHUNK_BYTES = 16 << 20  # of COPY text: one task's work, some 100,000 small rows

@@ -30,6 +30,7 @@ from kvorum.pipelines.cdc.events import Assembler, Batch, Origin, Record, Table
 from kvorum.pipelines.cdc.options import Options
 from kvorum.pipelines.cdc.pgoutput import Begin, decode, format_lsn, parse_line, parse_lsn
 from kvorum.pipelines.cdc.snapshot import Chunk
+from kvorum.pipelines.run.state import now_ms
 
 NAME = "kvorum-postgresql"
 SNAPSHOT_FOLDER = "postgresql"  # in the checkpoint: Spark's own folders there have other names
@@ -176,9 +177,9 @@ class PostgresqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         size = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
         if position.chunk < position.chunks:
             count = position.chunks if size is None else max(1, size // self.options.snapshot_chunk_bytes)
-            return position.after_chunks(count, _now_ms()).to_json()
+            return position.after_chunks(count, now_ms()).to_json()
         end = self._end_of_log(position, size)
-        return start if end is None else position.at(end, _now_ms()).to_json()
+        return start if end is None else position.at(end, now_ms()).to_json()
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Return the tasks of a batch. Raises CaptureError if it cannot be read any more."""
@@ -300,10 +301,6 @@ class PostgresqlStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
             assembler = Assembler(batch, partial(database.describe, asking), start=task.start, end=task.end)
             for lsn, data in database.peek(reading, self.options, task.end):
                 yield from assembler.feed(lsn, decode(data))
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _batches(records: Iterable[Record]) -> Iterator[pa.RecordBatch]:

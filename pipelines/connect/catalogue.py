@@ -1,9 +1,4 @@
-"""Which connectors there are, under which class names, and the pipeline that a connector's configuration makes.
-
-MirrorMaker's source connector is a pipeline from topics to topics. What it copies are records: key, value, headers and
-timestamp, to topics named by its replication policy. Configurations of topics and offsets of groups are followed by
-Kvorum's own mirror (docs/pipelines/mirror.md), not by a connector.
-"""
+"""Which connectors there are, under which class names, and the pipeline that a connector's configuration makes."""
 
 import functools
 import re
@@ -15,31 +10,24 @@ from typing import Any, Final, Literal
 from kvorum.pipelines import plugins
 from kvorum.pipelines.connect.errors import RunnerError
 from kvorum.pipelines.connect.state import FILENAME, POSITION, Connector, Json
+from kvorum.pipelines.faults import separated
 from kvorum.pipelines.plugins import Kind, PluginError
 from kvorum.pipelines.spec import Pipeline, SpecError, from_connect, from_data
-from kvorum.pipelines.spec.connect import split
 from kvorum.pipelines.spec.problems import Places
 
 PIPELINE: Final = "Pipeline"
 FILE_STREAM: Final = "file-stream"
-MIRROR: Final = "org.apache.kafka.connect.mirror.MirrorSourceConnector"
 KNOWN: Final[Mapping[str, tuple[Kind, str]]] = {
     "org.apache.kafka.connect.file.FileStreamSourceConnector": (Kind.SOURCE, FILE_STREAM),
     "org.apache.kafka.connect.file.FileStreamSinkConnector": (Kind.SINK, FILE_STREAM),
     "io.confluent.connect.jdbc.JdbcSourceConnector": (Kind.SOURCE, "jdbc"),
     "io.confluent.connect.jdbc.JdbcSinkConnector": (Kind.SINK, "jdbc"),
     "io.debezium.connector.postgresql.PostgresConnector": (Kind.SOURCE, "postgresql"),
-    MIRROR: (Kind.SOURCE, "topics"),
 }
 """Connect's well-known classes that we have an equivalent of."""
 TABLE: Final = "table.name.format"
 TOPIC: Final = "${topic}"
 """Default table name of a JDBC sink. A sink has one table here, and so one topic."""
-OF_MIRRORS_ONLY: Final = re.compile(
-    r"(sync|emit|refresh)\..*|replication\.factor|offset-syncs\..*|(topics|groups|config\.property)\.exclude|groups|"
-    r"(source|target)\.cluster\..*|replication\.policy\..*|topics|connector\.class|(key|value|header)\.converter|"
-    r"consumer\..*|producer\..*|admin\..*"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,9 +79,6 @@ def others() -> list[Json]:
     for kind, prefix in (("converter", "format."), ("transformation", "transform."), ("predicate", "predicate.")):
         names = [name.removeprefix(prefix) for name in models if name.startswith(prefix)]
         found += [{"class": name, "type": kind, "version": plugins.own_version()} for name in names]
-    for plugin in plugins.plugins(Kind.TRANSFORM, Kind.CONVERTER):
-        kind = "transformation" if plugin.kind is Kind.TRANSFORM else "converter"
-        found.append({"class": plugin.name, "type": kind, "version": plugin.version})
     return found
 
 
@@ -126,45 +111,16 @@ def offsets_of(properties: Mapping[str, str]) -> Literal["sink", "file", "source
 def pipeline_of(name: str, properties: Mapping[str, str], bootstrap: str, places: Places | None = None) -> Pipeline:
     """Return the pipeline of a configuration. Raises SpecError in terms of its keys."""
     known = dict(properties)
-    cls, topics = alias_of(known.get("connector.class", "")), split(known.get("topics", ""))
+    cls, topics = alias_of(known.get("connector.class", "")), separated(known.get("topics", ""))
     if cls == "JdbcSink" and len(topics) == 1:
         known[TABLE] = known.get(TABLE, TOPIC).replace(TOPIC, topics[0])
-    if known.get("connector.class", "") in (MIRROR, "MirrorSourceConnector", "MirrorSource"):
-        known = _mirrored(known)
     made = from_connect(name, known, bootstrap=bootstrap, places=places or Places())
     listed = made.source.settings.get("topics") if made.source.type == "topics" else None
     if not isinstance(listed, str):
         return made
     data = made.as_data()
-    data["source"]["topics"] = split(listed)
+    data["source"]["topics"] = separated(listed)
     return from_data(data)
-
-
-def _mirrored(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the configuration of a mirror as a Pipeline's."""
-    prefix = properties.get("source.cluster.alias", "") + properties.get("replication.policy.separator", ".")
-    # Kafka's own topics are left out, and those with the prefix: they would come back for ever.
-    patterns = (rf"(?!__|connect-|mm2-|{re.escape(prefix)})({each})" for each in split(properties.get("topics", ".*")))
-    made = {key: value for key, value in properties.items() if not OF_MIRRORS_ONLY.fullmatch(key)}
-    made |= {
-        "connector.class": PIPELINE,
-        "source.type": "topics",
-        "source.pattern": "|".join(patterns),
-        "sink.type": "topics",
-    }
-    for key, value in properties.items():
-        cluster, _, rest = key.partition(".cluster.")
-        end = {"source": "source", "target": "sink"}.get(cluster)
-        if end is not None and rest == "bootstrap.servers":
-            made[f"{end}.bootstrap"] = value
-        elif end is not None and rest and rest != "alias":
-            made[f"{end}.options.kafka.{rest}"] = value
-    if not properties.get("replication.policy.class", "").endswith("IdentityReplicationPolicy"):
-        made["transforms"] = ",".join(filter(None, (made.get("transforms"), "mirrorName")))
-        made["transforms.mirrorName.type"] = "RegexRouter"
-        made["transforms.mirrorName.regex"] = "(.+)"
-        made["transforms.mirrorName.replacement"] = f"{prefix}$1"
-    return made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,11 +23,12 @@ from kvorum.pipelines.bridge.client import PREFIX, from_options
 from kvorum.pipelines.connect import catalogue, validation
 from kvorum.pipelines.connect.errors import ConnectError, bad_request, conflict
 from kvorum.pipelines.connect.herder import Herder
-from kvorum.pipelines.connect.runner import Runner, hold, identity
+from kvorum.pipelines.connect.runner import Runner, identity
 from kvorum.pipelines.connect.state import TASK, Connector, Json, Status, Target, compact, requested_positions
 from kvorum.pipelines.connect.store import Store
 from kvorum.pipelines.plugins import PluginError
 from kvorum.pipelines.run.process import Launch
+from kvorum.pipelines.run.state import MANAGER, Folder, now_ms
 from kvorum.pipelines.spec.document import resolve
 from kvorum.pipelines.spec.problems import Places
 
@@ -85,37 +86,37 @@ async def serve(
     `client` are settings of its Kafka clients, and of the pipelines' in the same cluster: security.protocol and others.
     Raises StateError if the folder is in use, OSError if the port is, OptionError, Superseded, SpecError.
     """
-    hold(state_dir)  # until this process ends
     host, _, port = listen.rpartition(":")
     host = host.strip("[]") or "127.0.0.1"
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    server = socket.create_server((host, int(port)), family=family)
-    address = f"{host if family is socket.AF_INET else f'[{host}]'}:{server.getsockname()[1]}"
     given = {"bootstrap.servers": bootstrap, **resolve(dict(client), Places())}
     settings = from_options({f"{PREFIX}{key}": value for key, value in given.items()})
-    herder = Herder(
-        store=Store(settings, prefix),
-        runner=Runner(state_dir, checkpoints, launch),
-        worker_id=address,
-        checkpoints=checkpoints or identity(state_dir),
-        may_move=checkpoints is not None,
-        cluster=catalogue.Cluster(bootstrap=bootstrap, client=client),
-        now=time.monotonic,
-        wall_ms=lambda: time.time_ns() // 1_000_000,
-    )
-    http = web.AppRunner(application(herder, is_loopback=is_local(host)), access_log=None)
-    await http.setup()
-    await web.SockSite(http, server).start()
-    print(f"listening on http://{address}", flush=True)
-    work = asyncio.create_task(herder.run(), name="manager")
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, work.cancel)
-    try:
-        with contextlib.suppress(asyncio.CancelledError):
-            await work
-    finally:
-        await herder.runner.end()
-        await http.cleanup()
+    with Folder(state_dir, MANAGER).held("another manager"):
+        server = socket.create_server((host, int(port)), family=family)
+        address = f"{host if family is socket.AF_INET else f'[{host}]'}:{server.getsockname()[1]}"
+        herder = Herder(
+            store=Store(settings, prefix),
+            runner=Runner(state_dir, checkpoints, launch),
+            worker_id=address,
+            checkpoints=checkpoints or identity(state_dir),
+            may_move=checkpoints is not None,
+            cluster=catalogue.Cluster(bootstrap=bootstrap, client=client),
+            now=time.monotonic,
+            wall_ms=now_ms,
+        )
+        http = web.AppRunner(application(herder, is_loopback=is_local(host)), access_log=None)
+        await http.setup()
+        await web.SockSite(http, server).start()
+        print(f"listening on http://{address}", flush=True)
+        work = asyncio.create_task(herder.run(), name="manager")
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, work.cancel)
+        try:
+            with contextlib.suppress(asyncio.CancelledError):
+                await work
+        finally:
+            await herder.runner.end()
+            await http.cleanup()
 
 
 def route(method: str, *paths: str) -> Callable[[Operation], Operation]:

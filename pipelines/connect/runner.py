@@ -5,7 +5,6 @@ Connectors share one child process and its Spark context, but for those of `has_
 
 import asyncio
 import contextlib
-import fcntl
 import logging
 import os
 import signal
@@ -14,10 +13,11 @@ import subprocess
 import sys
 import time
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from kvorum.pipelines import durable
 from kvorum.pipelines.connect.errors import RunnerError
 from kvorum.pipelines.run import control
 from kvorum.pipelines.run.process import Launch
@@ -38,25 +38,11 @@ Answer = dict[str, Any]
 Process = subprocess.Popen[bytes]
 
 
-def hold(root: Path) -> int:
-    """Lock the state folder for this process; return the descriptor. Raises StateError if another manager has it."""
-    root.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(root / "manager.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        raise StateError(f"another manager runs in {root}; choose another folder with --state") from None
-    return descriptor
-
-
 def identity(root: Path) -> str:
     """Return the state folder's name, unique among all machines, created on first use."""
     path = root / "manager.id"
     if not path.exists():
-        new = path.with_name(".manager.id")
-        new.write_text(f"{socket.gethostname()}:{root} (id {uuid.uuid4()})", encoding="utf-8")
-        new.replace(path)
+        durable.replace(path, f"{socket.gethostname()}:{root} (id {uuid.uuid4()})".encode())
     return path.read_text(encoding="utf-8")
 
 
@@ -146,7 +132,7 @@ class Runner:
 
     def _launched(self, folder: Folder, first: str) -> Process:
         folder.make()
-        folder.write(folder.launch, self.launch.data())
+        folder.write(folder.launch, asdict(self.launch))
         command = [sys.executable, "-m", "kvorum.pipelines.run.host", folder.name, "--state", str(self.root)]
         command += ["--first", first]
         with open(folder.log, "ab") as file:  # stdin is closed when this process ends

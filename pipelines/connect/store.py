@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # it means to export it
 
+from kvorum.pipelines.bridge.lookup import create_topics
 from kvorum.pipelines.connect.errors import Fenced, Unavailable
 from kvorum.pipelines.connect.state import Record, Topic, parse
 
@@ -82,13 +83,9 @@ class Store:
             for topic, count in PARTITIONS.items()
             if self._name(topic) not in found.topics
         ]
-        for name, future in (admin.create_topics(missing) if missing else {}).items():
-            try:
-                future.result(REQUEST_SECONDS)
-                log.info("topic created name=%s replicas=%d", name, replicas)
-            except KafkaException as error:
-                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                    raise
+        create_topics(admin, missing)
+        if missing:
+            log.info("topics created prefix=%s replicas=%d", self.prefix, replicas)
         return str(found.cluster_id or "")
 
     def _fence(self) -> None:

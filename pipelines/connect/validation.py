@@ -16,7 +16,6 @@ from pydantic import BaseModel
 from kvorum.pipelines import plugins
 from kvorum.pipelines.connect.catalogue import (
     FILE_STREAM,
-    MIRROR,
     PIPELINE,
     ConnectorPlugin,
     connectors,
@@ -25,10 +24,10 @@ from kvorum.pipelines.connect.catalogue import (
 )
 from kvorum.pipelines.connect.errors import ConnectError, bad_request
 from kvorum.pipelines.connect.state import Json, compact
+from kvorum.pipelines.faults import separated
 from kvorum.pipelines.plugins import PluginError
 from kvorum.pipelines.run import compile as compiling
 from kvorum.pipelines.spec import Problem, SpecError
-from kvorum.pipelines.spec.connect import split
 from kvorum.pipelines.spec.document import VARIABLE, resolve
 from kvorum.pipelines.spec.problems import Places
 
@@ -46,7 +45,6 @@ TRANSFORMS: Final = "Transforms"
 PREDICATES: Final = "Predicates"
 ERRORS: Final = "Error Handling"
 OF_PIPELINE: Final = "Pipeline"
-MIRRORED: Final = "Mirror"
 EITHER_TOPICS: Final = ("topics", "topics.regex")
 
 
@@ -124,27 +122,12 @@ OF_PIPELINES: Final = (
     Key("source.type", "The source's plugin: topics, jdbc...", "HIGH", required=True),
     Key("sink.type", "The sink's plugin: topics, files...", "HIGH", required=True),
 )
-OF_MIRRORS: Final = (
-    Key("source.cluster.alias", "The source's name; it begins the names of its topics in the target.", "HIGH", MIRRORED,
-        required=True),
-    Key("target.cluster.alias", "The target's name, for people.", "HIGH", MIRRORED),
-    Key("source.cluster.bootstrap.servers", "host:port of the source.", "HIGH", MIRRORED, required=True),
-    Key("target.cluster.bootstrap.servers", "host:port of the target; by default the manager's cluster.",
-        group=MIRRORED),
-    Key("topics", "Names or patterns.", "HIGH", MIRRORED, type="LIST", default=".*"),
-    Key("replication.policy.class",
-        "DefaultReplicationPolicy puts the alias before a name, IdentityReplicationPolicy keeps it.", "MEDIUM",
-        MIRRORED, type="CLASS", default="DefaultReplicationPolicy"),
-    Key("replication.policy.separator", "Between alias and name.", group=MIRRORED, default="."),
-)  # fmt: skip
 
 
 def keys_of(plugin: ConnectorPlugin) -> list[Key]:
     """Return the keys a connector takes, what all share first. Raises ConnectError if the plugin cannot be loaded."""
     if plugin.cls == PIPELINE:
         return [*EVERY, *OF_PIPELINES]
-    if plugin.cls == MIRROR:
-        return [*EVERY, *OF_MIRRORS]
     shared = [*EVERY, *(OF_SINKS if plugin.type == "sink" else OF_SOURCES)]
     try:
         model: type[BaseModel] = plugins.find(plugin.kind, plugin.plugin).load().Options
@@ -227,7 +210,7 @@ def _key(problem: Problem, properties: Mapping[str, str], places: Places) -> str
     if alias is not None:
         return str(alias[-1])
     if len(path) > 2 and path[0] == "transforms" and isinstance(path[1], int):
-        name = split(properties.get("transforms", ""))[path[1]]
+        name = separated(properties.get("transforms", ""))[path[1]]
         return ".".join(["transforms", name, *map(str, path[2:])])
     if path in ((), ("source",), ("sink",)):
         return "connector.class"

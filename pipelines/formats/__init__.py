@@ -38,12 +38,9 @@ def models() -> dict[str, type[BaseModel]]:
 
 
 def converter(name: str, options: Mapping[str, Any] | None = None) -> plugins.Converter:
-    """Return a format's converter, Kvorum's own or a plug-in's.
-
-    Raises FormatError for options that are not right, PluginError for an unknown name.
-    """
+    """Return a format's converter. Raises FormatError for an unknown name and for options that are not right."""
     if name not in FORMATS:
-        return plugins.converter(name)(options or {})
+        raise FormatError(f"there is no format {name!r}; there are {', '.join(FORMATS)}")
     try:
         return FORMATS[name].model_validate(options or {})
     except ValidationError as error:

@@ -12,7 +12,6 @@ decimal to its precision, cuts a time to milliseconds and has no years beyond Py
 """
 
 import io
-import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -61,14 +60,6 @@ LOGICAL: Final[Mapping[tuple[str, str], T.DataType]] = {
     ("long", "local-timestamp-micros"): T.TimestampNTZType(),
 }
 WIDENED: Final = {frozenset({"int", "long"}): T.LongType(), frozenset({"float", "double"}): T.DoubleType()}
-WRITTEN: Final[Mapping[type[T.DataType], str | dict[str, str]]] = {
-    **{type(kind): name for name, kind in PLAIN.items()},
-    **{type(kind): {"type": name, "logicalType": logical} for (name, logical), kind in LOGICAL.items()},
-    T.ByteType: "int",
-    T.ShortType: "int",
-    T.TimeType: {"type": "long", "logicalType": "time-micros"},
-}
-"""Schemas that Spark's types make; of two logical types of one Spark type the later."""
 Convert = Callable[[Any], Any]
 Leaf = Callable[[Mapping[str, Any], T.DataType], Convert]
 
@@ -162,37 +153,6 @@ def _type(schema: Any, named: dict[str, Any], inside: tuple[str, ...]) -> T.Data
             return _type(kind, named, inside)
 
 
-def of_type(kind: T.DataType, name: str) -> Any:
-    """Return a schema for a type: everything may be null but the whole. Raises FormatError."""
-    namespace, _, last = name.rpartition(".")
-    made = _of_type(kind, itertools.chain([last], (f"{last}{number}" for number in itertools.count(2))))
-    if namespace and isinstance(made, dict) and made.get("type") == "record":
-        made["namespace"] = namespace
-    return made
-
-
-def _of_type(kind: T.DataType, names: Iterator[str]) -> Any:
-    match kind:
-        case T.StructType():
-            name = next(names)
-            inner = ((one.name, ["null", _of_type(one.dataType, names)]) for one in kind.fields)
-            return {
-                "type": "record",
-                "name": name,
-                "fields": [{"name": field, "type": type_, "default": None} for field, type_ in inner],
-            }
-        case T.ArrayType():
-            return {"type": "array", "items": ["null", _of_type(kind.elementType, names)]}
-        case T.MapType() if isinstance(kind.keyType, T.StringType):
-            return {"type": "map", "values": ["null", _of_type(kind.valueType, names)]}
-        case T.DecimalType():
-            return {"type": "bytes", "logicalType": "decimal", "precision": kind.precision, "scale": kind.scale}
-        case _ if type(kind) in WRITTEN:
-            return WRITTEN[type(kind)]
-        case _:
-            raise FormatError(f"Avro has no type for {kind.simpleString()}: give it a schema")
-
-
 # The format
 
 
@@ -231,11 +191,10 @@ class AvroFormat(Format):
 
     @override
     def write(self, column: Column, field: T.StructField) -> Coded:
-        """Return the datum; without a schema, of the one that the type makes."""
         kind, schema = field.dataType, self.schema_
         if schema is None:
-            schema = of_type(kind, str((field.metadata or {}).get(schemas.NAME, "Value")))
-        elif isinstance(schema, dict) and schema.get("type") == "record":
+            raise FormatError("format avro needs a schema to write")
+        if isinstance(schema, dict) and schema.get("type") == "record":
             there = [str(one["name"]) for one in schema["fields"]]
             unknown = [name for name in getattr(kind, "names", ()) if name not in there]
             if unknown:

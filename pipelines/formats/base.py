@@ -89,11 +89,6 @@ def _replaced(frame: DataFrame, column: Part, coded: Coded) -> DataFrame:
     return frame.select(*columns.values())
 
 
-def in_spark(options: Mapping[str, str | int | bool]) -> dict[str, str]:
-    """Return options as Spark's readers and writers take them."""
-    return {key: str(one).lower() if isinstance(one, bool) else str(one) for key, one in options.items()}
-
-
 # In Spark's Python workers
 
 

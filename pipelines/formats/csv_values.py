@@ -12,9 +12,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from typing_extensions import override
 
-from kvorum.pipelines.faults import SHOWN_MAX
+from kvorum.pipelines.faults import SHOWN_MAX, as_texts
 from kvorum.pipelines.formats import schemas
-from kvorum.pipelines.formats.base import EXACT_TIMES, Coded, Format, FormatError, in_spark
+from kvorum.pipelines.formats.base import EXACT_TIMES, Coded, Format, FormatError
 
 CORRUPT: Final = "_corrupt_record"
 NUMBER: Final = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
@@ -33,7 +33,7 @@ class CsvFormat(Format):
 
     def spark_options(self) -> dict[str, str]:
         """Return Spark's options."""
-        return {"sep": self.delimiter, **in_spark(self.options)}
+        return {"sep": self.delimiter, **as_texts(self.options)}
 
     @override
     def read(self, column: Column, spark: SparkSession) -> Coded:

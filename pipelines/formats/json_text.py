@@ -22,8 +22,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from typing_extensions import override
 
+from kvorum.pipelines.faults import as_texts
 from kvorum.pipelines.formats import schemas
-from kvorum.pipelines.formats.base import EXACT_TIMES, Coded, Format, FormatError, by_rows, in_spark
+from kvorum.pipelines.formats.base import EXACT_TIMES, Coded, Format, FormatError, by_rows
 from kvorum.pipelines.formats.json_columns import ColumnReader
 from kvorum.pipelines.formats.json_rows import Reader, as_text, checked
 
@@ -61,7 +62,7 @@ class JsonFormat(Format):
         kind, metadata = schemas.parsed(self.schema_)
         reader = Reader(
             kind=kind,
-            schema=schemas.connect_form(self.schema_),
+            schema=None if isinstance(self.schema_, str) else self.schema_,
             connect=self.connect,
             envelope=self.envelope,
             zone=str(spark.conf.get("spark.sql.session.timeZone")),
@@ -95,7 +96,7 @@ class JsonFormat(Format):
         kind, given = field.dataType, column
         if self.connect:
             column = converted(column, kind, lambda inner: to_wire(inner, base64=self.decimals == "BASE64"))
-        settings = EXACT_TIMES | {"ignoreNullFields": str(self.nulls == "drop").lower()} | in_spark(self.options)
+        settings = EXACT_TIMES | {"ignoreNullFields": str(self.nulls == "drop").lower()} | as_texts(self.options)
         if isinstance(kind, T.StructType | T.MapType | T.ArrayType | T.VariantType):
             text = F.to_json(column, settings)
         else:

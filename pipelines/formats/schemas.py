@@ -1,11 +1,11 @@
 """Schemas as pipelines' files write them, as Spark's types; and Spark's types as Connect's schemas.
 
-A schema is text in Spark's DDL (`id BIGINT, tags ARRAY<STRING>`), or a mapping: Spark's own JSON form (`type: struct`,
-fields with `name`) or Connect's (fields with `field`). What Connect's says besides types (names, defaults) goes into
-the metadata of the struct's fields.
+A schema is text in Spark's DDL (`id BIGINT, tags ARRAY<STRING>`), or a mapping in Connect's JSON form. What Connect's
+says besides types (names, defaults) goes into the metadata of the struct's fields.
 """
 
 import json
+import re
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -15,8 +15,7 @@ from pydantic import AfterValidator
 from pyspark.errors import PySparkException
 from pyspark.sql import types as T
 
-from kvorum.pipelines.faults import TextError, meant
-from kvorum.pipelines.formats import ddl
+from kvorum.pipelines.faults import meant
 from kvorum.pipelines.formats.base import FormatError
 
 NAME: Final = "connect.name"
@@ -44,12 +43,15 @@ PLAIN: Final[Mapping[str, T.DataType]] = {
 BITS: Final[Mapping[type[T.DataType], int]] = {T.ByteType: 8, T.ShortType: 16, T.IntegerType: 32, T.LongType: 64}
 CONNECT_NAMES: Final = {type(kind): name for name, kind in reversed(list(PLAIN.items()))}
 
-SPARKS: Final = (
-    "array", "binary", "boolean", "byte", "char", "date", "decimal", "double", "float", "geography", "geometry",
-    "integer", "long", "map", "short", "string", "struct", "time", "timestamp", "timestamp_ntz", "udt", "varchar",
-    "variant", "void",
+DDL_TYPES: Final = (
+    "ARRAY", "BIGINT", "BINARY", "BOOLEAN", "BYTE", "CHAR", "CHARACTER", "DATE", "DEC", "DECIMAL", "DOUBLE", "FLOAT",
+    "GEOGRAPHY", "GEOMETRY", "INT", "INTEGER", "INTERVAL", "LONG", "MAP", "NUMERIC", "REAL", "SHORT", "SMALLINT",
+    "STRING", "STRUCT", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ", "TINYINT", "VARCHAR", "VARIANT", "VOID",
 )  # fmt: skip
-"""The types' names in Spark's JSON form."""
+NO_TYPE: Final = re.compile(
+    r"""`(?:[^`]|``)*`|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\([^)]*\)|--[^\n]*|/\*.*?\*/""", re.DOTALL
+)
+"""Quoted names, comments, and numbers of a type."""
 FILE: Final = "file:"
 
 
@@ -73,37 +75,20 @@ def parsed(found: str | Mapping[str, Any]) -> tuple[T.DataType, dict[str, Any]]:
 
 
 def from_data(found: Mapping[str, Any]) -> tuple[T.DataType, dict[str, Any]]:
-    """Return the type, and metadata, of a schema in Spark's or Connect's JSON form. Raises FormatError."""
-    inner = found.get("fields", ())
-    if not isinstance(inner, list | tuple) or not all(isinstance(one, Mapping) for one in inner):
-        raise FormatError("the schema is neither Spark's nor Connect's: fields is a list of mappings")
+    """Return the type, and metadata, of a schema in Connect's JSON form. Raises FormatError."""
     try:
-        return from_connect(found) if _is_connects(found) else (T.StructType.fromJson(dict(found)), {})
+        return from_connect(found)
     except FormatError:
         raise
-    except PySparkException as error:
-        unknown = next(iter((error.getMessageParameters() or {}).values()), "")
-        reason = f"there is no type {unknown!r}{meant(unknown, SPARKS)}" if unknown else error.getMessage() or error
-        raise FormatError(f"the schema is not Spark's: {reason}") from error
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         lacks = f"{error} is missing" if isinstance(error, KeyError) else error
-        raise FormatError(f"the schema is neither Spark's nor Connect's: {lacks}") from error
-
-
-def _is_connects(found: Mapping[str, Any]) -> bool:
-    is_struct = found.get("type") == "struct"
-    return not is_struct or ("fields" in found and all("field" in one for one in found["fields"]))
-
-
-def connect_form(found: str | Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return a schema in Connect's JSON form, or None for another form."""
-    return found if not isinstance(found, str) and _is_connects(found) else None
+        raise FormatError(f"the schema is not Kafka Connect's: {lacks}") from error
 
 
 def checked(given: str | dict[str, Any], *, columns: bool = False) -> str | dict[str, Any]:
-    """Return a schema as DDL or as data of JSON, checked without Spark; `columns`: one type alone is not enough.
+    """Return a schema as DDL or as data of JSON; `columns`: one type alone is not enough. Raises FormatError.
 
-    Raises TextError with each fault, FormatError for files and what is not DDL.
+    Of DDL the names of types are checked here, all else by Spark's parser at the start.
     """
     found, where = read(given)
     if isinstance(found, str) and found.lstrip().startswith("{"):
@@ -116,13 +101,19 @@ def checked(given: str | dict[str, Any], *, columns: bool = False) -> str | dict
         if columns and not isinstance(kind, T.StructType):
             raise FormatError(f"{where}a schema of fields is needed, not {kind.simpleString()}")
         return dict(found)
-    faults = ddl.faults(found, columns=columns)
-    if faults and where:
-        lines = (f"{where[:-2]}:{found.count(chr(10), 0, fault.position) + 1}: {fault.message}" for fault in faults)
-        raise FormatError("; ".join(lines))
-    if faults:
-        raise TextError(found, faults)
+    for word in unknown_types(found):
+        raise FormatError(f"{where}there is no type {word!r}{meant(word, DDL_TYPES)}")
+    if columns and re.fullmatch(r"\s*\w*\s*", found):
+        raise FormatError(f"{where}columns are needed, `name TYPE, name TYPE`, not {found!r}")
     return found
+
+
+def unknown_types(text: str) -> list[str]:
+    """Return the words of a schema in DDL that stand where a type must and are none."""
+    plain = NO_TYPE.sub(lambda matched: "x" if matched[0].startswith("`") else " ", text)
+    parts = (re.split(r"[\s:]+", part.strip()) for part in re.split(r"<|,|>[^<>,]*", plain))
+    words = (part[0] if len(part) == 1 or part[0].upper() in DDL_TYPES else part[1] for part in parts)
+    return [word for word in words if word and word.upper() not in DDL_TYPES]
 
 
 Schema = Annotated[str | dict[str, Any], AfterValidator(checked)]

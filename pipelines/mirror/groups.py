@@ -1,4 +1,4 @@
-"""Consumer groups: their offsets on the source, translated, into the checkpoints topic and into the target's groups.
+"""Consumer groups: their offsets on the source, translated, into the target's groups.
 
 A group of the target gets an offset only while it has no member there, and never one behind its own: a group that has
 moved continues by itself. Without a member the coordinator accepts the commit; with one it refuses, whatever the state
@@ -17,12 +17,11 @@ from confluent_kafka.admin import AdminClient
 from kvorum.pipelines.bridge import client
 from kvorum.pipelines.bridge.lookup import retried
 from kvorum.pipelines.bridge.offsets import Offsets, TopicPartition
-from kvorum.pipelines.mirror.ledger import Ledger, checkpoint
 from kvorum.pipelines.mirror.logs import REQUEST_SECONDS, Logs
 from kvorum.pipelines.mirror.metrics import Figures
 from kvorum.pipelines.mirror.spec import MirrorSpec
 from kvorum.pipelines.mirror.topics import TopicSync
-from kvorum.pipelines.mirror.translation import Translator
+from kvorum.pipelines.mirror.translation import OffsetMap, Translator
 
 logger = logging.getLogger(__name__)
 
@@ -32,21 +31,19 @@ UNUSED: Final = (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD)
 class GroupSync:
     """Follows the groups of one mirror."""
 
-    def __init__(self, spec: MirrorSpec, topics: TopicSync, ledger: Ledger, figures: Figures) -> None:
+    def __init__(self, spec: MirrorSpec, topics: TopicSync, known: OffsetMap, figures: Figures) -> None:
         """Open the logs."""
         self._spec = spec
         self._topics = topics
         self._source, self._target = topics.source.admin, topics.target.admin
-        self._ledger = ledger
         self._figures = figures
         self.logs = Logs(spec)
-        self._translator = Translator(spec, ledger.map, self.logs)
+        self._translator = Translator(spec, known, self.logs)
         self._pattern = re.compile(spec.group_pattern)
-        self._written: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
         self._held: dict[tuple[str, TopicPartition], int] = {}
 
     def follow(self) -> None:
-        """Translate the offsets of all groups in mirrored topics; write changed checkpoints; commit where allowed."""
+        """Translate the offsets of all groups in mirrored topics, and commit them where that is allowed."""
         topics = self._topics.partitions
         positions: dict[str, Offsets] = {}
         for group in self._groups():
@@ -55,22 +52,10 @@ class GroupSync:
                 each: at for each, at in committed.items() if each.partition < topics.get(each.topic, 0)
             }
         translated, held = self._translate(positions)
-        fresh = {
-            (group, place): pair
-            for group, places in translated.items()
-            for place, target in places.items()
-            if self._written.get((group, place)) != (pair := (positions[group][place], target))
-        }
-        topic = self._spec.checkpoints_topic
-        self._ledger.write(
-            [checkpoint(topic, group, self._spec.there(place), *pair) for (group, place), pair in fresh.items()]
-        )
-        self._written |= fresh
-        self._figures.groups = len({group for group, _ in self._written})
+        self._figures.groups = sum(map(bool, translated.values()))
         self._figures.groups_held = held
-        if self._spec.sync.commit:
-            for group in self._unused([group for group, places in translated.items() if places]):
-                self._commit(group, translated[group])
+        for group in self._unused([group for group, places in translated.items() if places]):
+            self._commit(group, translated[group])
 
     def _translate(self, positions: Mapping[str, Offsets]) -> tuple[dict[str, Offsets], int]:
         """Return each group's offsets on the target, and the number of groups that stop before an unread record.

@@ -1,14 +1,7 @@
-"""The mirror's own records on the target: offset map, checkpoints and heartbeats, written in transactions.
+"""The offset map as a topic on the target, written in transactions by the newest run of a mirror."""
 
-Checkpoints and heartbeats are MirrorMaker's records, byte for byte, so that its tools read them: strings are a 16-bit
-length and UTF-8, numbers are big-endian, a value begins with a 16-bit version, here 0 (described by
-org.apache.kafka.connect.mirror.Checkpoint and .Heartbeat, read by RemoteClusterUtils.translateOffsets).
-"""
-
-import struct
 import threading
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from confluent_kafka import KafkaException, Producer
 
@@ -22,14 +15,6 @@ from kvorum.pipelines.mirror.translation import OffsetMap, apply
 
 class Superseded(Exception):
     """Another run of the same mirror has begun: this one must not write any more."""
-
-
-class Control(NamedTuple):
-    """A control record."""
-
-    topic: str
-    key: bytes
-    value: bytes | None
 
 
 class Ledger:
@@ -58,7 +43,7 @@ class Ledger:
         with self._lock:
             marks = [self.map.next_mark(place, source, target) for place, (source, target) in ends.items()]
             fresh = [mark for mark in marks if mark is not None]
-            self._write([Control(self._topic, mark.key(self._name), mark.value()) for mark in fresh])
+            self._write([(mark.key(self._name), mark.value()) for mark in fresh])
             for mark in fresh:
                 self.map.take(mark)
 
@@ -66,23 +51,18 @@ class Ledger:
         """Remove the marks of a partition whose topic on the target was deleted and created again."""
         with self._lock:
             marks = self.map.marks(place)
-            self._write([Control(self._topic, mark.key(self._name), None) for mark in marks])
+            self._write([(mark.key(self._name), None) for mark in marks])
             for mark in marks:
                 self.map.drop(place, mark.slot())
 
-    def write(self, records: Sequence[Control]) -> None:
-        """Write other control records. Raises: Superseded, KafkaException."""
-        with self._lock:
-            self._write(records)
-
-    def _write(self, records: Sequence[Control]) -> None:
+    def _write(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:
         """Write records, all or none. Raises: Superseded; KafkaException for an error that is not passing."""
         if not records:
             return
         try:
             self._producer.begin_transaction()
-            for record in records:
-                self._producer.produce(record.topic, record.value, record.key)
+            for key, value in records:
+                self._producer.produce(self._topic, value, key)
             retried(lambda: self._producer.commit_transaction(REQUEST_SECONDS))
         except KafkaException as error:
             cause = client.error_of(error)
@@ -91,20 +71,3 @@ class Ledger:
             if cause.txn_requires_abort():
                 self._producer.abort_transaction(REQUEST_SECONDS)
             raise
-
-
-def checkpoint(topic: str, group: str, there: TopicPartition, source_offset: int, target_offset: int) -> Control:
-    """Return the checkpoint of a group; `there` is the partition by its name on the target."""
-    key = _string(group) + _string(there.topic) + struct.pack(">i", there.partition)
-    metadata = _string("")
-    return Control(topic, key, struct.pack(">hqq", 0, source_offset, target_offset) + metadata)
-
-
-def heartbeat(topic: str, source: str, target: str, time_ms: int) -> Control:
-    """Return a heartbeat."""
-    return Control(topic, _string(source) + _string(target), struct.pack(">hq", 0, time_ms))
-
-
-def _string(text: str) -> bytes:
-    data = text.encode()
-    return struct.pack(">h", len(data)) + data

@@ -38,7 +38,7 @@ SINGLE: Final = (
     ("batches_total", "counter", "Batches since the start.", "batches"),
     ("batch_seconds", "gauge", "How long the last batch took.", "batch_seconds"),
     ("last_batch_timestamp_seconds", "gauge", "When the last batch ended.", "last_batch"),
-    ("groups", "gauge", "Groups with a checkpoint.", "groups"),
+    ("groups", "gauge", "Groups that are translated.", "groups"),
     ("groups_active", "gauge", "Groups that are used on the target.", "groups_active"),
     ("groups_held", "gauge", "Groups held before unread records of the target.", "groups_held"),
     ("configs_changed_total", "counter", "Topics whose configs were changed.", "configs_changed"),

@@ -11,6 +11,7 @@ Step 4 reads the target's end while nothing is being written: the sink has fence
 ledger fences all older writers of marks, so a mark is never beyond its true offset.
 """
 
+import itertools
 import json
 import logging
 import signal
@@ -34,21 +35,18 @@ from kvorum.pipelines.bridge.lookup import Lookup
 from kvorum.pipelines.bridge.offsets import LATEST, Offsets, TopicPartition
 from kvorum.pipelines.bridge.sink import batch_writer
 from kvorum.pipelines.mirror.groups import GroupSync
-from kvorum.pipelines.mirror.ledger import Ledger, heartbeat
+from kvorum.pipelines.mirror.ledger import Ledger
 from kvorum.pipelines.mirror.metrics import Figures, listen, text
-from kvorum.pipelines.mirror.spec import HEARTBEATS, PROVENANCE, MirrorSpec, load
-from kvorum.pipelines.mirror.topics import TopicSync, create_control_topics
+from kvorum.pipelines.mirror.spec import PROVENANCE, MirrorSpec, load
+from kvorum.pipelines.mirror.topics import TopicSync, create_map_topic
 from kvorum.pipelines.session.build import SessionSettings, build
+from kvorum.pipelines.session.late_workers import may_restart
 from kvorum.pipelines.spec import SpecError
 
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 0.5
 """How often the loop looks whether it should stop, or the query has ended."""
-WORKER_LATE: Final = "Python worker failed to connect back"
-"""Spark waits ten seconds for a Python process to start, which cannot be set: too short on a busy machine."""
-LATE_MAX: Final = 5
-"""How often a mirror is restarted because of that."""
 OFFSETS_VERSION: Final = "v1"
 """Of Spark's file of a micro-batch's ends: version, metadata, then a line a source."""
 
@@ -64,7 +62,7 @@ class Mirror:
     _query: StreamingQuery | None = None
 
     def __init__(self, spec: MirrorSpec, spark: SparkSession) -> None:
-        """Create the control topics, fence older runs, read the map."""
+        """Create the topic of the offset map, fence older runs, read the map."""
         self.figures = Figures()
         self._spec = spec
         self._spark = spark
@@ -72,10 +70,10 @@ class Mirror:
         self._source, target, self._target = (
             Lookup(client.from_options(cluster.settings())) for cluster in (spec.source, spec.target, spec.target)
         )
-        create_control_topics(target.admin, spec)
+        create_map_topic(target.admin, spec)
         self._ledger = Ledger(spec)
         self._topics = TopicSync(spec, self._source, target, self.figures)
-        self._groups = GroupSync(spec, self._topics, self._ledger, self.figures) if spec.sync.groups else None
+        self._groups = GroupSync(spec, self._topics, self._ledger.map, self.figures) if spec.sync.groups else None
         self._offsets = Folder(spark, spec.checkpoint, "offsets")
         self._listener = listen(spec.metrics, lambda: text(spec, self.figures)) if spec.metrics else None
 
@@ -164,8 +162,6 @@ class Mirror:
         steps = {"topics": self._topics.ensure, "configs": self._topics.follow_configs, "lag": self._measure}
         if self._groups is not None:
             steps["groups"] = self._groups.follow
-        if self._spec.sync.heartbeats:
-            steps["heartbeats"] = self._beat
         for what, step in steps.items():
             try:
                 step()
@@ -179,10 +175,6 @@ class Mirror:
         self.figures.source_ends = self._source.everywhere(places, LATEST, is_read_committed=True)
         known = {place: mark.source for place in self._ledger.map.places() if (mark := self._ledger.map.last(place))}
         self.figures.mirrored = {**known, **self.figures.mirrored}
-
-    def _beat(self) -> None:
-        aliases = self._spec.source.alias, self._spec.target.alias
-        self._ledger.write([heartbeat(HEARTBEATS, *aliases, int(time.time() * 1000))])
 
     def close(self) -> None:
         """Stop the query and release all resources."""
@@ -230,14 +222,14 @@ def run(spec: MirrorSpec, spark: SparkSession, stop: threading.Event) -> Figures
 
     Raises: StreamingQueryException with what the query failed of; what the start failed of.
     """
-    for _ in range(LATE_MAX):
+    for attempts in itertools.count(1):
         try:
             return _run_once(spec, spark, stop)
         except StreamingQueryException as error:
-            if WORKER_LATE not in str(error) or stop.is_set():
+            if stop.is_set() or not may_restart(error, attempts):
                 raise
-            logger.warning("mirror %s restarted: %s", spec.name, WORKER_LATE)
-    return _run_once(spec, spark, stop)
+            logger.warning("mirror %s restarted: a Python worker started too late", spec.name)
+    raise AssertionError("the last attempt returns or raises")
 
 
 def _run_once(spec: MirrorSpec, spark: SparkSession, stop: threading.Event) -> Figures:

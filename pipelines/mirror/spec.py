@@ -6,14 +6,14 @@ names; there every record says in a header which clusters it has passed, and one
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from kvorum.pipelines.bridge.offsets import TopicPartition
-from kvorum.pipelines.sources.options import as_texts
+from kvorum.pipelines.faults import as_texts
 from kvorum.pipelines.spec import document
 from kvorum.pipelines.spec.document import resolve
 from kvorum.pipelines.spec.model import NAME, Duration, Model, Trigger, duration_ms
@@ -22,10 +22,7 @@ from kvorum.pipelines.spec.problems import SpecError, from_pydantic
 PROVENANCE: Final = "kvorum-mirror-source"
 """The header's key; its value is the alias of the cluster the record was read from. One header a hop."""
 
-HEARTBEATS: Final = "heartbeats"
-"""The topic (on the target) of heartbeats, MirrorMaker's name for it."""
-
-INTERNAL: Final = (r"__.*", r".*[-.]internal", r".*\.replica", r"mm2-.*", r"kvorum-offset-map\..*", HEARTBEATS)
+INTERNAL: Final = (r"__.*", r".*[-.]internal", r".*\.replica", r"mm2-.*", r"kvorum-offset-map\..*", "heartbeats")
 """Never mirrored: what clusters and mirrors keep for themselves."""
 
 CONFIGS_EXCLUDED: Final = (
@@ -80,12 +77,9 @@ class Sync(Model):
     """Topic configs, except configs_exclude."""
     configs_exclude: Sequence[Pattern] = CONFIGS_EXCLUDED
     groups: bool = True
-    """Translate group offsets into the checkpoints topic, and into groups without members on the target."""
-    commit: bool = True
-    """False: only the checkpoints topic."""
+    """Translate the offsets of groups, and commit them for groups without members on the target."""
     refine_max: int = Field(default=200_000, ge=0, le=10_000_000)
     """How many records of a partition are read to place an offset inside a batch; 0: only where batches end."""
-    heartbeats: bool = False
 
 
 class MirrorSpec(Model):
@@ -155,11 +149,6 @@ class MirrorSpec(Model):
         return f"kvorum-offset-map.{self.target.alias}.internal"
 
     @property
-    def checkpoints_topic(self) -> str:
-        """Return the topic (on the target) of translated group offsets, MirrorMaker's name for it."""
-        return f"{self.source.alias}.checkpoints.internal"
-
-    @property
     def topic_pattern(self) -> str:
         """Return what matches exactly the whole names of the topics to mirror. Python's re and Java's both read it."""
         unwanted = [*INTERNAL, *self.exclude]
@@ -175,10 +164,10 @@ class MirrorSpec(Model):
         return f"(?!(?:{any_of(self.groups_exclude)})$)(?:{any_of(self.groups)})"
 
 
-def load(path: str | Path, *, environment: Mapping[str, str] | None = None) -> MirrorSpec:
+def load(path: str | Path) -> MirrorSpec:
     """Return the mirror of a file. Raises SpecError with every problem and its line."""
     read = document.read(Path(path))
-    data: dict[str, Any] = resolve(read.right().data, read.places, environment)
+    data: dict[str, Any] = resolve(read.right().data, read.places)
     try:
         return MirrorSpec.model_validate(data)
     except ValidationError as error:

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented, not in __all__
     AdminClient,
     AlterConfigOpType,
@@ -23,11 +23,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented,
     ResourceType,
 )
 
-from kvorum.pipelines.bridge import client
-from kvorum.pipelines.bridge.lookup import Lookup
+from kvorum.pipelines.bridge.lookup import Lookup, create_topics
 from kvorum.pipelines.mirror.logs import REQUEST_SECONDS
 from kvorum.pipelines.mirror.metrics import Figures
-from kvorum.pipelines.mirror.spec import HEARTBEATS, MirrorSpec, any_of
+from kvorum.pipelines.mirror.spec import MirrorSpec, any_of
 
 logger = logging.getLogger(__name__)
 
@@ -144,21 +143,8 @@ def _partitions(cluster: Lookup) -> dict[str, int]:
     return {name: len(topic.partitions) for name, topic in cluster.topics().items() if topic.error is None}
 
 
-def create_topics(admin: AdminClient, topics: Sequence[NewTopic]) -> None:
-    """Create topics; those that exist are left as they are."""
-    if not topics:
-        return
-    for future in admin.create_topics(list(topics), operation_timeout=REQUEST_SECONDS).values():
-        try:
-            future.result(REQUEST_SECONDS * 2)
-        except KafkaException as error:
-            if client.error_of(error).code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise
-
-
-def create_control_topics(admin: AdminClient, spec: MirrorSpec) -> None:
-    """Create the mirror's own topics that do not exist: one partition, compacted."""
-    names = [spec.map_topic, spec.checkpoints_topic, *([HEARTBEATS] if spec.sync.heartbeats else [])]
-    there = admin.list_topics(timeout=REQUEST_SECONDS).topics
-    config, factor = {"cleanup.policy": "compact"}, spec.replication_factor or -1
-    create_topics(admin, [NewTopic(name, 1, factor, config=config) for name in names if name not in there])
+def create_map_topic(admin: AdminClient, spec: MirrorSpec) -> None:
+    """Create the topic of the offset map if it does not exist: one partition, compacted."""
+    if spec.map_topic not in admin.list_topics(timeout=REQUEST_SECONDS).topics:
+        config = {"cleanup.policy": "compact"}
+        create_topics(admin, [NewTopic(spec.map_topic, 1, spec.replication_factor or -1, config=config)])

@@ -1,4 +1,4 @@
-"""From a pipeline to running queries: source, decode, transforms, encode, what becomes of failures, sink."""
+"""From a pipeline to a running query: source, decode, transforms, encode, what becomes of failures, sink."""
 
 import logging
 from collections.abc import Sequence
@@ -15,8 +15,7 @@ from kvorum.pipelines import formats, frames, plugins, transforms
 from kvorum.pipelines.bridge.ledger import Folder
 from kvorum.pipelines.plugins import Connector, Context, Kind, Part, PluginError, Trigger
 from kvorum.pipelines.run import errors
-from kvorum.pipelines.sinks.topics import TopicsSink, TopicsSinkOptions
-from kvorum.pipelines.sinks.writing import BatchSink
+from kvorum.pipelines.sinks.topics import TopicsSinkOptions
 from kvorum.pipelines.spec import Endpoint, Format, Parts, Pipeline, Problem, SpecError, draft
 from kvorum.pipelines.spec.problems import Places
 
@@ -48,9 +47,6 @@ def models(parts: Parts) -> dict[str, type[BaseModel]]:
         for plugin in plugins.plugins(kind):
             is_used = used is not None and plugin.name == used.type
             found[f"{word}.{plugin.name}"] = plugin.load().Options if is_used else BaseModel
-    for word, kind in (("transform", Kind.TRANSFORM), ("format", Kind.CONVERTER)):
-        for plugin in plugins.plugins(kind):
-            found.setdefault(f"{word}.{plugin.name}", BaseModel)
     return found
 
 
@@ -134,16 +130,16 @@ def as_bytes(frame: DataFrame) -> DataFrame:
     return frame
 
 
-def start(spark: SparkSession, pipeline: Pipeline, ends: Ends, context: Context) -> list[StreamingQuery]:
-    """Start the pipeline's queries: one, or two for a sink of a package with dead letters."""
+def start(spark: SparkSession, pipeline: Pipeline, ends: Ends, context: Context) -> StreamingQuery:
+    """Start the pipeline's query."""
     if pipeline.source.type == "topics":
         context = replace(context, connector=connector_of(spark, pipeline, context))
     frame = frame_of(spark, pipeline, ends, context)
     match pipeline.errors.tolerance:
         case "fail":
-            return [ends.sink.write(frames.first_failed(frame), ends.sink_options, context)]
+            return ends.sink.write(frames.first_failed(frame), ends.sink_options, context)
         case "skip":
-            return [ends.sink.write(frames.well(frame), ends.sink_options, context)]
+            return ends.sink.write(frames.well(frame), ends.sink_options, context)
         case "dead-letter":
             return with_dead_letters(frame, pipeline, ends, context)
 
@@ -167,23 +163,14 @@ def connector_of(spark: SparkSession, pipeline: Pipeline, context: Context) -> C
     raise PluginError(f"checkpoint {context.checkpoint} was written with connector {recorded}; {hint}")
 
 
-def with_dead_letters(frame: DataFrame, pipeline: Pipeline, ends: Ends, context: Context) -> list[StreamingQuery]:
-    """Start the pipeline so that failed records go to the dead-letter topic: by the sink's query, if Kvorum has it.
-
-    A checkpoint that two queries began is continued by two.
-    """
+def with_dead_letters(frame: DataFrame, pipeline: Pipeline, ends: Ends, context: Context) -> StreamingQuery:
+    """Start a query that writes the good records to the sink and the failed ones to the dead-letter topic."""
     sink, options = ends.sink, ends.sink_options
     if frames.FAILURE not in frame.columns:
-        return [sink.write(frame, options, context)]
+        return sink.write(frame, options, context)
     bootstrap = errors.bootstrap_of(pipeline)
     if isinstance(options, TopicsSinkOptions) and options.bootstrap == bootstrap:
         merged = errors.routed(frame, pipeline, options.topic)
-        return [sink.write(merged, options.model_copy(update={"topic": None}), context)]
+        return sink.write(merged, options.model_copy(update={"topic": None}), context)
     letters = TopicsSinkOptions(bootstrap=bootstrap, topic=pipeline.errors.topic, options=dict(pipeline.errors.options))
-    own = f"{context.checkpoint}/dead-letters"
-    has_two_queries = bool(Folder(frame.sparkSession, context.checkpoint).listed(f"{own}/offsets"))
-    if isinstance(sink, BatchSink) and not has_two_queries:
-        return [errors.written_beside(frame, pipeline, sink, options, letters, context)]
-    beside = replace(context, name=context.name + errors.NAME, checkpoint=own)
-    first = sink.write(frames.well(frame), options, context)
-    return [first, TopicsSink().write(errors.dead_letters(frame, pipeline), letters, beside)]
+    return errors.written_beside(frame, pipeline, sink, options, letters, context)

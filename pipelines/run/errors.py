@@ -13,9 +13,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.storagelevel import StorageLevel
 
 from kvorum.pipelines import frames
-from kvorum.pipelines.plugins import Context, PluginError
+from kvorum.pipelines.plugins import Context, PluginError, Sink
 from kvorum.pipelines.sinks.topics import TopicsSink, TopicsSinkOptions
-from kvorum.pipelines.sinks.writing import BatchSink, started
+from kvorum.pipelines.sinks.writing import started
 from kvorum.pipelines.spec import Pipeline
 
 PREFIX = "__connect.errors."
@@ -26,7 +26,7 @@ NAME = "-dead-letters"
 
 
 def written_beside(
-    frame: DataFrame, pipeline: Pipeline, sink: BatchSink, options: Any, letters: TopicsSinkOptions, context: Context
+    frame: DataFrame, pipeline: Pipeline, sink: Sink[Any], options: Any, letters: TopicsSinkOptions, context: Context
 ) -> StreamingQuery:
     """Start a query that writes the good records to a sink and the failed ones to the dead-letter topic.
 

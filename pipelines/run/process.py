@@ -10,8 +10,9 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
+from kvorum.pipelines.faults import as_texts
 from kvorum.pipelines.run import control
 from kvorum.pipelines.run.state import Folder, State, StateError, Status
 from kvorum.pipelines.session.build import SessionSettings
@@ -45,27 +46,16 @@ class Launch:
     """Base of relative paths."""
 
     @classmethod
-    def of(cls, data: Mapping[str, Any]) -> Self:
-        """Return it of JSON's data."""
-        return cls(**data)
-
-    @classmethod
     def read(cls, path: Path) -> Self:
         """Return the options in a file; the defaults if it does not exist."""
         try:
-            return cls.of(json.loads(path.read_text(encoding="utf-8")))
+            return cls(**json.loads(path.read_text(encoding="utf-8")))
         except FileNotFoundError:
             return cls()
 
-    def data(self) -> dict[str, Any]:
-        """Return it as JSON's data."""
-        return asdict(self)
-
     def session(self, pipeline: Pipeline) -> SessionSettings:
         """Return the session's settings; these options win over the pipeline's file."""
-        own = {
-            key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in pipeline.spark.items()
-        }
+        own = as_texts(pipeline.spark)
         return SessionSettings(
             master=self.master or own.pop("spark.master", None),
             memory=own.pop("spark.driver.memory", self.memory),
@@ -83,7 +73,7 @@ def start(pipeline: Pipeline, folder: Folder, launch: Launch) -> Process:
     wanted = replace(launch, folder=launch.folder or os.getcwd())
     with folder.held():
         folder.write(folder.spec, pipeline.as_data())
-        folder.write(folder.launch, wanted.data())
+        folder.write(folder.launch, asdict(wanted))
         (folder.path / "status.json").unlink(missing_ok=True)  # that of an earlier process
     command = [sys.executable, "-m", "kvorum.pipelines.run.worker", str(folder.spec)]
     command += ["--state", str(folder.root), "--launch", str(folder.launch)]

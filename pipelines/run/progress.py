@@ -7,6 +7,7 @@ from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 
+from kvorum.pipelines.bridge.offsets import Offsets, from_json
 from kvorum.pipelines.bridge.sink import rows_written
 
 NO_ROWS = -1
@@ -109,16 +110,10 @@ def lag(latest: Any, end: Any) -> int | None:
     return sum(max(0, offset - done.get(place, offset)) for place, offset in last.items())
 
 
-def topic_offsets(offset: Any) -> dict[tuple[str, str], int] | None:
-    """Return {(topic, partition): offset} of a source's offset of that form; None for any other."""
-    if not isinstance(offset, dict):
+def topic_offsets(offset: Any) -> Offsets | None:
+    """Return the offsets of a source of topics; None for any other source."""
+    try:
+        found = from_json(offset)
+    except (AttributeError, TypeError, ValueError):
         return None
-    found: dict[tuple[str, str], int] = {}
-    for topic, partitions in offset.items():
-        if not isinstance(partitions, dict):
-            return None
-        for partition, number in partitions.items():
-            if not isinstance(number, int):
-                return None
-            found[topic, partition] = number
-    return found
+    return found if all(type(number) is int for number in found.values()) else None

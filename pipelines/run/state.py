@@ -18,12 +18,14 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 VARIABLE = "KVORUM_PIPELINES_DIR"
 DEFAULT = "kvorum-pipelines"
 HOST = ".host"
 """The folder of the process that several pipelines share, beside theirs; no pipeline's name begins with a dot."""
+MANAGER = ".manager"
+"""The folder that the manager of connectors holds."""
 PID = "pid"
 """In that folder: the number of the process that holds it."""
 
@@ -65,11 +67,6 @@ class Status:
     """FAILED because its process ended without writing a state."""
     progress: Mapping[str, Any] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, data: Mapping[str, Any]) -> Self:
-        """Return the status of JSON's data."""
-        return cls(**{**data, "state": State(data["state"])})
-
     @property
     def alive(self) -> bool:
         """Return whether the pipeline's process or thread runs."""
@@ -79,10 +76,6 @@ class Status:
     def reason(self) -> str | None:
         """Return the trace's one line."""
         return None if self.trace is None else self.trace.partition("\n")[0]
-
-    def data(self) -> dict[str, Any]:
-        """Return it as JSON's data."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,15 +123,16 @@ class Folder:
 
     def write_status(self, status: Status) -> None:
         """Replace the status."""
-        self.write(self.path / "status.json", status.data())
+        self.write(self.path / "status.json", asdict(status))
 
     def status(self) -> Status | None:
         """Return the status; FAILED for a process that ended without saying so. None: it was never started."""
         alive = self.alive()  # asked first: a process that ends now has written its last status before
         try:
-            found = Status.of(json.loads((self.path / "status.json").read_text(encoding="utf-8")))
+            data = json.loads((self.path / "status.json").read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
+        found = Status(**{**data, "state": State(data["state"])})
         if found.state in ENDED or alive:
             return found
         trace = f"process {found.pid} ended without a word while {found.state}; {self.log} may say why"
@@ -159,7 +153,7 @@ class Folder:
         return False
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def held(self, owner: str = "pipeline {!r}") -> Iterator[None]:
         """Hold the folder for this process, however it ends. Raises StateError if another one has it."""
         self.make()
         descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -171,7 +165,7 @@ class Folder:
                     break
                 except BlockingIOError:
                     if time.monotonic() > until:
-                        raise StateError(f"pipeline {self.name!r} is already running ({self.path})") from None
+                        raise StateError(f"{owner.format(self.name)} is already running ({self.path})") from None
                     time.sleep(0.02)
             yield
         finally:

@@ -19,7 +19,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -55,7 +55,7 @@ class Worker:
     launch: Launch
     status: Status
     requests: "queue.Queue[control.Request]" = field(default_factory=queue.Queue)
-    queries: list[StreamingQuery] = field(default_factory=list)
+    query: StreamingQuery | None = None
     progress: Progress = field(default_factory=Progress)
     session: Session | None = None
     open_session: Callable[[], Session] | None = None
@@ -80,11 +80,11 @@ class Worker:
                 self.become(State.FINISHED)
                 return 0
             except StopRequested:
-                self.stop_queries()
+                self.stop_query()
                 self.become(State.STOPPED)
                 return 0
             except Exception as error:
-                self.stop_queries()
+                self.stop_query()
                 pause = backoff.next(time.monotonic()) if failures.passing(error) else None
                 unwritable = checkpoint.problem(self.checkpoint)
                 reason = failures.reason(error, self.pipeline)
@@ -106,7 +106,7 @@ class Worker:
                     return 0
 
     def keep_running(self) -> None:
-        """Start, and look after it until it is finished. Raises StopRequested, and whatever the queries failed with."""
+        """Start, and look after it until it is finished. Raises StopRequested, and what the query failed with."""
         ends = compiling.validate(self.pipeline)
         if self.wanted is State.RUNNING:  # before the session, which takes its time
             self.reach(ends)
@@ -124,18 +124,18 @@ class Worker:
                     self.wait(LOOK_SECONDS)
                 self.become(State.STARTING)
                 self.reach(ends)
-            self.queries = compiling.start(self.session.spark, self.pipeline, ends, context)
+            self.query = compiling.start(self.session.spark, self.pipeline, ends, context)
             self.become(State.RUNNING)
-            # `pause` stops the queries, and `resume` may follow before the next look.
-            while self.queries and self.wanted is State.RUNNING:
+            # `pause` stops the query, and `resume` may follow before the next look.
+            while self.query is not None and self.wanted is State.RUNNING:
                 # Asked before the look: what has ended by now, the look finds out how.
-                are_over = all(not query.isActive for query in self.queries)
-                self.look()
-                if are_over:
-                    self.look_at_progress()
+                is_over = not self.query.isActive
+                self.look(self.query)
+                if is_over:
+                    self.progress.look(self.query)
                     return
                 self.wait(LOOK_SECONDS)
-            self.stop_queries()
+            self.stop_query()
 
     def reach(self, ends: compiling.Ends) -> None:
         """Check the clusters and the checkpoint. Raises Unreachable, TopicMissing, OptionError, CheckpointUnusable."""
@@ -147,24 +147,18 @@ class Worker:
         reach.check(self.pipeline, ends, self.wait, is_java=is_java, is_first_start=is_first_start)
         checkpoint.check(self.checkpoint)
 
-    def look(self) -> None:
-        """Raise what a query failed with; take the progress, once a second."""
-        for query in self.queries:
-            error = None if query.isActive else query.exception()
-            if error is not None:
-                raise error
+    def look(self, query: StreamingQuery) -> None:
+        """Raise what the query failed with; take the progress, once a second."""
+        error = None if query.isActive else query.exception()
+        if error is not None:
+            raise error
         now = time.monotonic()
         if now - self.wrote_at >= STATUS_SECONDS:
-            self.look_at_progress()
+            self.progress.look(query)
             self.write()
         if now - self.logged_at >= LOG_SECONDS:
             self.logged_at = now
             logger.info("pipeline %s: %s", self.pipeline.name, self.progress.line())
-
-    def look_at_progress(self) -> None:
-        """Take the sink's new reports; a second query, of dead letters alone, reads the same records."""
-        for query in self.queries[:1]:
-            self.progress.look(query)
 
     def wait(self, seconds: float) -> None:
         """Answer commands for so long, at least one look. Raises StopRequested."""
@@ -182,37 +176,39 @@ class Worker:
         """Do what a command says and answer it when it is done. Raises StopRequested."""
         match request.command:
             case "stop":
-                self.stop_queries()
+                self.stop_query()
                 self.become(State.STOPPED)
-                request.answer.put(self.status.data())
+                request.answer.put(asdict(self.status))
                 raise StopRequested
             case "pause" | "resume":
                 self.wanted = State.PAUSED if request.command == "pause" else State.RUNNING
                 if self.wanted is State.PAUSED and self.status.state is State.RUNNING:
-                    self.stop_queries()
+                    self.stop_query()
                     self.become(State.PAUSED)
-                request.answer.put(self.status.data() | {"wanted": self.wanted})
+                request.answer.put(asdict(self.status) | {"wanted": self.wanted})
             case "offsets":
                 request.answer.put(self.offsets())
 
     def offsets(self) -> dict[str, Any]:
         """Return how far the source has been read: by the checkpoint, where it is on this machine."""
-        self.look_at_progress()
+        if self.query is not None:
+            self.progress.look(self.query)
         with contextlib.suppress(OSError, ValueError):
             if found := checkpoint.committed(self.checkpoint):
                 return found
         return {"sources": list(self.progress.offsets.values())}
 
-    def stop_queries(self) -> None:
-        """End the queries; what a micro-batch had not finished is done again after the next start."""
-        for query in self.queries:
-            try:
-                query.stop()
-            except Exception as error:  # the session may be gone already: there is nothing more to stop then
-                logger.warning("query %s not stopped: %s", query.name, failures.reason(error), exc_info=error)
+    def stop_query(self) -> None:
+        """End the query; what a micro-batch had not finished is done again after the next start."""
+        if self.query is None:
+            return
+        try:
+            self.query.stop()
+        except Exception as error:  # the session may be gone already: there is nothing more to stop then
+            logger.warning("query %s not stopped: %s", self.query.name, failures.reason(error), exc_info=error)
         with contextlib.suppress(Exception):  # the same: a last look at what was done
-            self.look_at_progress()
-        self.queries = []
+            self.progress.look(self.query)
+        self.query = None
 
     def become(self, state: State, trace: str | None = None) -> None:
         """Change the state, and say so."""
@@ -257,12 +253,12 @@ def worker_in(
     with folder.held():
         if not is_in(folder, pipeline):
             folder.write(folder.spec, pipeline.as_data())
-        folder.write(folder.launch, launch.data())
+        folder.write(folder.launch, asdict(launch))
         status = Status(name=pipeline.name, state=State.STARTING, pid=os.getpid(), since_ms=now_ms())
         worker = Worker(folder=folder, pipeline=pipeline, launch=launch, status=status, open_session=open_session)
         worker.wanted = State.PAUSED if launch.paused else State.RUNNING
         worker.write()
-        with control.listening(folder, lambda: worker.status.data()) as requests:
+        with control.listening(folder, lambda: asdict(worker.status)) as requests:
             worker.requests = requests
             try:
                 yield worker

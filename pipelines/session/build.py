@@ -62,10 +62,6 @@ WITHOUT_JARS: Mapping[str, str] = {
     "spark.sql.extensions.test.loadFromCp": "false",
 }
 JARS: Sequence[str] = ("spark.jars", "spark.jars.packages")
-DELTA: Mapping[str, str] = {
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +74,7 @@ class SessionSettings:
     """The driver's heap; a local master's executors share it."""
     connector: Wanted = "auto"
     jars: str | None = None
-    """A folder of jars: Spark's connector, JDBC drivers, Delta."""
+    """A folder of jars, such as Spark's connector."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """Spark's own settings; they win over ours."""
 
@@ -121,16 +117,6 @@ def build(name: str, wanted: SessionSettings) -> Session:
     logger.info("Spark %s on %s, Java %s (%s)%s", spark.version, master, java.version, java.path, shipped)
     logger.info("%s", choice)
     return Session(spark=spark, choice=choice)
-
-
-@contextlib.contextmanager
-def local_spark_home() -> Iterator[None]:
-    """Set SPARK_HOME, unless it is set, for a JVM that starts meanwhile; other children do not get it."""
-    if "SPARK_HOME" in os.environ:
-        yield
-        return
-    with environment({"SPARK_HOME": unpacked_home(Path(pyspark.__path__[0]))}):
-        yield
 
 
 def start_local(builder: SparkSession.Builder, java: machine.Java) -> SparkSession:
@@ -197,8 +183,6 @@ def spark_settings(wanted: SessionSettings, folder: str | None, choice: Choice, 
         settings |= LOCAL
         if not jars and not any(key in wanted.settings for key in JARS):
             settings |= WITHOUT_JARS
-    if "delta" in wanted.settings.get("spark.jars.packages", "") or any("delta-spark" in each for each in jars):
-        settings |= DELTA
     settings |= choice.settings
     settings |= wanted.settings
     if jars:

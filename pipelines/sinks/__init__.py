@@ -1,1 +1,1 @@
-"""Where records go: topics, files, Delta tables, tables of a database, the terminal."""
+"""Where records go: topics, files, tables of a database, the terminal."""

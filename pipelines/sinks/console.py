@@ -7,8 +7,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType
 
-from kvorum.pipelines.plugins import Context
-from kvorum.pipelines.sinks.writing import BatchSink, WriteBatch
+from kvorum.pipelines.plugins import Context, WriteBatch
+from kvorum.pipelines.sinks.writing import BatchSink
 from kvorum.pipelines.sources.options import Options
 
 SHOWN = ("topic", "partition", "offset", "timestamp", "key", "value")

@@ -25,8 +25,8 @@ from pydantic import BaseModel, Field
 from pyspark.sql import DataFrame
 
 from kvorum.pipelines import durable, formats
-from kvorum.pipelines.plugins import Context
-from kvorum.pipelines.sinks.writing import BatchSink, WriteBatch
+from kvorum.pipelines.plugins import Context, WriteBatch
+from kvorum.pipelines.sinks.writing import BatchSink
 from kvorum.pipelines.sources.options import ConnectOptions
 
 CHUNK_BYTES: Final = 1 << 20

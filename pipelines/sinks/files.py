@@ -13,10 +13,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kvorum.pipelines import formats
+from kvorum.pipelines.faults import as_texts
 from kvorum.pipelines.formats.base import EXACT_TIMES
-from kvorum.pipelines.plugins import Context
-from kvorum.pipelines.sinks.writing import BatchSink, WriteBatch, flat, started
-from kvorum.pipelines.sources.options import Options, as_texts
+from kvorum.pipelines.plugins import Context, WriteBatch
+from kvorum.pipelines.sinks.writing import BatchSink, flat, started
+from kvorum.pipelines.sources.options import Options
 
 
 class FilesSinkOptions(Options):

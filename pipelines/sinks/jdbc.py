@@ -23,8 +23,8 @@ from pyspark.sql.types import StructType
 from kvorum.pipelines.bridge.whole import whole_input
 from kvorum.pipelines.databases import dialect as databases
 from kvorum.pipelines.databases.dialect import Connection, Cursor, DatabaseError, Dialect
-from kvorum.pipelines.plugins import Context
-from kvorum.pipelines.sinks.writing import BatchSink, WriteBatch, query_name, value_columns
+from kvorum.pipelines.plugins import Context, WriteBatch
+from kvorum.pipelines.sinks.writing import BatchSink, query_name, value_columns
 from kvorum.pipelines.sources.options import DatabaseOptions, Names
 
 KAFKA_COLUMNS = ("topic", "partition", "offset")

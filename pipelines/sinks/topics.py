@@ -15,8 +15,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from kvorum.pipelines.bridge.client import for_java
 from kvorum.pipelines.bridge.ledger import FOLDER
 from kvorum.pipelines.bridge.sink import batch_writer
-from kvorum.pipelines.plugins import Context
-from kvorum.pipelines.sinks.writing import BatchSink, WriteBatch, started
+from kvorum.pipelines.plugins import Context, WriteBatch
+from kvorum.pipelines.sinks.writing import BatchSink, started
 from kvorum.pipelines.sources.options import TopicOptions
 
 logger = logging.getLogger(__name__)

@@ -1,7 +1,7 @@
 """Parts that several sinks share: the value's fields as columns, and the start of a query."""
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -11,12 +11,9 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import StructType
 
 from kvorum.pipelines import frames
-from kvorum.pipelines.plugins import Context
+from kvorum.pipelines.plugins import Context, WriteBatch
 
 RECORD_COLUMNS = ("key", "topic", "partition", "offset", "timestamp", "headers")
-
-WriteBatch = Callable[[DataFrame, int], None]
-"""Writes a micro-batch, by its number. A repeated call has no effect where the sink delivers exactly once."""
 
 
 class BatchSink:

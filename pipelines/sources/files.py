@@ -2,26 +2,27 @@
 
 A file must appear complete: written elsewhere and renamed into the folder. `text` gives one record per line, as a
 string; the other formats give a record with the file's columns. `timestamp` names the column that says when a record
-happened; with `watermark`, how late one may be for what is aggregated by time.
+happened.
 
 A line that is not of its format is a failed record. Lines of JSON and CSV are read by the formats of the same names;
 CSV with a header, and files whose options only Spark's own readers have, are split by Spark.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StringType, StructField, StructType
 
 from kvorum.pipelines import formats, frames
-from kvorum.pipelines.formats import csv_values, ddl, schemas
+from kvorum.pipelines.faults import as_text, as_texts
+from kvorum.pipelines.formats import csv_values, schemas
 from kvorum.pipelines.formats.base import Coded
 from kvorum.pipelines.plugins import Context
-from kvorum.pipelines.sources.options import Options, as_text
+from kvorum.pipelines.sources.options import Options
 
 CORRUPT: Final = csv_values.CORRUPT
 OF_FILES: Final = {
@@ -41,13 +42,11 @@ class FilesOptions(Options):
     path: str
     """A folder, or a pattern such as /data/*/in."""
     file_format: Literal["text", "json", "csv", "parquet"] = Field(default="text", alias="format")
-    columns: Annotated[str, AfterValidator(ddl.checked_columns)] | None = Field(default=None, alias="schema")
+    columns: schemas.Columns | None = Field(default=None, alias="schema")
     """As SQL's columns: "id BIGINT, name STRING". Without it, what the files there are have in common now."""
     header: bool | None = None
     """Of CSV: whether the first line of each file is the names of its columns, which must be those of the schema."""
     timestamp: str | None = None
-    watermark: str | None = None
-    """Such as "10 minutes"; of the column `timestamp`."""
     topic: str | None = None
     """The topic of the records, where the sink does not name one."""
     maxFilesPerTrigger: int | None = None
@@ -63,7 +62,7 @@ class FilesOptions(Options):
     def spark_options(self) -> dict[str, str]:
         """Return Spark's options."""
         header = {} if self.header is None else {"header": as_text(self.header)}
-        return {**{key: as_text(value) for key, value in self.options.items()}, **header}
+        return {**as_texts(self.options), **header}
 
 
 class FilesSource:
@@ -85,7 +84,7 @@ class FilesSource:
             frame = frame.withColumn("topic", F.lit(options.topic))
         if options.timestamp is not None:
             frame = frame.withColumn("timestamp", F.col("value").getField(options.timestamp).cast("timestamp"))
-        return frame if options.watermark is None else frame.withWatermark("timestamp", options.watermark)
+        return frame
 
     def _lines(self, spark: SparkSession, options: Any, given: Mapping[str, str]) -> DataFrame:
         """Return lines, read by the format of a topic's values."""
@@ -95,14 +94,14 @@ class FilesSource:
         frame = frames.record_frame(lines.select(F.col("value").cast("binary").alias("value")))
         if options.file_format == "text":
             return formats.converter("string").decode(frame, "value")
-        settings: dict[str, Any] = {"schema": options.columns or _columns(spark, options, given).jsonValue()}
+        settings: dict[str, Any] = {"schema": options.columns or _columns(spark, options, given).toDDL()}
         if options.file_format == "csv":
             settings["options"] = given
         return formats.converter(options.file_format, settings).decode(frame, "value")
 
     def _rows(self, spark: SparkSession, options: Any, given: Mapping[str, str]) -> DataFrame:
         """Return rows that Spark's reader splits."""
-        schema = schemas.from_ddl(options.columns) if options.columns else _columns(spark, options, given)
+        schema = schemas.parsed(options.columns)[0] if options.columns else _columns(spark, options, given)
         columns = schemas.fields_of(schema, options.file_format)
         if options.file_format == "parquet":
             rows = _stream(spark, "parquet", options, given).schema(columns).load(options.path)

@@ -29,7 +29,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from kvorum.pipelines import frames
 from kvorum.pipelines.databases.dialect import Convert, DatabaseError, Growth, Position, name_parts, quoted
-from kvorum.pipelines.faults import meant
+from kvorum.pipelines.faults import meant, shown
 from kvorum.pipelines.plugins import Context
 from kvorum.pipelines.sources.options import DatabaseOptions, Names
 
@@ -41,8 +41,6 @@ MESSAGE = "__kvorum_message"
 """Column of the rows: null, or why a value of the row cannot be read."""
 ROW = "__kvorum_row"
 """Column of the rows: null, or the row in JSON as the database has it, if a value cannot be read."""
-SHOWN_CHARACTERS_MAX = 100
-"""Of a value in a message."""
 Offset = dict[str, Any]
 
 
@@ -272,11 +270,11 @@ class JdbcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         converted[MESSAGE], converted[ROW] = [None] * count, [None] * count
         for row, wrong in reasons.items():
             raw = {name: values[row] for name, values in columns.items()}
-            shown = {name: None if value is None else self._dialect.shown(value) for name, value in raw.items()}
+            texts = {name: None if value is None else self._dialect.shown(value) for name, value in raw.items()}
             names = self._growth.names or list(columns)[:1]  # its position, else its first column
-            where = ", ".join(f"{name} {short(shown[name])}" for name in names)
+            where = ", ".join(f"{name} {shown(texts[name])}" for name in names)
             converted[MESSAGE][row] = f"{'; '.join(wrong)} (row with {where})"
-            converted[ROW][row] = json.dumps(shown, ensure_ascii=False)
+            converted[ROW][row] = json.dumps(texts, ensure_ascii=False)
         shape = to_arrow_schema(self._schema, timezone="UTC")
         arrays = [pa.array(converted[field.name], type=field.type) for field in shape]
         return pa.RecordBatch.from_arrays(arrays, schema=shape)
@@ -294,7 +292,7 @@ class JdbcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             try:
                 converted[row] = None if value is None else convert(value)
             except ValueError as error:
-                reasons.setdefault(row, []).append(f"column {name}: {short(self._dialect.shown(value))}: {error}")
+                reasons.setdefault(row, []).append(f"column {name}: {shown(self._dialect.shown(value))}: {error}")
         return converted
 
     def _find(self, start: Position | None, end: Position | None, *skips: int | None) -> Position | None:
@@ -320,9 +318,3 @@ class JdbcStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _position(self, offset: Mapping[str, Any]) -> Position | None:
         return None if self._is_bulk or not offset else tuple(offset[part] for part in self._growth.parts)
-
-
-def short(value: object) -> str:
-    """Return a value for a message."""
-    text = str(value)
-    return text if len(text) <= SHOWN_CHARACTERS_MAX else text[:SHOWN_CHARACTERS_MAX] + "..."

@@ -7,6 +7,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from kvorum.pipelines.databases.dialect import DatabaseError, Dialect
 from kvorum.pipelines.databases.url import dialect_of
+from kvorum.pipelines.faults import as_texts, separated
 
 
 class Options(BaseModel):
@@ -33,11 +34,6 @@ class ConnectOptions(Options):
     @classmethod
     def _short_names(cls, data: Any) -> Any:
         return {cls.SHORT.get(key, key): value for key, value in data.items()} if isinstance(data, dict) else data
-
-
-def separated(value: object) -> object:
-    """Return the parts of a list that Connect writes with commas; other values as they are."""
-    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(separated)]
@@ -82,13 +78,3 @@ class TopicOptions(Options):
         """Return all options as a reader or a writer takes them: text, without those that are None."""
         ours = {"kafka.bootstrap.servers": self.bootstrap, **ours}
         return {key: value for key, value in ours.items() if value is not None} | as_texts(self.options)
-
-
-def as_text(value: object) -> str:
-    """Return an option's value as Spark takes it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def as_texts(options: Mapping[str, Any]) -> dict[str, str]:
-    """Return options as Spark takes them."""
-    return {key: as_text(value) for key, value in options.items()}

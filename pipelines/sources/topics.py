@@ -9,9 +9,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kvorum.pipelines.bridge import register
 from kvorum.pipelines.bridge.client import for_java
+from kvorum.pipelines.faults import as_text
 from kvorum.pipelines.frames import record_frame
 from kvorum.pipelines.plugins import Connector, Context
-from kvorum.pipelines.sources.options import TopicOptions, as_text
+from kvorum.pipelines.sources.options import TopicOptions
 
 FORMATS: Mapping[Connector, str] = {"spark": "kafka", "kvorum": "kvorum"}
 

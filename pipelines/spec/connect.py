@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final, Literal
 
-from kvorum.pipelines.faults import meant
+from kvorum.pipelines.faults import as_texts, meant, separated
 from kvorum.pipelines.spec.problems import Loc, Places, Problem, SpecError
 
 Role = Literal["source", "sink", "both"]
@@ -59,11 +59,7 @@ def converted(
 
     Raises SpecError for a class that is neither source nor sink.
     """
-    flat = {
-        str(key): str(value).lower() if isinstance(value, bool) else str(value)
-        for key, value in properties.items()
-        if value is not None
-    }
+    flat = as_texts({str(key): value for key, value in properties.items() if value is not None})
     work = _Conversion(flat=flat, places=places, under=under)
     role, plugin = work.kind()
     work.put(("name",), "name", name or flat.get("name", ""))
@@ -104,7 +100,7 @@ class _Conversion:
     def take(self, key: str, *path: str) -> None:
         """Set a part of the pipeline to the value of a key, if it is given."""
         if key in self.flat:
-            self.put(path, key, split(self.flat[key]) if path[-1] == "topics" else self.flat[key])
+            self.put(path, key, separated(self.flat[key]) if path[-1] == "topics" else self.flat[key])
 
     def problem(self, key: str, message: str) -> None:
         self.problems.append(self.places.problem((*self.under, key), message))
@@ -153,7 +149,7 @@ class _Conversion:
 
     def chain(self, word: str, single: str) -> None:
         """Take `transforms: a,b` with `transforms.a.type` and so on; or predicates."""
-        names = split(self.flat.get(word, ""))
+        names = separated(self.flat.get(word, ""))
         self.used.add(word)
         for index, name in enumerate(names):
             at: Loc = (word, index if word == "transforms" else name)
@@ -225,8 +221,3 @@ class _Conversion:
     def prefixed(self, prefix: str) -> Iterator[tuple[str, str]]:
         """Yield the keys that begin with a prefix, whole and without it."""
         yield from ((key, key.removeprefix(prefix)) for key in self.flat if key.startswith(prefix))
-
-
-def split(text: str) -> list[str]:
-    """Return the items of `a, b`."""
-    return [item.strip() for item in text.split(",") if item.strip()]

@@ -134,8 +134,6 @@ def _place(node: yaml.Node, at: Loc, places: Places, problems: list[Problem]) ->
         for index, item in enumerate(node.value):
             places.at[(*at, index)] = _start(item)
             _place(item, (*at, index), places, problems)
-    elif node.start_mark.line != node.end_mark.line and node.start_mark.buffer is not None:
-        places.texts[at] = _start(node), node.start_mark.buffer[node.start_mark.pointer : node.end_mark.pointer]
 
 
 def _start(node: yaml.Node) -> Place:
@@ -168,20 +166,17 @@ def _properties(text: str, file: str) -> Document:
     return Document(data=data, places=places)
 
 
-def resolve(data: Mapping[str, Any], places: Places, environment: Mapping[str, str] | None = None) -> dict[str, Any]:
+def resolve(data: Mapping[str, Any], places: Places) -> dict[str, Any]:
     """Return data with all variables in strings replaced. Raises SpecError with the position of each."""
-    resolved, problems = resolved_as_far(data, places, environment)
+    resolved, problems = resolved_as_far(data, places)
     if problems:
         raise SpecError(problems)
     return resolved
 
 
-def resolved_as_far(
-    data: Mapping[str, Any], places: Places, environment: Mapping[str, str] | None = None
-) -> tuple[dict[str, Any], list[Problem]]:
+def resolved_as_far(data: Mapping[str, Any], places: Places) -> tuple[dict[str, Any], list[Problem]]:
     """Return data with the variables replaced that there are, and what is wrong with the others, which become empty."""
     problems = list[Problem]()
-    environment = os.environ if environment is None else environment
 
     def walk(value: Any, at: Loc) -> Any:
         match value:
@@ -196,7 +191,7 @@ def resolved_as_far(
 
     def one(matched: re.Match[str], at: Loc) -> str:
         try:
-            return _looked_up(matched[1], matched[2], environment)
+            return _looked_up(matched[1], matched[2])
         except LookupError as error:
             problems.append(places.problem(at, f"{matched.group()}: {error}"))
             return ""
@@ -204,12 +199,12 @@ def resolved_as_far(
     return {key: walk(value, (key,)) for key, value in data.items()}, problems
 
 
-def _looked_up(provider: str, argument: str, environment: Mapping[str, str]) -> str:
+def _looked_up(provider: str, argument: str) -> str:
     """Return the value that a variable stands for. Raises LookupError with the reason."""
     if provider == "env":
         name, has_default, default = argument.partition(":-")
-        if name in environment or has_default:
-            return environment.get(name, default)
+        if name in os.environ or has_default:
+            return os.environ.get(name, default)
         raise LookupError("not set in the environment")
     folder, _, key = argument.rpartition(":")
     if provider == "file" and not folder:

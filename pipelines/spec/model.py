@@ -141,8 +141,6 @@ class Trigger(Model):
     once: bool = False
     available_now: bool = Field(default=False, alias="available-now")
     """What is there now, in as many batches as it takes; then the pipeline is finished."""
-    real_time: Duration | None = Field(default=None, alias="real-time")
-    """Records go on at once; positions are kept that often."""
 
     @model_validator(mode="before")
     @classmethod
@@ -155,17 +153,14 @@ class Trigger(Model):
     @model_validator(mode="after")
     def _one(self) -> Self:
         if len(self.arguments()) > 1:
-            raise ValueError("give one of interval, once, available-now and real-time")
+            raise ValueError("give one of interval, once and available-now")
         return self
 
     def arguments(self) -> dict[str, str | bool]:
         """Return what DataStreamWriter.trigger is called with; empty: leave the call out."""
         named = {"once": self.once, "availableNow": self.available_now}
         made: dict[str, str | bool] = {name: True for name, is_given in named.items() if is_given}
-        for name, duration in (("realTime", self.real_time), ("processingTime", self.interval)):
-            if duration:
-                made[name] = f"{duration_ms(duration)} milliseconds"
-        return made
+        return made | ({"processingTime": f"{duration_ms(self.interval)} milliseconds"} if self.interval else {})
 
 
 class Pipeline(Model):
@@ -364,18 +359,18 @@ def load(path: str | Path) -> Pipeline:
     return draft(path).finished()
 
 
-def loads(text: str, *, form: str = "yaml", environment: Mapping[str, str] | None = None) -> Pipeline:
-    """Return the pipeline of a text. `environment` is what `${env:...}` sees (None: the process's)."""
-    return _draft(document.parse(text, form=form), environment).finished()
+def loads(text: str, *, form: str = "yaml") -> Pipeline:
+    """Return the pipeline of a text."""
+    return _draft(document.parse(text, form=form)).finished()
 
 
 def draft(path: str | Path) -> Draft:
     """Return the draft of a file; see load. Raises SpecError for what cannot be read at all."""
-    return _draft(document.read(Path(path)), None)
+    return _draft(document.read(Path(path)))
 
 
-def _draft(read: document.Document, environment: Mapping[str, str] | None) -> Draft:
-    data, missing = document.resolved_as_far(read.data, read.places, environment)
+def _draft(read: document.Document) -> Draft:
+    data, missing = document.resolved_as_far(read.data, read.places)
     problems, wrong = [*read.problems, *missing], list[Problem]()
     name, config, under = str(data.get("name", "")), data, tuple[str, ...]()
     if "connector.class" not in data and isinstance(data.get("config"), dict):

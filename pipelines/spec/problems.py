@@ -1,15 +1,14 @@
 """Errors in a pipeline's file, each with its line, its path, and a suggestion."""
 
-import re
 import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
-from kvorum.pipelines.faults import Fault, TextError, meant
+from kvorum.pipelines.faults import meant
 
 Loc = tuple[str | int, ...]
 
@@ -60,8 +59,6 @@ class Places:
     at: dict[Loc, Place] = field(default_factory=dict)
     aliases: dict[Loc, Loc] = field(default_factory=dict)
     """{path in the pipeline: path in the file}, where the file has another shape (Connect's flat one)."""
-    texts: dict[Loc, tuple[Place, str]] = field(default_factory=dict)
-    """{path in the file: (where it begins, as it stands there)} of values that are written over several lines."""
 
     def has(self, path: Loc) -> bool:
         """Return whether a path of the pipeline stands in the file."""
@@ -79,22 +76,6 @@ class Places:
     def problem(self, path: Loc, message: str) -> Problem:
         """Return a problem with its place."""
         return Problem(file=self.file, place=self.place(path), path=self.shown(path), message=message)
-
-    def fault(self, path: Loc, text: str, found: Fault) -> Problem:
-        """Return a problem within a value's text, with its line where the file writes the value over several."""
-        problem = self.problem(path, found.message)
-        given = self.texts.get(self.aliases.get(path, path))
-        if not found.word or given is None:
-            return problem
-        begin, written = given
-        # How lines are joined differs between YAML's styles; the words keep their order in all of them.
-        before = len(re.findall(re.escape(found.word), text[: found.position]))
-        for index, matched in enumerate(re.finditer(re.escape(found.word), written)):
-            if index == before:
-                lines, at = written.count("\n", 0, matched.start()), matched.start()
-                column = at - written.rfind("\n", 0, at) if lines else begin.column + at
-                return replace(problem, place=Place(begin.line + lines, column))
-        return problem
 
     def shown(self, path: Loc) -> Loc:
         """Return a path as the file has it, also of something that is not in the file."""
@@ -122,11 +103,7 @@ def from_pydantic(
             # Without what pydantic added to it: the member of a union that it tried.
             while path and not places.has(path) and isinstance(path[-1], str) and places.at:
                 path = path[:-1]
-        wrong = found.get("ctx", {}).get("error")
-        if isinstance(wrong, TextError):
-            problems += [places.fault(path, wrong.text, fault) for fault in wrong.faults]
-        else:
-            problems.append(places.problem(path, _message(found, inner, beside if len(loc) == 1 else ())))
+        problems.append(places.problem(path, _message(found, inner, beside if len(loc) == 1 else ())))
     # One problem per place: each member of a union reports its own.
     return list({(problem.path, problem.message): problem for problem in problems}.values())
 

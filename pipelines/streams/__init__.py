@@ -2,7 +2,7 @@
 
 dsl            writes nodes down (topology); nothing runs
 topology       cuts the graph into queries that Spark can run
-run            makes DataFrames of them (operators, state) and starts them on a cluster; testing: on folders
+run            makes DataFrames of them (operators, state) and starts them on a cluster
 """
 
 from kvorum.pipelines.streams.dsl import (
@@ -17,12 +17,11 @@ from kvorum.pipelines.streams.dsl import (
 from kvorum.pipelines.streams.functions import TopologyError
 from kvorum.pipelines.streams.run import State, Streams, StreamsConfig
 from kvorum.pipelines.streams.serdes import Serde, Serdes
-from kvorum.pipelines.streams.state import ProcessorContext, Record
 from kvorum.pipelines.streams.topology import Topology
 from kvorum.pipelines.streams.windows import JoinWindows, SessionWindows, Suppressed, TimeWindows
 
 __all__ = [
     "BranchedKStream", "GlobalKTable", "JoinWindows", "KGroupedStream", "KGroupedTable", "KStream", "KTable",
-    "ProcessorContext", "Record", "Serde", "Serdes", "SessionWindows", "State", "Streams", "StreamsBuilder",
+    "Serde", "Serdes", "SessionWindows", "State", "Streams", "StreamsBuilder",
     "StreamsConfig", "Suppressed", "TimeWindows", "Topology", "TopologyError",
 ]  # fmt: skip

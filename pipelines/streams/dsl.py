@@ -12,14 +12,13 @@ from typing import Any, Literal, TypedDict, Unpack
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from kvorum.pipelines import frames
 from kvorum.pipelines.streams import topology
 from kvorum.pipelines.streams.functions import Expression, TopologyError, arity, column, pair, truth
 from kvorum.pipelines.streams.operators import aggregate_step, stream_join, table_aggregate, table_join, table_lookup
 from kvorum.pipelines.streams.serdes import Serde
-from kvorum.pipelines.streams.state import JoinKind, Processor, Python, Time, process
+from kvorum.pipelines.streams.state import JoinKind, Python
 from kvorum.pipelines.streams.topology import Graph, Load, Node, Operation, Repartition, Sink, Source, Step, Topology
 from kvorum.pipelines.streams.windows import JoinWindows, SessionWindows, Suppressed, Windows
 
@@ -147,13 +146,6 @@ class KStream(_Built):
         """Begin to part the stream: .branch(predicate) as often as needed, then a default, or none."""
         return BranchedKStream(self._then(lambda frame: frame, "KSTREAM-BRANCH", named=named))
 
-    def branch(self, *predicates: Expression) -> "tuple[KStream, ...]":
-        """Return a stream for each predicate: of the records that fulfil it and none before it."""
-        split = self.split()
-        for index, predicate in enumerate(predicates):
-            split = split.branch(predicate, str(index))
-        return tuple(split.no_default_branch().values())
-
     def group_by_key(self) -> "KGroupedStream":
         """Group the records by their key."""
         return KGroupedStream(self._graph, self.node)
@@ -207,29 +199,6 @@ class KStream(_Built):
             operation = Step(function=lookup, load=Load(has_state=True))
             prefix = "KSTREAM-GLOBALKTABLE-JOIN" if is_global else "KSTREAM-KTABLE-JOIN"
         return KStream(self._graph, self._add(operation, prefix, other.node, store_kind=f"{prefix}-STORE", **names))
-
-    def process(
-        self,
-        processor: Callable[[], Processor] | StatefulProcessor,
-        value_type: str,
-        *,
-        key_type: str | None = None,
-        stores: tuple[str, ...] = (),
-        time: Time = "none",
-        named: str | None = None,
-    ) -> "KStream":
-        """Hand the records of each key to a Processor in Python, with stores and timers; see state.py.
-
-        `value_type` and `key_type` (default: as it is) are Spark's words for what it forwards: "BIGINT",
-        "STRUCT<user: STRING, sessions: INT>". A StatefulProcessor of Spark's is taken, too: it gets the record frame's
-        rows (Row API) and returns rows of key, value and timestamp.
-        """
-        function = partial(
-            process, processor=processor, value_type=value_type, key_type=key_type, stores=stores, time=time
-        )
-        operation = Step(function=function, load=Load(has_state=True, is_timed=time == "event"))
-        node = self._add(operation, "KSTREAM-PROCESSOR", named=named, store=",".join(stores) or None)
-        return KStream(self._graph, node)
 
     def repartition(self, *, named: str | None = None, partitions: int | None = None) -> "KStream":
         """Send the records through a topic of the application's own, and continue in another query."""

@@ -233,8 +233,6 @@ def difference(recorded: str | None, joins: dict[str, JoinWindows]) -> str | Non
     """Return why state with the recorded windows does not fit the joins; None if it does."""
     if recorded == described(joins):
         return None
-    if recorded is None:
-        return "its stream joins have no time buckets in their state, which an earlier version of Kvorum wrote"
     return f"its state has joins of [before, after] ms {recorded}, {', '.join(joins)} now has {described(joins)}"
 
 

@@ -11,6 +11,7 @@ Internal topics have no retention, so that no record is removed before it was re
 Streams, their records are deleted once all queries that read them have processed them.
 """
 
+import itertools
 import json
 import logging
 import threading
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Final, Literal, Protocol
 
 import confluent_kafka
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented, not in __all__
     AdminClient,
     AlterConfigOpType,
@@ -40,10 +41,11 @@ from pyspark.sql.types import DataType, TimestampType
 from kvorum.pipelines import frames
 from kvorum.pipelines.bridge import client, register
 from kvorum.pipelines.bridge import sink as sinks
-from kvorum.pipelines.bridge.lookup import Lookup
+from kvorum.pipelines.bridge.lookup import Lookup, create_topics
 from kvorum.pipelines.bridge.offsets import Offsets, TopicPartition, from_json
 from kvorum.pipelines.plugins import Delivery, Trigger
 from kvorum.pipelines.session.build import ROCKSDB, SessionSettings, build
+from kvorum.pipelines.session.late_workers import ATTEMPTS_MAX, may_restart
 from kvorum.pipelines.streams import functions, serdes
 from kvorum.pipelines.streams.functions import TopologyError
 from kvorum.pipelines.streams.operators import check_state
@@ -55,10 +57,6 @@ logger = logging.getLogger(__name__)
 WATCH_SECONDS: Final = 0.5
 INTERVAL_SECONDS = 30.0
 """Between deletions of processed records: Kafka Streams' repartition.purge.interval.ms."""
-WORKER_LATE: Final = "Python worker failed to connect back"
-"""Spark gives a worker ten seconds to start, which cannot be set, and a busy machine may need more. The query goes on
-from its checkpoint."""
-WORKER_ATTEMPTS_MAX: Final = 5
 AVAILABLE_NOW: Final = Trigger(arguments={"availableNow": True})
 STATE_SETTINGS: Final = {
     "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
@@ -187,16 +185,16 @@ def run_available(topology: Topology, topics: Topics, on_bad_record: OnBadRecord
     ended = []
     for query in topology.queries:
         frame = compiler.compile(query)
-        for attempt in range(1, WORKER_ATTEMPTS_MAX + 1):
+        for attempts in itertools.count(1):
             try:
                 running = topics.write(frame, query, AVAILABLE_NOW)
                 running.awaitTermination()
                 ended.append(running)
                 break
             except StreamingQueryException as error:
-                if WORKER_LATE not in str(error) or attempt == WORKER_ATTEMPTS_MAX:
+                if not may_restart(error, attempts):
                     raise
-                logger.warning("%s: no Python worker started within ten seconds, retried", query.name)
+                logger.warning("%s restarted: a Python worker started too late", query.name)
     return ended
 
 
@@ -209,8 +207,9 @@ class Streams:
         self.config = config
         self.queries: tuple[StreamingQuery, ...] = ()
         self._spark = spark
+        self._attempts: list[int] = []
         self._closed = threading.Event()
-        self._purging: threading.Thread | None = None
+        self._watching: threading.Thread | None = None
 
     def start(self) -> None:
         """Start all queries. What fails to start stops those before it, and raises."""
@@ -218,17 +217,22 @@ class Streams:
         topics = self._topics()
         topics.create_internal(self.topology.queries)
         compiler = Compiler(topics=topics, on_bad_record=self.config.on_bad_record)
+        frames_made = []
         try:
             for query in self.topology.queries:
-                started = topics.write(compiler.compile(query), query, self.config.trigger)
+                frame = compiler.compile(query)
+                started = topics.write(frame, query, self.config.trigger)
+                frames_made.append(frame)
+                self._attempts.append(1)
                 self.queries = (*self.queries, started)
                 logger.info("started %s, output mode %s", started.name, query.mode)
         except BaseException:
             self.close()
             raise
-        if readers(self.topology.queries, self.config):
-            self._purging = threading.Thread(target=self._purge, args=(topics,), name="streams-purge", daemon=True)
-            self._purging.start()
+        self._watching = threading.Thread(
+            target=self._watch, args=(topics, frames_made), name="streams-watch", daemon=True
+        )
+        self._watching.start()
 
     def process_available(self) -> None:
         """Process all records there are, instead of start(): a job for a timer, or for a test."""
@@ -237,10 +241,11 @@ class Streams:
         topics.purge(self.topology.queries, run_available(self.topology, topics, self.config.on_bad_record))
 
     def state(self) -> State:
-        """Return how it is."""
-        if any(query.exception() is not None for query in self.queries):
+        """Return how it is. A query that is about to be restarted counts as running."""
+        if self._errors():
             return State.ERROR
-        if self._closed.is_set() or (self.queries and not any(query.isActive for query in self.queries)):
+        is_over = self.queries and not any(map(self._runs, range(len(self.queries))))
+        if self._closed.is_set() or is_over:
             return State.NOT_RUNNING
         return State.RUNNING if self.queries else State.CREATED
 
@@ -251,26 +256,55 @@ class Streams:
             if deadline is not None and time.monotonic() >= deadline:
                 return False
             time.sleep(WATCH_SECONDS)
-        if self.state() is State.ERROR:
+        if errors := self._errors():
             self.close()
-            raise next(error for query in self.queries if (error := query.exception()) is not None)
+            raise errors[0]
         return True
 
     def close(self) -> None:
         """Stop all queries; what they did not finish is done again at the next start."""
         self._closed.set()
+        if self._watching is not None:
+            self._watching.join()
         for query in self.queries:
             query.stop()
-        if self._purging is not None:
-            self._purging.join()
 
-    def _purge(self, topics: "ClusterTopics") -> None:
-        """Delete processed records of internal topics from time to time, until `close`."""
-        while not self._closed.wait(INTERVAL_SECONDS):
-            try:
-                topics.purge(self.topology.queries, self.queries)
-            except Exception:
-                logger.exception("processed records of internal topics were not deleted; the next attempt follows")
+    def _is_late(self, number: int) -> bool:
+        """Return whether a query is to be restarted because its Python worker started too late."""
+        return not self._closed.is_set() and may_restart(self.queries[number].exception(), self._attempts[number])
+
+    def _runs(self, number: int) -> bool:
+        return self.queries[number].isActive or self._is_late(number)
+
+    def _errors(self) -> list[BaseException]:
+        """Return what queries failed with that are not restarted."""
+        found = (query.exception() for number, query in enumerate(self.queries) if not self._is_late(number))
+        return [error for error in found if error is not None]
+
+    def _watch(self, topics: "ClusterTopics", made: Sequence[DataFrame]) -> None:
+        """Until `close`: restart late queries, and delete processed records of internal topics from time to time."""
+        has_internal, purged_at = bool(readers(self.topology.queries, self.config)), time.monotonic()
+        while not self._closed.wait(WATCH_SECONDS):
+            for number in filter(self._is_late, range(len(self.queries))):
+                self._restart(topics, made[number], number)
+            if has_internal and time.monotonic() - purged_at >= INTERVAL_SECONDS:
+                purged_at = time.monotonic()
+                try:
+                    topics.purge(self.topology.queries, self.queries)
+                except Exception:
+                    logger.exception("processed records of internal topics were not deleted; the next attempt follows")
+
+    def _restart(self, topics: "ClusterTopics", frame: DataFrame, number: int) -> None:
+        query = self.topology.queries[number]
+        logger.warning("%s restarted: a Python worker started too late", query.name)
+        try:
+            again = topics.write(frame, query, self.config.trigger)
+        except Exception:
+            logger.exception("%s was not restarted", query.name)
+            self._attempts[number] = ATTEMPTS_MAX
+            return
+        self.queries = (*self.queries[:number], again, *self.queries[number + 1 :])
+        self._attempts[number] += 1
 
     def _topics(self) -> "ClusterTopics":
         if self._spark is None:
@@ -340,13 +374,11 @@ class ClusterTopics:
             for each in internal
         ]
         admin = self._admin()
-        for name, future in admin.create_topics(wanted, operation_timeout=REQUEST_SECONDS).items():
-            try:
-                future.result(REQUEST_SECONDS)
-            except KafkaException as error:
-                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                    raise TopologyError(f"the topic {name} cannot be created: {error}") from error
+        try:
+            for name in create_topics(admin, wanted):
                 _keep_records(admin, name)
+        except KafkaException as error:
+            raise TopologyError(f"internal topics cannot be created: {error}") from error
 
     def purge(self, queries: Sequence[Query], running: Iterable[StreamingQuery]) -> None:
         """Delete the records of internal topics that all queries which read them have processed. Logs errors."""

@@ -7,18 +7,14 @@ held in memory.
 Keys, payloads and state are JSON strings, as the records of internal topics: a string costs Python nothing to look at,
 can be read with Spark's own state reader, and outlives a new field in the schema: it is null then, in what was kept
 before. Both ways go through Spark's native expressions. What cannot be packed is a map whose keys are not strings.
-
-A Processor is a user's Python class that sees each record of a key, keeps stores, and sets timers: see
-docs/pipelines/streams.md. A store holds one value for each key, the current record's; Spark keeps state by key, where
-Kafka has a store for a whole partition. Values are kept as JSON.
 """
 
 import heapq
 import json
-from collections.abc import Callable, Generator, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
@@ -27,12 +23,11 @@ from pyspark.sql.streaming.stateful_processor import (
     StatefulProcessor,
     StatefulProcessorHandle,
     TimerValues,
-    ValueState,
 )
-from pyspark.sql.types import DataType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import DataType, StringType, StructField, StructType
 from typing_extensions import override
 
-from kvorum.pipelines.frames import record_frame
+from kvorum.pipelines.formats.base import EXACT_TIMES
 from kvorum.pipelines.streams.topology import Mode
 
 JoinKind = Literal["inner", "left", "outer"]
@@ -45,30 +40,23 @@ JOINED: Final = "_key STRING, left STRING, right STRING, live BOOLEAN, timestamp
 CHANGED: Final = "old STRING, new STRING"
 AGGREGATED: Final = "_key STRING, packed STRING, timestamp TIMESTAMP"
 
-Time = Literal["none", "event", "processing"]
-TIME_MODES: Final[Mapping[Time, str]] = {"none": "None", "event": "EventTime", "processing": "ProcessingTime"}
-STORE: Final = StructType([StructField("json", StringType())])
 ROW: Final = StructType([StructField("payload", StringType())])
 ROWS: Final = StructType([StructField("left", StringType()), StructField("right", StringType())])
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND: Final = timedelta(milliseconds=1)
 NEVER_MS: Final = 0
 """The watermark before there is one."""
-JSON_OPTIONS: Final[Mapping[str, str]] = {
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",  # Spark's own format ends at the millisecond
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
-}
 
 
 def pack(*columns: Column | str) -> Column:
     """Return one JSON object of columns under their names; equal columns make equal strings."""
-    return F.to_json(F.struct(*columns), dict(JSON_OPTIONS))
+    return F.to_json(F.struct(*columns), EXACT_TIMES)
 
 
 def unpack(packed: Column | str, fields: Mapping[str, DataType]) -> Column:
     """Return the struct of what was packed; null for null."""
     schema = StructType([StructField(name, kind) for name, kind in fields.items()])
-    return F.from_json(packed, schema, {**JSON_OPTIONS, "mode": "FAILFAST"})
+    return F.from_json(packed, schema, {**EXACT_TIMES, "mode": "FAILFAST"})
 
 
 def unpack_one(packed: Column | str, name: str, kind: DataType) -> Column:
@@ -259,154 +247,3 @@ class PythonAggregate(StatefulProcessor):
 def _aggregated(key: str, packed: dict[str, Any]) -> Row:
     text = json.dumps({"value": packed.get("value")})
     return Row(_key=key, packed=text, timestamp=EPOCH + packed["at_ms"] * MILLISECOND)
-
-
-# The Processor API.
-
-
-class Processor(Protocol):
-    """Interface of the processors of process(). `init`, `punctuate` and `close` are optional."""
-
-    def process(self, record: "Record") -> None:
-        """Handle one record."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
-    """A record as Python sees it: structs are dicts, times are aware datetimes."""
-
-    key: Any
-    value: Any
-    timestamp_ms: int
-    topic: str | None = None
-    partition: int | None = None
-    offset: int | None = None
-    headers: tuple[tuple[str, bytes | None], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Store:
-    """One value for the current key."""
-
-    _state: ValueState
-
-    def get(self) -> Any:
-        """Return the key's value, or None."""
-        kept = self._state.get()
-        return None if kept is None else json.loads(kept[0])
-
-    def put(self, value: Any) -> None:
-        """Keep what JSON can hold; None deletes it."""
-        self.delete() if value is None else self._state.update((json.dumps(value),))
-
-    def delete(self) -> None:
-        """Forget the key's value."""
-        self._state.clear()
-
-
-@dataclass(slots=True, kw_only=True)
-class ProcessorContext:
-    """Services for a processor. It is the same object for the life of the processor."""
-
-    stores: Mapping[str, Store]
-    handle: StatefulProcessorHandle
-    stream_time_ms: int = -1
-    """The watermark (time="event"), else -1."""
-    system_time_ms: int = -1
-    """The clock at the start of the micro-batch, -1 without timers."""
-    timestamp_ms: int = 0
-    """Of the record or timer that is handled: what is forwarded gets it."""
-    forwarded: list[tuple[Any, Any, int]] = field(default_factory=list)
-
-    def store(self, name: str) -> Store:
-        """Return one of the stores given to process()."""
-        return self.stores[name]
-
-    def forward(self, value: Any, *, key: Any = None, timestamp_ms: int | None = None) -> None:
-        """Send a record downstream. Its key is the current one, unless process() was given a key_type."""
-        self.forwarded.append((key, value, self.timestamp_ms if timestamp_ms is None else timestamp_ms))
-
-    def schedule(self, at_ms: int) -> None:
-        """Set a timer of the current key: when it is due, `punctuate(key, timestamp_ms)` is called."""
-        self.handle.registerTimer(at_ms)
-
-    def cancel(self, at_ms: int) -> None:
-        """Take a timer of the current key back."""
-        self.handle.deleteTimer(at_ms)
-
-
-def process(
-    frame: DataFrame,
-    *,
-    processor: Callable[[], Processor] | StatefulProcessor,
-    value_type: str,
-    key_type: str | None,
-    stores: tuple[str, ...],
-    time: Time,
-    mode: Mode,
-) -> DataFrame:
-    """Return what a user's Processor forwards, or a StatefulProcessor of Spark's returns."""
-    own_key_type = frame.schema["key"].dataType
-    has_new_keys = key_type is not None or isinstance(processor, StatefulProcessor)
-    made_key = DataType.fromDDL(key_type) if key_type else own_key_type if has_new_keys else StringType()
-    output = StructType().add("key", made_key).add("value", DataType.fromDDL(value_type))
-    output = output.add("timestamp", TimestampType())
-    if not isinstance(processor, StatefulProcessor):
-        processor = ProcessorRunner(processor, stores, has_new_keys)
-    if time == "event":
-        frame = frame.withWatermark("timestamp", "0 milliseconds")
-    timestamp, *position = untimed_order()
-    rows = frame.select(pack("key").alias("_key"), "key", "value", timestamp, "topic", *position, "headers")
-    made = with_state(rows, processor, output, mode, TIME_MODES[time])
-    return record_frame(made, key="key" if has_new_keys else unpack_one("key", "key", own_key_type))
-
-
-class ProcessorRunner(StatefulProcessor):
-    """Runs a Processor in Spark's terms. Rows come in groups of `_key`, the packed key."""
-
-    def __init__(self, factory: Callable[[], Any], stores: tuple[str, ...], has_own_keys: bool) -> None:
-        """Store the arguments of process()."""
-        self._factory = factory
-        self._stores = stores
-        self._has_own_keys = has_own_keys
-        self._processor: Any = None
-
-    @override
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        # Spark calls this on the driver as well, where the processor is not created.
-        stores = {name: Store(handle.getValueState(name, STORE)) for name in self._stores}
-        self._context = ProcessorContext(stores=stores, handle=handle)
-
-    @override
-    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: TimerValues) -> Iterator[Any]:
-        self._begin(timerValues)
-        for row in in_order(rows):
-            at_ms = self._context.timestamp_ms = millis(row["timestamp"])
-            headers = tuple((each["key"], each["value"]) for each in row["headers"] or ())
-            plain = {name: row[name] for name in ("key", "value", "topic", "partition", "offset")}
-            self._processor.process(Record(**plain, timestamp_ms=at_ms, headers=headers))
-            yield from self._forwarded(key[0])
-
-    @override
-    def handleExpiredTimer(self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo) -> Any:
-        self._begin(timerValues)
-        self._context.timestamp_ms = expiredTimerInfo.getExpiryTimeInMs()
-        self._processor.punctuate(json.loads(key[0]).get("key"), self._context.timestamp_ms)
-        yield from self._forwarded(key[0])
-
-    @override
-    def close(self) -> None:
-        getattr(self._processor, "close", lambda: None)()
-
-    def _begin(self, timer_values: TimerValues) -> None:
-        self._context.stream_time_ms = timer_values.getCurrentWatermarkInMs()
-        self._context.system_time_ms = timer_values.getCurrentProcessingTimeInMs()
-        if self._processor is None:
-            self._processor = self._factory()
-            getattr(self._processor, "init", lambda context: None)(self._context)
-
-    def _forwarded(self, packed_key: str) -> Iterator[Row]:
-        for key, value, timestamp_ms in self._context.forwarded:
-            at = EPOCH + timestamp_ms * MILLISECOND
-            yield Row(key=key if self._has_own_keys else packed_key, value=value, timestamp=at)
-        self._context.forwarded.clear()

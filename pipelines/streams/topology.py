@@ -218,21 +218,30 @@ class Topology:
         return cls(sinks=cut, queries=_in_order([Query(head=head, mode=cutter.mode(head)) for head in heads]))
 
     def describe(self) -> str:
-        """Draw it as Kafka Streams' Topology#describe does.
+        """Return the queries with their nodes, the nodes that each reads from, topics, and state stores.
 
-        A sub-topology is what hangs together between topics: here that is one query, or several that share a source,
-        since each sink is a query. Topics of the application's own stand without its id, as they do in Kafka.
+        Topics of the application's own are shown without its id.
         """
-        lines = ["Topologies:"]
-        for number, group in enumerate(_groups([step for node in ancestors(*self.sinks) for step in _drawn(node)])):
-            lines.append(f"   Sub-topology: {number}")
-            for step in group:
-                below = ", ".join(other.name for other in group if step.name in other.above)
-                lines.append(f"    {step.kind}: {step.name} ({step.details})")
-                lines += [f"      --> {below or 'none'}"] if step.kind != "Sink" else []
-                lines += [f"      <-- {', '.join(step.above)}"] if step.kind != "Source" else []
-            lines.append("")
+        lines = list[str]()
+        for query in self.queries:
+            lines.append(f"Query {query.name}, output mode {query.mode}")
+            for node in query.nodes():
+                is_read = isinstance(node.operation, Repartition) and node is not query.head
+                above = "" if is_read else "".join(f" <- {parent.name}" for parent in node.parents)
+                lines.append(f"    {node.name}{above}{_details(node)}")
         return "\n".join(lines)
+
+
+def _details(node: Node) -> str:
+    match node.operation:
+        case Source(topics=topics, pattern=pattern, is_global=is_global):
+            return f" (topics: {pattern or ', '.join(topics)}{', global' if is_global else ''})"
+        case Sink(topic=topic):
+            return f" (topic: {topic or 'named by each record'})"
+        case Repartition(suffix=suffix):
+            return f" (internal topic: {suffix}-repartition)"
+        case _:
+            return "" if node.store is None else f" (store: {node.store})"
 
 
 class _Cutter:
@@ -286,42 +295,3 @@ def _in_order(queries: Sequence[Query]) -> tuple[Query, ...]:
             yield query
 
     return tuple(each for query in queries for each in visit(query))
-
-
-class _Drawn(NamedTuple):
-    """A node as it is drawn. A Repartition is two: the end of one sub-topology and the source of another."""
-
-    kind: str
-    name: str
-    details: str
-    above: tuple[str, ...] = ()
-
-
-def _drawn(node: Node) -> list[_Drawn]:
-    above = tuple(
-        f"{parent.operation.suffix}-source" if isinstance(parent.operation, Repartition) else parent.name
-        for parent in node.parents
-    )
-    match node.operation:
-        case Source(topics=topics, pattern=pattern, is_global=is_global):
-            details = f"topics: [{', '.join(topics)}]" if pattern is None else f"topic pattern: {pattern}"
-            return [_Drawn("Source", node.name, f"{details}, global" if is_global else details)]
-        case Sink(topic=topic):
-            return [_Drawn("Sink", node.name, f"topic: {topic or 'named by each record'}", above)]
-        case Repartition(suffix=suffix):
-            end = _Drawn("Sink", f"{suffix}-sink", f"topic: {suffix}-repartition", above)
-            return [end, _Drawn("Source", f"{suffix}-source", f"topics: [{suffix}-repartition]")]
-        case _:
-            return [_Drawn("Processor", node.name, f"stores: [{node.store or ''}]", above)]
-
-
-def _groups(steps: Sequence[_Drawn]) -> list[list[_Drawn]]:
-    """Return the steps that hang together, in their order; groups in the order of their first step."""
-    group_of: dict[str, int] = {}
-    for number, step in enumerate(steps):
-        joined = {number, *(group_of[name] for name in step.above)}
-        group_of[step.name] = number
-        for name, group in group_of.items():
-            if group in joined:
-                group_of[name] = min(joined)
-    return [[step for step in steps if group_of[step.name] == group] for group in sorted(set(group_of.values()))]

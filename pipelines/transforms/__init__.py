@@ -11,7 +11,6 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pyspark.sql import Column, DataFrame
 
-from kvorum.pipelines import frames, plugins
 from kvorum.pipelines.plugins import Step
 from kvorum.pipelines.spec.model import Predicate, Transform
 from kvorum.pipelines.transforms.connect import PREDICATES, TRANSFORMS
@@ -30,7 +29,7 @@ def models() -> dict[str, type[BaseModel]]:
 
 
 def wrong_form(transform: Transform) -> str | None:
-    """Return the error of a type's $Key or $Value; None: none, or a plug-in's transform."""
+    """Return the error of a type's $Key or $Value; None: none, or an unknown transform."""
     name = transform.plain
     if name not in DEFINITIONS or DEFINITIONS[name].forms == (transform.part is not None):
         return None
@@ -40,8 +39,8 @@ def wrong_form(transform: Transform) -> str | None:
 def build(transforms: Sequence[Transform], predicates: Mapping[str, Predicate] | None = None) -> Step:
     """Return the function that applies the transforms to a record frame, in their order.
 
-    Raises TransformError for options that are not right; the function raises it for types that a transform cannot work
-    on. A transform that is not in DEFINITIONS is looked for among the plugins (PluginError).
+    Raises TransformError for unknown names and for options that are not right; the function raises it for types that a
+    transform cannot work on.
     """
     conditions = {name: _condition(name, predicate) for name, predicate in (predicates or {}).items()}
     return _chained([_step(index, transform, conditions) for index, transform in enumerate(transforms)])
@@ -69,8 +68,7 @@ def _step(index: int, transform: Transform, conditions: Mapping[str, Column]) ->
         condition = conditions[transform.predicate]
         condition = ~condition if transform.negate else condition
     if transform.plain not in DEFINITIONS:
-        made = plugins.transform(transform.plain)(transform.settings, transform.part)
-        return made if condition is None else partial(_where, made, condition)
+        raise TransformError(f"{where}: there is no transform {transform.plain!r}; there are {', '.join(DEFINITIONS)}")
     wrong = wrong_form(transform)
     if wrong is not None:
         raise TransformError(f"{where}: {wrong}")
@@ -97,13 +95,3 @@ def _apply(where: str, change: Callable[[DataFrame], Change], condition: Column 
         return apply(frame, change, condition)
     except TransformError as error:
         raise TransformError(f"{where}: {error}") from error
-
-
-def _where(step: Step, condition: Column, frame: DataFrame) -> DataFrame:
-    """Return the frame with a plugin's step applied where the condition holds.
-
-    Such a step may drop rows or make more of them, so the frame is split and put together again. Order between the
-    two parts is not kept; they read the same batch.
-    """
-    frame = frames.with_origin(frame)
-    return step(frame.where(condition)).unionByName(frame.where(~condition), allowMissingColumns=True)

@@ -305,7 +305,7 @@ def flatten(value: Value, *, delimiter: str = ".") -> Change:
 
 
 def set_schema_metadata(value: Value, *, schema_name: str | None = None, schema_version: int | None = None) -> Change:
-    """Set the schema's name. It is stored in the column's metadata; JSON's envelope and Avro write it."""
+    """Set the schema's name. It is stored in the column's metadata; JSON's envelope has it."""
     if value.schemaless:
         raise TransformError("SetSchemaMetadata needs a schema: give the source's format one")
     said = {NAME: schema_name, VERSION: schema_version}

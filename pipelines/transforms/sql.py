@@ -16,12 +16,11 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from kvorum.pipelines import frames
+from kvorum.pipelines.faults import shown
 from kvorum.pipelines.transforms.values import Change, TransformError, Value
 
 TABLE: Final = "records"
 FORM: Final = f"write SELECT ... FROM {TABLE} [WHERE ...]"
-STATEMENT_CHARACTERS_MAX: Final = 80
-"""Of a statement in an error message."""
 KEEP: Final = "keep"
 CLASS: Final = re.compile(r"^\[[A-Z0-9_.]+\] ")
 """Of a Spark error's text, not shown; nor is:"""
@@ -49,8 +48,7 @@ def _applied(number: int, statement: str, frame: DataFrame) -> Change:
     try:
         return _change(frame, number, statement)
     except (PySparkException, TransformError) as error:
-        short = " ".join(statement.split())
-        short = short if len(short) <= STATEMENT_CHARACTERS_MAX else short[:STATEMENT_CHARACTERS_MAX] + "..."
+        short = shown(" ".join(statement.split()))
         line = str(error).strip().partition("\n")[0]
         raise TransformError(f"statement {number} ({short}): {SQLSTATE.sub('', CLASS.sub('', line))}") from error
 

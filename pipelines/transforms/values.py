@@ -23,6 +23,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from kvorum.pipelines import frames
+from kvorum.pipelines.faults import as_text, separated
 from kvorum.pipelines.formats.schemas import DEFAULT, NAME, TIME, VERSION
 
 MAP_OF_VARIANTS: Final = "map<string,variant>"
@@ -202,20 +203,13 @@ def _merged_structs(condition: Column, new: Value, old: Value) -> tuple[Column, 
 # Definitions and their application
 
 
-def _list(value: Any) -> Any:
-    """Return the items of Connect's `a, b`."""
-    return [item.strip() for item in value.split(",") if item.strip()] if isinstance(value, str) else value
-
-
 def _text(value: Any) -> Any:
     """Return the text of a number or a boolean of YAML."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value) if isinstance(value, int | float) else value
+    return as_text(value) if isinstance(value, int | float) else value
 
 
-Names = Annotated[list[str], BeforeValidator(_list)]
-SomeNames = Annotated[list[str], Field(min_length=1), BeforeValidator(_list)]
+Names = Annotated[list[str], BeforeValidator(separated)]
+SomeNames = Annotated[list[str], Field(min_length=1), BeforeValidator(separated)]
 Text = Annotated[str, BeforeValidator(_text)]
 SomeText = Annotated[str, Field(min_length=1), BeforeValidator(_text)]
 Name = Annotated[str, Field(min_length=1)]

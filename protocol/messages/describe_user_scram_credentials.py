@@ -24,11 +24,13 @@ class DescribeUserScramCredentialsRequest:
     """DescribeUserScramCredentialsRequest of DescribeUserScramCredentials."""
 
     users: list[UserName] | None = field(default_factory=list)
+    include_keys: bool = False
     API_KEY: ClassVar[int] = 50
     VERSIONS: ClassVar[tuple[int, int]] = (0, 0)
     FLEXIBLE_FROM: ClassVar[int] = 0
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("users", "struct", (0, 0), nullable=(0, 0), array=True, struct=UserName),
+        Field("include_keys", "bool", (0, 0), tag=10000),
     )
 
 
@@ -38,9 +40,15 @@ class CredentialInfo:
 
     mechanism: int = 0
     iterations: int = 0
+    salt: bytes = field(default=b"", repr=False)
+    stored_key: bytes = field(default=b"", repr=False)
+    server_key: bytes = field(default=b"", repr=False)
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("mechanism", "int8", (0, 0)),
         Field("iterations", "int32", (0, 0)),
+        Field("salt", "bytes", (0, 0), tag=10000),
+        Field("stored_key", "bytes", (0, 0), tag=10001),
+        Field("server_key", "bytes", (0, 0), tag=10002),
     )
 
 

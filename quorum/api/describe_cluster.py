@@ -43,7 +43,7 @@ async def handle(
         controller_id=leader_id,
         brokers=[
             DescribeClusterBroker(broker_id=node_id, host=host, port=port)
-            for node_id, (host, port) in sorted(services.voter_addresses().items())
+            for node_id, (host, port) in sorted(services.voter_addresses(ctx.listener).items())
         ],
     )
     if request.include_cluster_authorized_operations and services.may(

@@ -100,8 +100,9 @@ def _unknown_partitions(request: DescribeQuorumRequest) -> DescribeQuorumRespons
 def _answer(
     row: ResponsePartitionData, services: ControllerServices, error_code: ErrorCode = ErrorCode.NONE
 ) -> DescribeQuorumResponse:
+    name = services.listener_name
     endpoints = services.voter_endpoints() or {
-        node_id: [(services.listener_name, host, port)] for node_id, (host, port) in services.voter_addresses().items()
+        node_id: [(name, host, port)] for node_id, (host, port) in services.voter_addresses(name).items()
     }
     return DescribeQuorumResponse(
         error_code=error_code,

@@ -51,15 +51,15 @@ async def handle(ctx: RequestContext, request: FetchRequest, services: Controlle
     while True:
         error = refusal(services, requested.current_leader_epoch)
         if error is not ErrorCode.NONE:
-            return _answer(services, PartitionData(error_code=error, high_watermark=-1))
+            return _answer(ctx, services, PartitionData(error_code=error, high_watermark=-1))
         found = _look(ctx, services, request, requested)
         if replica_id >= 0:
             _note_observer(services, replica_id, requested)
         if found is not None:
-            return _answer(services, found)
+            return _answer(ctx, services, found)
         left = deadline - loop.time()
         if left <= 0 or request.min_bytes <= 0:
-            return _answer(services, _nothing(services))
+            return _answer(ctx, services, _nothing(services))
         changed = services.store.changed()
         try:
             await asyncio.wait((changed,), timeout=left)
@@ -151,12 +151,11 @@ def _note_observer(services: ControllerServices, replica_id: int, requested: Fet
     )
 
 
-def _answer(services: ControllerServices, data: PartitionData) -> FetchResponse:
+def _answer(ctx: RequestContext, services: ControllerServices, data: PartitionData) -> FetchResponse:
     leader_id, epoch = services.leader_and_epoch()
     data.partition_index = METADATA_PARTITION
     data.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=epoch)
-    addresses = services.voter_addresses()
-    leader = addresses.get(leader_id)
+    leader = services.voter_addresses(ctx.listener).get(leader_id)
     topic_id = METADATA_TOPIC_ID
     return FetchResponse(
         responses=[FetchableTopicResponse(topic=METADATA_TOPIC, topic_id=topic_id, partitions=[data])],

@@ -80,7 +80,7 @@ async def handle(
         row.error_code = error.code
     leader_id, epoch = services.leader_and_epoch()
     row.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=epoch)
-    leader = services.voter_addresses().get(leader_id)
+    leader = services.voter_addresses(ctx.listener).get(leader_id)
     return FetchSnapshotResponse(
         topics=[ResponseTopicSnapshot(name=METADATA_TOPIC, partitions=[row])],
         node_endpoints=[] if leader is None else [NodeEndpoint(node_id=leader_id, host=leader[0], port=leader[1])],

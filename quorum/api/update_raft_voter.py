@@ -27,7 +27,7 @@ async def handle(
     except KafkaError as refused:
         error = refused.code
     leader_id, epoch = services.leader_and_epoch()
-    host, port = services.voter_addresses().get(leader_id, ("", 0))
+    host, port = services.voter_addresses(ctx.listener).get(leader_id, ("", 0))
     leader = CurrentLeader(leader_id=leader_id, leader_epoch=epoch, host=host, port=port)
     return UpdateRaftVoterResponse(error_code=error, current_leader=leader)
 

@@ -196,6 +196,12 @@ class RaftMetadataLog:
         """Return where the voters of a dynamic quorum listen, by the newest set in this log; empty in a static one."""
         return dict(self.node.replica.voters.endpoints)
 
+    def reported_endpoints(self) -> Endpoints:
+        """Return the endpoints of this node and of connected peers; a static quorum has them too."""
+        voters = self.node.replica.voters
+        found = {peer: list(info.endpoints) for peer, info in voters.peer_infos.items()}
+        return found | {voters.node_id: list(voters.listens_at)}
+
     def replicas(self) -> tuple[ReplicaState, ...]:
         """See MetadataLog."""
         return replica_states(self.node.replica, self.node.leader.peers, self.log_end_offset)

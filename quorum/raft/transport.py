@@ -27,7 +27,7 @@ from kvorum.network.traffic import Traffic
 from kvorum.network.upgrade import Upgrade, UpgradeLink
 from kvorum.protocol.errors import ProtocolError
 from kvorum.quorum.raft.messages import MalformedFrame
-from kvorum.quorum.raft.voters import Endpoints
+from kvorum.quorum.raft.voters import Endpoint, Endpoints, dial_address
 from kvorum.runtime.logs import get_logger
 from kvorum.runtime.ordered_set import OrderedSet
 from kvorum.security.client import PLAINTEXT, ClientSecurity
@@ -51,8 +51,10 @@ class Greeting(msgspec.Struct, array_like=True):
     cluster_id: str
     node_id: int
     host: str = ""
-    """Endpoint of the sender; in a static quorum it is configured."""
+    """Default endpoint of the sender; in a static quorum it is configured."""
     port: int = 0
+    endpoints: list[Endpoint] = []
+    """All endpoints of the sender; empty from earlier releases."""
 
 
 class LinkOwner(Protocol):
@@ -144,13 +146,14 @@ class RaftTransport:
         addresses: AddressBook,
         peers: list[int],
         chance: Random,
-        listens_at: Address | None = None,
+        listens_at: Sequence[Endpoint] = (),
         dynamic: bool = False,
         authorizer: Authorizer | None = None,
         security: ClientSecurity = PLAINTEXT,
     ) -> None:
-        """Prepare the links to `peers`, this node's id left out; it `listens_at`.
+        """Prepare the links to `peers`, this node's id left out; it `listens_at` these, the default listener first.
 
+        It connects to the peers' listener of the same name as its own default one.
         A quorum that is not `dynamic` becomes it with the first `reach`. `authorizer` permits incoming connections:
         CLUSTER_ACTION on the cluster; `security` is that of outgoing ones.
         """
@@ -168,7 +171,8 @@ class RaftTransport:
         self.on_voters: Callable[[], None] | None = None
         """Called whenever the voters are others, or elsewhere, or committed."""
         """Called once, with the first `reach`."""
-        greeting = Greeting(GREETING_VERSION, cluster_id, node_id, *(listens_at or ("", 0)))
+        self._listener, host, port = listens_at[0] if listens_at else ("", "", 0)
+        greeting = Greeting(GREETING_VERSION, cluster_id, node_id, host, port, list(listens_at))
         self._greeting = msgspec.msgpack.encode(greeting)
         self._members = set(peers)
         """Those to keep a connection to; further links are to guests."""
@@ -220,9 +224,9 @@ class RaftTransport:
         if self.on_voters is not None:
             self.on_voters()
         for peer in peers:
-            if endpoints.get(peer) and peer not in self.incoming:
-                _, host, port = endpoints[peer][0]
-                self._addresses.put(peer, (host, port))
+            address = dial_address(endpoints.get(peer, ()), self._listener)
+            if address is not None and peer not in self.incoming:
+                self._addresses.put(peer, address)
             self._keep(peer)
         left, self._members = self._members.difference(peers), set(peers)
         for peer in sorted(left):
@@ -375,5 +379,6 @@ class RaftTransport:
         guests = self._links.keys() - self._members
         if greeting.node_id not in self._links and len(guests) >= GUESTS_MAX:
             raise ProtocolError(f"Raft greeting of node {greeting.node_id} rejected: {GUESTS_MAX} observers already")
-        self._addresses.put(greeting.node_id, (greeting.host, greeting.port))
+        address = dial_address(greeting.endpoints, self._listener) or (greeting.host, greeting.port)
+        self._addresses.put(greeting.node_id, address)
         self._keep(greeting.node_id)

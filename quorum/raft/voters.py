@@ -43,6 +43,7 @@ one.
 that only the lost logs had are given up. The pin is sent in Hello to the affected node, which then may vote.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -61,6 +62,16 @@ Endpoint = tuple[str, str, int]
 """Listener name, host, port."""
 Endpoints = dict[int, list[Endpoint]]
 """Endpoints of each voter of a dynamic quorum, the default listener first."""
+
+
+def address_at(endpoints: Sequence[Endpoint], listener: str) -> tuple[str, int] | None:
+    """Return the address of a voter at a listener, None without it."""
+    return next(((host, port) for name, host, port in endpoints if name == listener), None)
+
+
+def dial_address(endpoints: Sequence[Endpoint], listener: str) -> tuple[str, int] | None:
+    """Return the address of a voter at a listener, else at its default one."""
+    return address_at(endpoints, listener) or (endpoints[0][1:] if endpoints else None)
 
 
 @dataclass(frozen=True, slots=True)

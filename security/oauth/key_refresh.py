@@ -62,12 +62,19 @@ class IssuerKeys:
         self._task: asyncio.Task[None] | None = None
         self.present: KeySet
 
-    async def start(self) -> None:
-        """Fetch the keys for the first time. Raises ConfigError."""
+    async def start(self, *, required: bool = True) -> None:
+        """Fetch the keys for the first time. Raises ConfigError.
+
+        Without `required` a failure is retried in the background, and until then no token is valid.
+        """
         try:
             await self._refresh()
         except (FetchError, KeySetError) as error:
-            raise self._error(str(error)) from None
+            if required:
+                raise self._error(str(error)) from None
+            self.present = KeySet([])
+            log.warning("keys of the token issuer not available", reason=error)
+            self._wake.set()
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def close(self) -> None:

@@ -193,8 +193,8 @@ class SaslServerAuthenticator:
         "_config",
         "_exchange",
         "_mechanism",
-        "_reauthenticated_at_s",
         "is_again",
+        "reauthenticated_at_s",
         "session",
         "state",
         "supports_sessions",
@@ -206,7 +206,8 @@ class SaslServerAuthenticator:
         self.state = State.INITIAL
         self._mechanism: EnabledMechanism
         self._exchange: SaslServer
-        self._reauthenticated_at_s = float("-inf")
+        self.reauthenticated_at_s = float("-inf")
+        """Start of the latest re-authentication; the loop's time."""
         self.is_again = False
         """The latest authentication, in progress or not, is a re-authentication."""
         self.session: Session | None = None
@@ -280,9 +281,9 @@ class SaslServerAuthenticator:
     def _begin_again(self, now_s: float) -> Action:
         """Return what SaslHandshake does on an authenticated connection: also an expired session may continue."""
         assert self.session is not None
-        if self.session.expires_at_s is None or now_s - self._reauthenticated_at_s < REAUTHENTICATION_INTERVAL_S:
+        if self.session.expires_at_s is None or now_s - self.reauthenticated_at_s < REAUTHENTICATION_INTERVAL_S:
             return Action.SERVE
-        self._reauthenticated_at_s = now_s
+        self.reauthenticated_at_s = now_s
         self.is_again = True
         return Action.BEGIN
 

@@ -139,19 +139,26 @@ def _alternative_names(certificate: x509.Certificate) -> set[str]:
 
 
 def verify_own_chain(old: Stores, new: Stores, settings: TlsSettings) -> None:
-    """Check that a client with the one stores can connect to a server with the other ones, both ways.
+    """Check that a client with one of the stores can connect to a server with the other, both ways.
 
-    Nodes that have the new certificate and nodes that still have the old one must reach one another. At the start both
-    are the same. Raises SecurityConfigError.
+    Nodes with the new certificate and nodes with the old one must be able to connect to each other. At the start both
+    are the same. If the old one has expired, only the new one is checked. Raises SecurityConfigError.
     """
-    for server, client in ((old, new), (new, old)):
-        try:
-            handshake_in_memory(
-                server_context(settings, server), client_context(settings, client, verify_host_name=False)
-            )
-        except ssl.SSLError as error:
-            reason = f"the certificate does not verify with {TRUSTSTORE}: {failure_reason(error)}"
-            raise SecurityConfigError(KEYSTORE, reason) from error
+    pairs = [(new, new)] if _connection_problem(old, old, settings) else [(old, new), (new, old)]
+    for server, client in pairs:
+        problem = _connection_problem(server, client, settings)
+        if problem is not None:
+            reason = f"the certificate does not verify with {TRUSTSTORE}: {failure_reason(problem)}"
+            raise SecurityConfigError(KEYSTORE, reason) from problem
+
+
+def _connection_problem(server: Stores, client: Stores, settings: TlsSettings) -> ssl.SSLError | None:
+    """Return why a client could not connect to a server, None if it can."""
+    try:
+        handshake_in_memory(server_context(settings, server), client_context(settings, client, verify_host_name=False))
+    except ssl.SSLError as error:
+        return error
+    return None
 
 
 def handshake_in_memory(server: ssl.SSLContext, client: ssl.SSLContext) -> None:

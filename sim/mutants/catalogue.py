@@ -6,7 +6,18 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from sim.log_dir_failures import add_log_dir_failures
-from sim.mutants import broker, controller, coordinators, directories, duties, quotas, racks, security, voters
+from sim.mutants import (
+    broker,
+    controller,
+    coordinators,
+    directories,
+    duties,
+    quotas,
+    racks,
+    secure_lab,
+    security,
+    voters,
+)
 from sim.mutants.patches import Patches
 from sim.mutants.plans import COORDINATED, DEPOSED_UNAWARES, SECONDS, THREE, PlanExtras, coordination
 from sim.quorum_options import address_change_options, membership_options, upgrade_options
@@ -287,6 +298,8 @@ ALL: Final = (
     Mutant(name="duplicate-at-log-end", apply=broker.duplicate_at_log_end, means=PROCESSES),
     Mutant(name="disk-error-unknown", apply=broker.disk_error_unknown, means=PROCESSES),
     Mutant(name="guard-off", apply=controller.guard_off, means=QUORUM),
+    Mutant(name="accept-expired-certificates", apply=secure_lab.accept_expired_certificates, means=PROCESSES),
+    Mutant(name="forget-keys-of-issuers", apply=secure_lab.forget_keys_of_issuers, means=PROCESSES),
     Mutant(name="isolated-leader-stays", apply=controller.isolated_leader_stays, means=PROCESSES),
     Mutant(name="read-without-round", apply=controller.read_without_round, means=QUORUM, first=54),
     *(

@@ -169,7 +169,7 @@ CELLS: Final[Mapping[str, Mapping[str, Any]]] = {
 
 SHIPPED: Final[Mapping[str, tuple[str, ...]]] = {
     "ignore-broker-epoch": ("regressions/replaced-disk",),
-    "ignore-min-isr": ("regressions/shrunk-to-leader",),
+    "ignore-min-isr": ("regressions/shrunk-to-leader", "secure-n-minus-one/rf3-min3"),
     "unclean-always-on": ("regressions/zombie-alone",),
     "keep-high-watermark-at-shrink": ("regressions/acks-after-shrink",),
     "join-below-min-isr": ("regressions/flap-below-min",),
@@ -183,6 +183,8 @@ SHIPPED: Final[Mapping[str, tuple[str, ...]]] = {
     "vouch-for-a-lost-directory": ("lost-directory",),
     "stay-in-a-failed-directory": ("failing-directory",),
     "tell-without-holding": ("quotas",),
+    "accept-expired-certificates": ("expired-cert/running",),
+    "forget-keys-of-issuers": ("jwks-unreachable/running",),
 }
 """{mutant: shipped scenarios that have to fail with it}: a regression that holds with its bug shows nothing."""
 SHOWN: Final = tuple(dict.fromkeys([*CELLS, *SHIPPED]))

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kvorum.cli.security.client_files import JAVA, KAFKA_PYTHON, RDKAFKA, SPARK, client_files
 from kvorum.cluster.local.local import LocalCluster
 from kvorum.cluster.local.ports import free_ports
+from kvorum.security.client_files import JAVA, KAFKA_PYTHON, RDKAFKA, SPARK, client_files
 from tests.cluster.test_quickstart import PORT, README, typing_environment
 
 TEXT = (README.parent / "docs" / "security.md").read_text()

@@ -152,7 +152,7 @@ def test_actions_without_permission_are_disabled(scene: Scene) -> None:
     page.locator("details.menu > summary").click()
     button = page.get_by_role("button", name="Delete topic")
     expect(button).to_have_attribute("aria-disabled", "true")
-    expect(button).to_have_attribute("title", re.compile("requires the role admin; the role of your token is read"))
+    expect(button).to_have_attribute("title", re.compile("requires the role admin; your role is read"))
     button.click(force=True)
     expect(page.locator("#notes")).to_contain_text("requires the role admin")
     expect(page.get_by_role("dialog")).to_have_count(0)

@@ -5,6 +5,7 @@ import shutil
 import sys
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -33,9 +34,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory, kvorum_cluster: LocalCluster
     """
     if shutil.which("java") is None:
         pytest.skip("missing tool: java (17 or 21)")
+    import pyspark
     from pyspark.sql import SparkSession
 
-    from kvorum.pipelines.session.build import local_spark_home
+    from kvorum.pipelines.session.build import environment, unpacked_home
 
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     folder = tmp_path_factory.mktemp("spark")
@@ -55,7 +57,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory, kvorum_cluster: LocalCluster
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
         )
     )
-    with local_spark_home():
+    home = {} if "SPARK_HOME" in os.environ else {"SPARK_HOME": unpacked_home(Path(pyspark.__path__[0]))}
+    with environment(home):
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     yield session
@@ -65,7 +68,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, kvorum_cluster: LocalCluster
 
 @pytest.fixture(scope="session")
 def spark_jars() -> str:
-    """Return the folder of Spark's connector and of Delta, which `make spark-jars` fetches through Maven."""
+    """Return the folder of Spark's connector, which `make spark-jars` fetches through Maven."""
     if JARS is None:
         pytest.skip(f"missing jars: {VARIABLE} names no folder (make spark-jars)")
     missing = look_into(JARS).missing

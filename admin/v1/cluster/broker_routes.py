@@ -130,7 +130,7 @@ async def process_of(call: Call[NoBody], broker: DescribeClusterBroker, seconds:
     """Return a broker's process state, or why it is not available."""
     who, address = RoleProcess(BROKER, broker.broker_id), (broker.host, broker.port)
     try:
-        async with asyncio.timeout(seconds), pages_of(call.cluster, who, call.authorization, address) as pages:
+        async with asyncio.timeout(seconds), pages_of(call.cluster, who, call.nodes, address) as pages:
             assert pages.process is not None, "it has said who it is"
             return pages.process
     except TimeoutError:

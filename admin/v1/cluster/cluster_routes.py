@@ -56,8 +56,8 @@ CONTROLLER_MS = 5_000
 
 
 async def get_me(call: Call[NoBody]) -> Me:
-    """Return the caller's role, and whether this server requires tokens."""
-    return Me(role=call.role.name.lower(), guarded=call.guarded)
+    """Return the caller's name and role, and whether this server requires authentication."""
+    return Me(name=call.caller, role=call.role.name.lower(), guarded=call.guarded)
 
 
 async def get_cluster(call: Call[NoBody]) -> Cluster:

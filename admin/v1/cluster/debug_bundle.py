@@ -179,7 +179,7 @@ class _Parts:
         ]:
             folder = f"{who.role}s/{who.node_id}/"
             async with AsyncExitStack() as stack:
-                opened = pages_of(self._call.cluster, who, self._call.authorization)
+                opened = pages_of(self._call.cluster, who, self._call.nodes)
                 pages = await self._got(folder, partial(stack.enter_async_context, opened))
                 for name, ask in of_process(pages).items() if pages is not None else ():
                     if part := await self._part(folder + name, ask):

@@ -6,15 +6,17 @@ set a config must not get it. The answering process must be the intended one: wi
 one configuration, it may be another one.
 """
 
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeVar
 
 from aiohttp import ClientConnectorError, ClientError, ClientSession, ClientTimeout
 from pydantic import BaseModel, ValidationError
 
 from kvorum.admin.http.access import HttpError
+from kvorum.admin.http.node_login import NodeLogin
 from kvorum.admin.v1.cluster.node_models import NodeProcess
 from kvorum.client.config_sources import Source
 from kvorum.client.wire.cluster_client import ClusterClient, ResourceType, Unreachable, refuse
@@ -28,10 +30,10 @@ from kvorum.protocol.messages.describe_configs import (
 from kvorum.runtime.listeners import (
     ANY_ADDRESS,
     CONTROLLER_METRICS_PORT_OFFSET,
-    LOOPBACK,
     HttpEndpoint,
-    split_address,
+    parse_http_endpoint,
 )
+from kvorum.security.passwords import CredentialsUnavailable
 
 BROKER: Final = "broker"
 CONTROLLER: Final = "controller"
@@ -83,6 +85,7 @@ class NodePages:
     url: str
     session: ClientSession
     headers: Mapping[str, str]
+    tls: ssl.SSLContext | bool = True
     process: NodeProcess | None = None
     """The process's own description, once it was queried."""
 
@@ -104,6 +107,7 @@ class NodePages:
                 f"{self.url}{path}",
                 params=params,
                 headers=self.headers,
+                ssl=self.tls,
                 allow_redirects=False,
                 timeout=ClientTimeout(total=seconds),
             ) as answer:
@@ -156,16 +160,19 @@ class NodePages:
 
 @asynccontextmanager
 async def pages_of(
-    cluster: ClusterClient, who: RoleProcess, authorization: str | None, address: Address | None = None
+    cluster: ClusterClient, who: RoleProcess, login: NodeLogin, address: Address | None = None
 ) -> AsyncIterator[NodePages]:
     """Return the pages of a process, after it has confirmed its identity.
 
     `address`: its address for Kafka's protocol, if known. Raises NodeProblem, KafkaError, Unreachable.
     """
     endpoint = await listener_of(cluster, who, address)
-    headers = {} if authorization is None else {"Authorization": authorization}
+    try:
+        headers = await login.headers(str(who))
+    except CredentialsUnavailable as error:
+        raise NodeProblem(503, "USERS_UNAVAILABLE", str(error)) from error
     async with ClientSession() as session:
-        asking = NodePages(who, endpoint.url, session, headers)
+        asking = NodePages(who, endpoint.url, session, headers, login.tls)
         process = await asking.get(NODE, NodeProcess)
         if (process.role, process.node_id) != who:
             other = RoleProcess(process.role, process.node_id)
@@ -174,7 +181,7 @@ async def pages_of(
         if process.cluster_id not in (None, ours):
             there = f"{who} at {endpoint.url} belongs to cluster {process.cluster_id}"
             raise NodeProblem(422, "ANOTHER_NODE", f"{there}, this cluster is {ours}")
-        yield NodePages(who, endpoint.url, session, headers, process)
+        yield NodePages(who, endpoint.url, session, headers, login.tls, process)
 
 
 async def listener_of(cluster: ClusterClient, who: RoleProcess, address: Address | None = None) -> HttpEndpoint:
@@ -247,8 +254,7 @@ def endpoint_in(configs: Mapping[str, str], who: RoleProcess, host: str) -> Http
     text = configs.get(key)
     if not text:
         raise NodeProblem(422, "NO_METRICS_LISTENER", f"{who} serves no HTTP pages: {key} is not set")
-    found = split_address(text.rpartition("://")[2].removesuffix("/"))
-    if found is None or found[1] == 0:
+    found = parse_http_endpoint(text)
+    if found is None or found.port == 0:
         raise NodeProblem(422, "NO_METRICS_LISTENER", f"the HTTP address of {who} is unknown: {key} is {text!r}")
-    named, port = found
-    return HttpEndpoint(host if named in ANY_ADDRESS else named or LOOPBACK, port + moved)
+    return replace(found, host=host if found.host in ANY_ADDRESS else found.host, port=found.port + moved)

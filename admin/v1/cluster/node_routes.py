@@ -31,7 +31,7 @@ SNAPSHOT_CONTROLLER: Final = optional_number(
 async def list_connections(call: Call[NoBody]) -> ClientConnections:
     """List the connections of a broker."""
     params = {"limit": str(CONNECTIONS.of(call))}
-    async with pages_of(call.cluster, RoleProcess(BROKER, broker_id(call)), call.authorization) as pages:
+    async with pages_of(call.cluster, RoleProcess(BROKER, broker_id(call)), call.nodes) as pages:
         return await pages.get(f"{NODE}/connections", ClientConnections, params)
 
 
@@ -48,7 +48,7 @@ async def get_controller_log(call: Call[NoBody]) -> RecentLog:
 async def log_of(call: Call[NoBody], who: RoleProcess) -> RecentLog:
     """Return the log parameters of a process request. Raises BadInput, and as `pages_of`."""
     params = {"lines": str(LINES.of(call)), "level": LEVEL.of(call)}
-    async with pages_of(call.cluster, who, call.authorization) as pages:
+    async with pages_of(call.cluster, who, call.nodes) as pages:
         return await pages.get(f"{NODE}/log", RecentLog, params)
 
 
@@ -57,7 +57,7 @@ async def shut_broker_down(call: Call[NoBody]) -> Stopping:
 
     The response is sent when the shutdown has begun. The API does not restart the node.
     """
-    async with pages_of(call.cluster, RoleProcess(BROKER, broker_id(call)), call.authorization) as pages:
+    async with pages_of(call.cluster, RoleProcess(BROKER, broker_id(call)), call.nodes) as pages:
         return await pages.post(f"{NODE}/controlled-shutdown", Stopping)
 
 
@@ -68,7 +68,7 @@ async def write_snapshot(call: Call[NoBody]) -> ControllerSnapshot:
         wanted = (await call.cluster.describe_quorum()).topics[0].partitions[0].leader_id
         if wanted < 0:
             raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "there is no active controller")
-    async with pages_of(call.cluster, RoleProcess(CONTROLLER, wanted), call.authorization) as pages:
+    async with pages_of(call.cluster, RoleProcess(CONTROLLER, wanted), call.nodes) as pages:
         written = await pages.post(f"{NODE}/snapshot", SnapshotWritten, seconds=SNAPSHOT_SECONDS)
     return ControllerSnapshot(controller=wanted, **written.model_dump())
 

@@ -102,9 +102,9 @@ def test_one_group_of_clients_is_cut_off_and_the_other_is_not(lab: Lab) -> None:
     name = topic(lab, "groups")
     with lab.links.cut("clients-b", "brokers"):
         assert send(lab.bootstrap, name, [b"a"]) == [None]
-        assert send(lab.bootstrap_of("clients-b"), name, [b"b"], 2) == ["_MSG_TIMED_OUT"]
-    assert send(lab.bootstrap_of("clients-b"), name, [b"c"]) == [None]
-    assert read(lab.bootstrap_of("clients-b"), name) == [b"a", b"c"]
+        assert send(lab.access_of("clients-b").bootstrap, name, [b"b"], 2) == ["_MSG_TIMED_OUT"]
+    assert send(lab.access_of("clients-b").bootstrap, name, [b"c"]) == [None]
+    assert read(lab.access_of("clients-b").bootstrap, name) == [b"a", b"c"]
 
 
 def test_lost_responses_are_requests_that_were_carried_out(lab: Lab) -> None:
@@ -122,7 +122,7 @@ def test_lost_responses_are_requests_that_were_carried_out(lab: Lab) -> None:
         producer.produce(name, b"ambiguous", partition=0, on_delivery=noted)
         producer.flush(10)
     assert errors == [None, "_MSG_TIMED_OUT"]
-    assert read(lab.bootstrap_of("clients-b"), name) == [b"warm", b"ambiguous"]
+    assert read(lab.access_of("clients-b").bootstrap, name) == [b"warm", b"ambiguous"]
 
 
 def test_a_cut_between_two_brokers_touches_neither_controllers_nor_clients(lab: Lab) -> None:

@@ -33,12 +33,12 @@ def outcome(done: "subprocess.CompletedProcess[str]") -> str:
 
 def test_the_documented_tests_pass(pytester: pytest.Pytester) -> None:
     blocks = BLOCK.findall((DOCS / "testing-your-application.md").read_text())
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     for number, block in enumerate(blocks):
         (pytester.path / f"test_documented_{number}.py").write_text(block)
     done = plugged(pytester, "-W", "error")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "2 passed" in outcome(done)
+    assert "3 passed" in outcome(done)
     assert not processes_below(pytester.path), "everything is gone when pytest is"
 
 
@@ -140,6 +140,45 @@ def test_topics_groups_and_the_asyncio_form(pytester: pytest.Pytester) -> None:
     )
     done = plugged(pytester)
     assert "1 passed" in outcome(done), done.stdout + done.stderr
+
+
+def test_a_secure_cluster_has_settings_for_clients_and_refuses_others(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nfilterwarnings = error\n")
+    pytester.makepyfile(
+        """
+        import pytest
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AdminClient
+        from kvorum.client.sync import SyncCluster
+
+        def test_it(kvorum_cluster):
+            cluster = kvorum_cluster
+            cluster.create_topic("orders")
+            assert [topic.name for topic in cluster.admin.topics.list()] == ["orders"]
+            given = cluster.client_settings
+            assert given["bootstrap.servers"] == cluster.bootstrap
+            assert "orders" in AdminClient({**given, "log_level": 0}).list_topics(timeout=30).topics
+            java = dict(cluster.java_settings)
+            assert java["security.protocol"] == "SASL_SSL" and java["sasl.mechanism"] == "SCRAM-SHA-512"
+            with SyncCluster.connect(java.pop("bootstrap.servers"), **java) as connected:
+                assert [topic.name for topic in connected.topics.list()] == ["orders"]
+            wrong = [
+                {"bootstrap.servers": cluster.bootstrap},
+                {**given, "sasl.password": "wrong"},
+            ]
+            for settings in wrong:
+                with pytest.raises(KafkaException):
+                    AdminClient({**settings, "log_level": 0}).list_topics(timeout=3)
+            assert given["sasl.password"] not in cluster.story() + repr(cluster)
+            assert cluster.wait_for_lag("readers", "orders") == 0
+
+        @pytest.mark.kvorum(secure=False)
+        def test_a_marker_overrides_the_command_line(kvorum_cluster):
+            assert list(kvorum_cluster.client_settings) == ["bootstrap.servers"] == list(kvorum_cluster.java_settings)
+        """
+    )
+    done = plugged(pytester, "--kvorum-secure", "--kvorum-brokers", "1")
+    assert "2 passed" in outcome(done), done.stdout + done.stderr
 
 
 def test_a_report_names_partitions_whose_only_replica_was_killed(pytester: pytest.Pytester) -> None:

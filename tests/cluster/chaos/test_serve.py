@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import ClientConnectorError, ClientSession
 from aiohttp.test_utils import TestClient, TestServer
 from click.testing import CliRunner
 
@@ -29,8 +31,10 @@ from kvorum.chaos.serve.events import BEHIND_MAX, KEPT_MAX, LISTENERS_MAX, Event
 from kvorum.chaos.serve.routes import silent_of
 from kvorum.chaos.serve.scenarios import Busy, Scenarios
 from kvorum.chaos.serve.server import fault_reporter
-from kvorum.cli.chaos.serve import run, serve, url_of
+from kvorum.cli.chaos.serve import run, serve, tls_of, url_of
 from kvorum.cluster.local.plan import ClusterPlan, NodePlan
+from kvorum.cluster.local.ports import free_ports
+from tests.certificates import Authority
 from tests.unit.chaos.paper import KNOWN, NODE, PRETENDER, TOKEN, Api, Paper, Scenario, api_of, event, on_paper
 
 
@@ -595,6 +599,35 @@ def test_a_cluster_that_exists_is_served_and_left_as_it_is(tmp_path: Path) -> No
 
 def test_the_address_that_is_printed_is_one() -> None:
     assert url_of("::1", 9095) == "http://[::1]:9095" and url_of("127.0.0.1", 1) == "http://127.0.0.1:1"
+
+
+def test_it_is_served_over_tls(tmp_path: Path) -> None:
+    authority, (server, _) = Authority(tmp_path / "certificates"), on_paper(tmp_path)
+
+    async def main() -> None:
+        (port,) = free_ports(["127.0.0.1"])
+        serving = asyncio.create_task(
+            run(server, "127.0.0.1", port, tmp_path / "token", tls_of(authority.issue("lab")))
+        )
+        context, url = (
+            ssl.create_default_context(cafile=str(authority.file)),
+            f"https://127.0.0.1:{port}/v1/chaos/faults",
+        )
+        headers = {"Authorization": f"Bearer {server.token}", "Origin": f"https://127.0.0.1:{port}"}
+        async with asyncio.timeout(60), ClientSession() as session:
+            while True:
+                try:
+                    async with session.get(url, ssl=context, headers=headers) as answer:
+                        assert answer.status == 200
+                    break
+                except ClientConnectorError:
+                    await asyncio.sleep(0.05)
+        serving.cancel()
+        await asyncio.wait([serving])
+
+    asyncio.run(main())
+    with pytest.raises(SystemExit):
+        tls_of(tmp_path / "none.pem")
 
 
 def test_an_address_in_use_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

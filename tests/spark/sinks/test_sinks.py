@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from kvorum.pipelines import plugins
 from kvorum.pipelines.frames import record_frame
-from kvorum.pipelines.plugins import Context, PluginError, Trigger
+from kvorum.pipelines.plugins import Context, Trigger
 
 pytestmark = pytest.mark.long
 
@@ -184,8 +184,3 @@ def test_the_console_shows_lines_of_json(
     first, second = capsys.readouterr().out.splitlines()
     assert json.loads(first)["value"]["name"] == "one" and json.loads(first)["topic"] == "t"
     assert second == "... batch 0 has more than 1 records"
-
-
-def test_delta_without_its_jars_says_what_to_do(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(PluginError, match=r"delta-spark's jars were not found; put .* or set spark\.jars\.packages"):
-        write(lines(spark, tmp_path / "in", ONE), "delta", {"path": str(tmp_path / "t")}, tmp_path / "c")

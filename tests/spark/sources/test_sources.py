@@ -204,7 +204,7 @@ def test_lines_that_are_not_of_their_format_fail(
 def test_parquet_has_its_columns_and_its_time(spark: SparkSession, tmp_path: Path) -> None:
     folder = str(tmp_path / "in")
     spark.sql("SELECT 1 AS id, TIMESTAMP '2024-01-01 00:00:00' AS at").write.parquet(folder)
-    options = {"path": folder, "format": "parquet", "timestamp": "at", "watermark": "10 minutes", "topic": "t"}
+    options = {"path": folder, "format": "parquet", "timestamp": "at", "topic": "t"}
     frame = read(spark, "files", options)
     assert "EventTimeWatermark" in frame._jdf.queryExecution().toString()
     (row,) = rows(frame, tmp_path)

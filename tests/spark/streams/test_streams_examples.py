@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kvorum.pipelines.streams.testing import TopologyTestDriver
+from tests.spark.streams.folder_topics import TopologyTestDriver
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -98,18 +98,3 @@ def test_top_errors_of_a_log(spark: "SparkSession", tmp_path: Path) -> None:
     for minute, count in minutes.items():
         assert sum(each["count"] for each in ranks[minute]) == count, "there are no more than three kinds"
         assert {"count": crashes[minute], "trouble": "cluster: role crashed"} in ranks[minute] or not crashes[minute]
-
-
-def test_anomalies_of_the_machine(spark: "SparkSession", tmp_path: Path) -> None:
-    module = example("anomalies")
-    samples = [module.sample() for _ in range(12)]
-    assert all(0 <= each["memory"] <= 1 and each["load"] >= 0 for each in samples)
-    with driver_of("anomalies", spark, tmp_path) as driver:
-        for second, each in enumerate(samples):
-            driver.pipe("metrics", *((name, json.dumps({"value": value}), second) for name, value in each.items()))
-        driver.run()
-        driver.read("anomalies")
-        driver.pipe("metrics", ("load", '{"value": 10000}', LATER_MS), ("memory", '{"value": 1e6}', LATER_MS))
-        driver.run()
-        found = {each.key: json.loads(each.value or "")["value"] for each in driver.read("anomalies")}
-    assert found == {"load": 10000.0, "memory": 1e6}, "what was learnt of the machine is kept over a restart"

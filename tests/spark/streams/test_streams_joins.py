@@ -15,8 +15,8 @@ from kvorum.pipelines.frames import record_frame
 from kvorum.pipelines.streams import JoinWindows, StreamsBuilder, Topology, TopologyError, dsl
 from kvorum.pipelines.streams import functions as stream_functions
 from kvorum.pipelines.streams.operators import timed
-from kvorum.pipelines.streams.testing import TopologyTestDriver
 from kvorum.pipelines.streams.windows import milliseconds
+from tests.spark.streams.folder_topics import TopologyTestDriver
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

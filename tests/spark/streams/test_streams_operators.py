@@ -16,8 +16,6 @@ from pyspark.sql import functions as F
 from kvorum.pipelines.streams import (
     JoinWindows,
     KStream,
-    ProcessorContext,
-    Record,
     Serdes,
     SessionWindows,
     StreamsBuilder,
@@ -25,7 +23,7 @@ from kvorum.pipelines.streams import (
     TimeWindows,
     TopologyError,
 )
-from kvorum.pipelines.streams.testing import TopologyTestDriver
+from tests.spark.streams.folder_topics import TopologyTestDriver
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -87,7 +85,8 @@ def test_records_are_changed_filtered_parted_and_merged(drive: Driver) -> None:
     out.put("flat", stream.flat_map_values(lambda value: value.words).select_key("upper(value)"))
     out.put("key_and_value", stream.map_values(lambda key, value: F.concat(key, value.n.cast("string"))))
     out.put("time", stream.select_key("topic").map_values("unix_millis(timestamp)"))
-    small, big = stream.branch("value.n < 2", "value.n > 0")
+    parts = stream.split(named="parts").branch("value.n < 2").branch("value.n > 0").no_default_branch()
+    small, big = parts.values()
     rest = stream.split().branch("value.n < 2", "small").default_branch("rest")["rest"]
     out.put("small", small.map_values("value.n"))
     out.put("big", big.map_values("value.n"))
@@ -195,23 +194,6 @@ def test_final_results_of_windows_sessions_and_joins_of_streams(drive: Driver) -
     assert both["outer"] == [("a", "1A"), ("a", "2-"), ("a", "4C"), ("b", "-B"), ("b", "3-"), ("b", "5-"), (None, "-D")]
 
 
-class Numbered:
-    """Numbers the records of a key, and is woken five seconds of event time later."""
-
-    def init(self, context: ProcessorContext) -> None:
-        self.context = context
-        self.count = context.store("count")
-
-    def process(self, record: Record) -> None:
-        count = (self.count.get() or 0) + 1
-        self.count.put(count)
-        self.context.schedule(record.timestamp_ms + 5000)
-        self.context.forward(f"{record.value}{count}")
-
-    def punctuate(self, key: Any, timestamp_ms: int) -> None:
-        self.context.forward(f"timer {timestamp_ms}")
-
-
 def test_tables_are_looked_up_and_joined(drive: Driver) -> None:
     builder, out = StreamsBuilder(), Out()
     views, users = builder.stream("views"), builder.table("users", value_serde=Serdes.json("name STRING"))
@@ -247,7 +229,7 @@ def test_tables_are_looked_up_and_joined(drive: Driver) -> None:
         assert second["table"] == [("u", {"name": None, "age": 36}), ("v", None)]
 
 
-def test_python_functions_and_processors_keep_their_state(drive: Driver) -> None:
+def test_python_functions_keep_their_state(drive: Driver) -> None:
     builder, out = StreamsBuilder(), Out()
     numbers = builder.stream("in", value_serde=Serdes.json("n INT"))
     groups = numbers.group_by_key()
@@ -258,8 +240,6 @@ def test_python_functions_and_processors_keep_their_state(drive: Driver) -> None
     window = groups.windowed_by(TimeWindows.of_size_with_no_grace(TEN))
     summed = window.reduce(lambda one, other: {"n": one["n"] + other["n"]}, python=True)
     out.put("window", summed.suppress(FINAL).to_stream().map_values("value.n"))
-    processed = numbers.map_values("value.n").process(Numbered, "STRING", stores=("count",), time="event")
-    out.put("process", processed)
     out.write()
     with drive(builder) as driver:
         driver.pipe("in", ("a", '{"n": 1}', 1000), ("a", '{"n": 2}', 500), ("b", '{"n": 3}', 3000))
@@ -267,17 +247,12 @@ def test_python_functions_and_processors_keep_their_state(drive: Driver) -> None
         first = out.read(driver)
         assert first == {
             "aggregate": [("a", ["a1", "a2"]), ("b", ["b3"])],
-            "process": [("a", "11"), ("a", "22"), ("b", "31")],
         }
         driver.pipe("in", ("a", '{"n": 4}', 2000), ("b", '{"n": 5}', 12000))
         driver.run()
         assert out.read(driver) == {
             "aggregate": [("a", ["a1", "a2", "a4"]), ("b", ["b3", "b5"])],
             "window": [(("a", 0.0, 10.0), 7), (("b", 0.0, 10.0), 3)],
-            "process": [
-                *[("a", "43"), ("a", "timer 5500"), ("a", "timer 6000"), ("a", "timer 7000")],
-                *[("b", "52"), ("b", "timer 8000")],
-            ],
         }
 
 

@@ -10,6 +10,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from kvorum.admin.http.access import Access, HttpError
+from kvorum.admin.http.login import login_of
 from kvorum.admin.http.operations import Role
 from tests.unit.admin.fake import NOW_MS, Client, serve
 from tests.unit.admin.managed import ManagedCluster
@@ -58,7 +59,7 @@ class FakeNode:
         needs = {"/v1/node/controlled-shutdown": Role.ADMIN, "/v1/node/snapshot": Role.OPERATE}
         if request.path.startswith("/v1/"):
             try:
-                self.access.check_role(request.headers.get("Authorization"), needs.get(request.path, Role.READ))
+                await self.access.authorize(login_of(request), needs.get(request.path, Role.READ))
             except HttpError as error:
                 return web.json_response({"error": error.error, "message": error.message}, status=error.status)
         pages = {

@@ -325,9 +325,11 @@ COMBINED = "controller, broker"
     [
         (RoleProcess("broker", 1), {"metrics.listener": "http://127.0.0.2:80"}, "http://127.0.0.2:80"),
         (RoleProcess("broker", 1), {"metrics.listener": "0.0.0.0:80/"}, "http://there:80"),
+        (RoleProcess("broker", 1), {"metrics.listener": "https://0.0.0.0:80"}, "https://there:80"),
         (RoleProcess("broker", 1), {"metrics.listener": "http://[::]:80"}, "http://there:80"),
         (RoleProcess("broker", 1), {"metrics.listener": "http://:80"}, "http://127.0.0.1:80"),
         (RoleProcess(CONTROLLER, 1), {"metrics.listener": "http://[::1]:80"}, "http://[::1]:180"),
+        (RoleProcess(CONTROLLER, 1), {"metrics.listener": "https://[::1]:80"}, "https://[::1]:180"),
         (RoleProcess(CONTROLLER, 1), {"kvorum.controller.metrics.listener": "http://a:7"}, "http://a:7"),
         (RoleProcess(CONTROLLER, 1), {"process.roles": "controller", "metrics.listener": "a:7"}, "http://a:7"),
     ],

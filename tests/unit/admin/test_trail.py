@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from kvorum.admin.http import audit_log as trail
 from kvorum.admin.http.access import Access, labels_of, tokens_of
 from kvorum.admin.http.audit_log import body_text_of
+from kvorum.admin.http.users import Login
 from kvorum.admin.v1.jobs.job_models import ConnectorConfig
 from kvorum.admin.v1.models import ConfigAlter, TopicCreate
 from kvorum.admin.v1.topics.topic_document import read_yaml
@@ -89,8 +90,9 @@ def test_a_token_without_a_label_is_known_by_its_hash() -> None:
     text = "".join(line.rsplit(" ", 4)[0] + "\n" for line in FILE.splitlines())
     access = Access(tokens_of(text), labels_of(text))
     hashed = hashlib.sha256(TOKENS["admin"].encode()).hexdigest()
-    assert access.caller_name(f"Bearer {TOKENS['admin']}") == f"token {hashed[:8]}"
-    assert Access().caller_name(None) == "this machine"
+    caller = asyncio.run(access.authenticate(Login(authorization=f"Bearer {TOKENS['admin']}")))
+    assert caller.name == f"token {hashed[:8]}"
+    assert asyncio.run(Access().authenticate(Login())).name == "this machine"
 
 
 def test_rejected_requests_are_logged_and_bursts_counted(written: list[dict[str, Any]]) -> None:

@@ -1,5 +1,6 @@
 """The parts of the API that decide, without a server: parameters, resets, bytes as JSON, partitions of keys, tokens."""
 
+import asyncio
 import struct
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from kvorum.admin.http.access import Access, BadTokens, HttpError, tokens_of
 from kvorum.admin.http.operations import Call, NoBody, Operation, Role
 from kvorum.admin.http.parameters import BadInput, count, optional_number, words
+from kvorum.admin.http.users import Login
 from kvorum.client.groups.offset_reset import LogEnds, plan_reset
 from kvorum.client.records.partitioner import murmur2, partition_of
 from kvorum.client.records.record_views import JSON_DEPTH_MAX, Format, NoJson, format_bytes, header_name, json_of
@@ -129,7 +131,7 @@ def test_a_file_of_tokens_that_cannot_be_read(text: str) -> None:
 
 def test_without_tokens_it_is_for_this_machine() -> None:
     Access().check_page("localhost:1", "http://localhost:1")
-    Access().check_role(None, Role.ADMIN)
+    assert asyncio.run(Access().authorize(Login(), Role.ADMIN)).name == "this machine"
     for host, origin in (("evil.example", None), ("localhost", "http://evil.example")):
         with pytest.raises(HttpError) as refused:
             Access().check_page(host, origin)

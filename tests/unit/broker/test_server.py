@@ -72,7 +72,7 @@ class Cluster:
             log,
             cluster_id=CLUSTER_ID,
             on_fault=self.faults.append,
-            voter_addresses=lambda: addresses,
+            voter_addresses=lambda listener: addresses,
         )
         await self.controller.start()
         log.elect()

@@ -17,6 +17,7 @@ from kvorum.chaos.faults.inside_faults import InsideFaults
 from kvorum.chaos.faults.link_faults import LinkFaults
 from kvorum.chaos.faults.observer import Observer, in_a_thread
 from kvorum.chaos.faults.processes import ProcessFaults
+from kvorum.chaos.faults.security_faults import SecurityFaults
 from kvorum.chaos.faults.target_cluster import TargetCluster
 from kvorum.chaos.faults.topology import Parties
 from kvorum.chaos.serve.events import Events
@@ -125,6 +126,7 @@ def on_paper(tmp_path: Path, nodes: int = 2, **more: Any) -> tuple[ChaosServer, 
         "links": LinkFaults(register, Parties({node.name: node.roles for node in plan.nodes})),
         "inside": InsideFaults.of(plan, register),
         "observer": Observer({}, {}, in_a_thread),
+        "security": SecurityFaults(register),
         "resources": ExitStack(),
     }
     cluster = TargetCluster(**{**whole, **more})

@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 
 from kvorum.cli.configs.shipped import ROOT
 from kvorum.cli.main import main
-from kvorum.cli.security.certificate_folder import CertificateFolder, read_certificates
+from kvorum.security.certificate_folder import CertificateFolder, read_certificates
 
 
 def certs(*words: str) -> Result:

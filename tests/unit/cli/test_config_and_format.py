@@ -312,3 +312,26 @@ def test_a_file_of_no_controller_is_refused_with_kafkas_message(tmp_path: Path, 
     script = ("kafka-metadata-quorum", "--bootstrap-server", "127.0.0.1:1", "--command-config", str(path))
     code, printed = kvorum(*script, "add-controller")
     assert code == Exit.FAILED and message in " ".join(printed.split())
+
+
+def test_a_nodes_file_is_rendered_from_a_cluster_on_several_machines(tmp_path: Path) -> None:
+    cluster = str(ROOT / "configs" / "three-machines.yaml")
+    code, printed = kvorum("config", "render", cluster, "--node", "2", "--set", f"log.dirs={tmp_path}/data")
+    by_name = kvorum("configs", "render", cluster, "--node", "node-2", "--set", f"log.dirs={tmp_path}/data")
+    assert (code, by_name) == (Exit.DONE, (Exit.DONE, printed))
+    assert "advertised.listeners=CLIENTS://10.0.0.2:9092," in printed and "warning" not in printed
+    path = tmp_path / "node.properties"
+    path.write_text(printed)
+    code, formatted = kvorum("format", str(path), "--cluster-id", CLUSTER_ID)
+    assert code == Exit.DONE and f"formatted {tmp_path}/data for node 2" in formatted
+    code, printed = kvorum("configs", "render", cluster, "--node", "9")
+    assert (code, printed.count("\n")) == (Exit.NOT_FOUND, 1) and "node-1 (1), node-2 (2)" in printed
+    code, printed = kvorum("configs", "render", cluster, "--node", "1", "--set", "ssl.keystore.location=node.pem")
+    assert "ssl.keystore.location=node.pem is relative to the working directory" in printed
+
+
+def test_a_cluster_on_several_machines_does_not_start_on_one(tmp_path: Path) -> None:
+    cluster = str(ROOT / "configs" / "three-machines.yaml")
+    code, printed = kvorum("up", cluster, "--dir", str(tmp_path / "data"))
+    assert (code, printed.count("\n")) == (Exit.USAGE, 1) and "kvorum configs render" in printed
+    assert not (tmp_path / "data").exists()

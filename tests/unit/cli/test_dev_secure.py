@@ -9,13 +9,13 @@ from click.testing import CliRunner, Result
 
 from kvorum.cli.local.secure import DevSecurity
 from kvorum.cli.main import main
-from kvorum.cli.security.certificate_folder import CertificateFolder, read_certificates
-from kvorum.cli.security.client_files import client_files
 from kvorum.cluster.local.plan import ClusterError
 from kvorum.quorum.records import UserScramCredential
 from kvorum.runtime.cluster_file import ClusterSpec, dev_cluster
 from kvorum.runtime.listeners import SecurityProtocol
 from kvorum.runtime.properties import parse_properties
+from kvorum.security.certificate_folder import CertificateFolder, read_certificates
+from kvorum.security.client_files import client_files
 from kvorum.security.client_properties import client_settings
 from kvorum.security.config_checks import check_security
 from kvorum.security.outgoing import login_user

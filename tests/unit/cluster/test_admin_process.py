@@ -5,22 +5,20 @@ from pathlib import Path
 import pytest
 
 from kvorum.admin.http.operations import Role
-from kvorum.cluster.process.admin_process import access_of, check_of
-from kvorum.cluster.process.exits import Exit
-from kvorum.cluster.process.hosting import Refusal
+from kvorum.cluster.http.http_security import TOKENS_FILE as KEY
+from kvorum.cluster.http.http_security import read_tokens
+from kvorum.cluster.process.admin_process import check_of
 from kvorum.protocol.uuids import Uuid
-from kvorum.runtime.config import Settings
+from kvorum.runtime.config import ConfigError, Settings
 from kvorum.runtime.disk import OsDisk
 from kvorum.storage.checkpoints import MetaProperties, write_meta_properties
 
-KEY = "kvorum.admin.tokens.file"
-
 
 def test_tokens_come_from_the_file_that_is_named(tmp_path: Path) -> None:
-    assert access_of(Settings.of({}), OsDisk()).tokens is None
+    assert read_tokens(Settings.of({}), OsDisk()).roles is None
     file = tmp_path / "tokens"
     file.write_text(f"read {'a' * 64} grafana\n")
-    assert access_of(Settings.of({KEY: str(file)}), OsDisk()).tokens == {"a" * 64: Role.READ}
+    assert read_tokens(Settings.of({KEY: str(file)}), OsDisk()).roles == {"a" * 64: Role.READ}
 
 
 @pytest.mark.parametrize("text", [None, "", "everybody\n"])
@@ -31,9 +29,9 @@ def test_a_file_of_tokens_that_is_missing_or_wrong_keeps_the_process_from_starti
     file = tmp_path / "tokens"
     if text is not None:
         file.write_text(text)
-    with pytest.raises(Refusal) as refused:
-        access_of(Settings.of({KEY: str(file)}), OsDisk())
-    assert refused.value.code is Exit.CONFIG and str(file) in refused.value.reason
+    with pytest.raises(ConfigError, match=KEY) as refused:
+        read_tokens(Settings.of({KEY: str(file)}), OsDisk())
+    assert str(file) in str(refused.value)
 
 
 def test_brokers_are_checked_by_the_cluster_id_of_the_first_directory_that_can_be_read(tmp_path: Path) -> None:

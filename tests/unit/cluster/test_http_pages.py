@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from kvorum.cluster.http import http_pages
-from kvorum.cluster.http.http_pages import CONNECTIONS_MAX, HEAD_BYTES_MAX, Answer, HttpServer
+from kvorum.cluster.http.http_pages import CONNECTIONS_MAX, HEAD_BYTES_MAX, Answer, HttpServer, Request
 from kvorum.cluster.local.ports import free_ports
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -16,10 +16,10 @@ Open = Callable[[], Awaitable[Streams]]
 def serving(go: Callable[[Open], Awaitable[None]]) -> None:
     """Run `go` against a server with a page that answers and one that fails."""
 
-    async def hello() -> Answer:
+    async def hello(request: Request) -> Answer:
         return Answer(200, "text/plain", b"hello")
 
-    async def broken() -> Answer:
+    async def broken(request: Request) -> Answer:
         raise ValueError("a fault of ours")
 
     async def main() -> None:

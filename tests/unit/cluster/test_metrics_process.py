@@ -258,6 +258,7 @@ def test_metrics_are_served_while_a_process_is_observed_and_not_after() -> None:
 
 FIRST_SCRAPE = """
 import asyncio, sys, threading
+from kvorum.cluster.http.http_pages import Request
 from kvorum.cluster.http.observability import ObservabilityServer
 from kvorum.runtime.listeners import HttpEndpoint
 from kvorum.runtime.metrics import Metrics
@@ -271,7 +272,7 @@ class Finder:
 
 sys.meta_path.insert(0, Finder())
 server = ObservabilityServer(HttpEndpoint("127.0.0.1", 0), Metrics(), lambda: None)
-answer = asyncio.run(server._serve_metrics())
+answer = asyncio.run(server._serve_metrics(Request("GET", "/metrics")))
 print(answer.status, bool(seen), any(seen))
 """
 

@@ -12,8 +12,9 @@ import pytest
 from kvorum.admin.http.access import Access, hash_of
 from kvorum.client.roles import Role
 from kvorum.cluster.http.http_pages import Answer, HttpServer, Request
+from kvorum.cluster.http.http_security import TOKENS_FILE as KEY
+from kvorum.cluster.http.http_security import PageAccess, page_security
 from kvorum.cluster.http.node_pages import CONNECTIONS_MAX, PREFIX, NodePages, Process
-from kvorum.cluster.http.tokens import KEY, PageAccess, page_access_of
 from kvorum.cluster.local.ports import free_ports
 from kvorum.network.router import Router
 from kvorum.network.server import Listener
@@ -24,6 +25,8 @@ from kvorum.runtime.disk import OsDisk
 from kvorum.runtime.listeners import HttpEndpoint
 from kvorum.runtime.log_ring import LINES_MAX, LogLine, LogRing
 from kvorum.runtime.logs import Level
+from kvorum.security.credentials import NoCredentials
+from kvorum.security.passwords import find_in
 
 LOCAL = {"host": "127.0.0.1:9404"}
 OPEN = PageAccess(Access())
@@ -280,7 +283,8 @@ def test_cross_origin_requests_are_refused(path: str, headers: dict[str, str], e
 
 def page_access(host: str, tokens: Path | None = None) -> PageAccess:
     settings = Settings.of({} if tokens is None else {KEY: str(tokens)})
-    return page_access_of(settings, OsDisk(), HttpEndpoint(host, 9404))
+    find = find_in(NoCredentials)
+    return page_security(settings, OsDisk(), SystemClock(), HttpEndpoint(host, 9404), find, "broker 7")[1]
 
 
 def test_without_tokens_the_pages_are_for_loopback_only(tmp_path: Path) -> None:
@@ -314,7 +318,7 @@ def test_a_file_of_tokens_that_cannot_be_read_shuts_the_pages(tmp_path: Path, te
 def over_http(go: Callable[[int], Awaitable[None]], requested: Asked) -> None:
     """Run `go` against a server that has the section and another page."""
 
-    async def live() -> Answer:
+    async def live(request: Request) -> Answer:
         return Answer(200, "text/plain", b"live")
 
     async def main() -> None:

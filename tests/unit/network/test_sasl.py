@@ -1,6 +1,7 @@
 """A listener with SASL, byte by byte: what comes before authentication, failures, sessions, counts and log lines."""
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -376,6 +377,10 @@ def test_a_session_is_renewed_on_the_open_connection() -> None:
             assert (await client.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)).error_code == 34
             await client.metadata()
             assert server.counts() == {"ok": 1, "again": 1}
+            text = server.metrics.render().decode()
+            for name in (names.REAUTHENTICATION_LATENCY_AVG, names.REAUTHENTICATION_LATENCY_MAX):
+                (value,) = re.findall(rf'^{name}\{{listener="PLAINTEXT"\}} (\S+)$', text, re.M)
+                assert 0 <= float(value) < 60_000
 
     run(main)
 

@@ -204,25 +204,3 @@ def test_kcat_is_served_with_an_unsecured_token() -> None:
         await cluster.listener.close(0)
 
     run(main)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
-def test_librdkafka_renews_its_session_on_the_open_connection(mechanism: str) -> None:
-    def use(port: int, is_enough: Callable[[], bool]) -> None:
-        settings = {"bootstrap.servers": f"127.0.0.1:{port}", "security.protocol": "SASL_PLAINTEXT", "log_level": 0}
-        settings |= {"sasl.mechanism": mechanism, "sasl.username": USER, "sasl.password": PASSWORD}
-        client, end_s = AdminClient(settings), time.monotonic() + 2 * SECONDS
-        while not is_enough() and time.monotonic() < end_s:
-            client.list_topics(timeout=SECONDS)
-            time.sleep(0.05)  # the pace of the requests
-
-    async def main() -> None:
-        cluster = SaslCluster(sasl_config(max_reauth_ms=4000))
-        port = await cluster.listener.start()
-        await asyncio.to_thread(use, port, lambda: cluster.count(names.SUCCESSFUL_REAUTHENTICATION))
-        assert cluster.count(names.SUCCESSFUL_REAUTHENTICATION)
-        assert cluster.count(names.FAILED_REAUTHENTICATION) == 0
-        await cluster.listener.close(0)
-
-    run(main)

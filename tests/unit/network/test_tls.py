@@ -488,3 +488,24 @@ def session_of(port: int, context: ssl.SSLContext, session: ssl.SSLSession | Non
         wrapped.sendall(REQUEST)
         assert wrapped.recv(10)
         return wrapped.session
+
+
+def test_connections_are_counted_by_cipher_and_version() -> None:
+    """Names are IANA's, as in Kafka; a handshake that fails is not counted."""
+
+    async def main() -> None:
+        counted = Counted()
+        listener = tls_listener(metrics=counted)
+        port = await listener.start()
+        await try_handshake(port, python_context(), REQUEST)
+        await try_handshake(port, python_context(ciphers="ECDHE-ECDSA-AES128-GCM-SHA256"), REQUEST)
+        await try_handshake(port, python_context(ca=OTHER_CA), REQUEST)
+        await until(lambda: counted.open == 0 and listener.connection_count == 0)
+        ciphers = [
+            ("TLS_AES_256_GCM_SHA384", "TLSv1.3"),
+            ("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "TLSv1.2"),
+        ]
+        assert sorted(counted.ciphers) == sorted((cipher, change) for cipher in ciphers for change in (-1, 1))
+        await listener.close()
+
+    run(main)

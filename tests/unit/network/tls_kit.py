@@ -41,9 +41,16 @@ class Counted:
         self.open = 0
         self.outcomes: list[Authentication] = []
         self.refusals: list[str] = []
+        self.ciphers: list[tuple[tuple[str, str], int]] = []
+        """Cipher suite with TLS version, and change of the number of connections."""
 
     def connections(self, listener: str, change: int) -> None:
         self.open += change
+
+    def connections_by_cipher(self, listener: str, cipher: tuple[str, str], change: int) -> None:
+        self.ciphers.append((cipher, change))
+
+    def reauthenticated(self, listener: str, latency_ms: float) -> None: ...
 
     def received(self, listener: str, size: int) -> None: ...
 

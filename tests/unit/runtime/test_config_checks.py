@@ -78,6 +78,7 @@ REFUSED = [
     (CONTROLLER, {"listeners": "CONTROLLER://10.0.0.1:19191"}, "listeners"),
     (CONTROLLER, {"listeners": "CONTROLLER://10.0.0.1:1", PROTOCOLS: "CONTROLLER:SASL_PLAINTEXT"}, "listeners"),
     (COMBINED, {"admin.listeners": "http://0.0.0.0:18080"}, "admin.listeners"),
+    (COMBINED, {"admin.listeners": "https://0.0.0.0:18080"}, "admin.listeners"),
     (COMBINED, {"admin.listeners": "ftp://127.0.0.1:18080"}, "admin.listeners"),
     *(
         (COMBINED, {"kvorum.connect.urls": url}, "kvorum.connect.urls")
@@ -92,6 +93,7 @@ REFUSED = [
             "http://127.0.0.1:8083/?a=b",
         )
     ),
+    (COMBINED, {"controller.quorum.voters": "1@127.0.0.1:1,2@10.0.0.2:1"}, "controller.quorum.voters"),
     (COMBINED, {"metrics.listener": "19291"}, "metrics.listener"),
     (COMBINED, {"kvorum.peer.addresses": "1:127.0.0.1:5"}, "kvorum.peer.addresses"),
     (COMBINED, {"log.roll.ms": 0}, "log.roll.ms"),
@@ -151,6 +153,7 @@ ACCEPTED: list[tuple[dict[str, object], dict[str, object]]] = [
     (COMBINED, {"connections.max.idle.ms": -1}),
     (COMBINED, {"metrics.listener": "http://0.0.0.0:9100", "admin.listeners": "http://[::1]:80"}),
     (COMBINED, {"admin.listeners": "http://0.0.0.0:18080", "kvorum.admin.tokens.file": "/etc/tokens"}),
+    (COMBINED, {"admin.listeners": "https://0.0.0.0:18080", "kvorum.admin.roles": "User:alice=admin; User:*=read"}),
     (COMBINED, {"kvorum.connect.urls": "http://127.0.0.1:8083,https://connect.example/rest/,http://[::1]:8083"}),
 ]
 
@@ -164,6 +167,7 @@ def test_valid_combinations_are_accepted(base: dict[str, object], change: dict[s
     ("base", "change", "message"),
     [
         (COMBINED, {"controller.quorum.voters": "1@127.0.0.1:19191,2@127.0.0.1:2"}, "2 controllers tolerate"),
+        (BROKER, {"controller.quorum.voters": "1@10.0.0.1:19191"}, "cannot connect to PLAINTEXT://127.0.0.1:19092"),
         (CONTROLLER, {"admin.listeners": "http://127.0.0.1:18080"}, "only a controller"),
         (COMBINED, {"kvorum.peer.addresses": "2=127.0.0.1:5"}, "for tests"),
         (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kvorum.runtime.config_types import ConfigType, InvalidValue, Value, format_value, parse, rule_of
+from kvorum.runtime.config_types import ConfigType, InvalidValue, Value, format_value, parse, parse_roles, rule_of
 
 T = ConfigType
 
@@ -104,3 +104,11 @@ def test_a_range_error_names_the_violated_bound() -> None:
 )
 def test_values_are_shown_as_describe_configs_shows_them(value: Value, text: str | None) -> None:
     assert format_value(value) == text
+
+
+def test_roles_are_read_with_names_that_have_commas_and_equals_signs() -> None:
+    text = "User:alice=admin; User:CN=a,O=b=read ;User:*=operate;"
+    assert parse_roles(text) == {"User:alice": "admin", "User:CN=a,O=b": "read", "User:*": "operate"}
+    for wrong in ("", ";", "alice=admin", "User:=admin", "User:alice", "User:a=root", "User:a=read;User:a=admin"):
+        with pytest.raises(ValueError, match=r"is not TYPE:NAME=ROLE|two roles|must not be empty"):
+            parse_roles(wrong)

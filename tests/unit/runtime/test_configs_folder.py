@@ -27,16 +27,17 @@ def test_a_cluster_file_loads_without_a_warning(path: Path) -> None:
 
 @pytest.mark.parametrize("path", CLUSTERS, ids=lambda path: path.stem)
 def test_no_two_processes_of_a_cluster_share_a_port(path: Path) -> None:
-    ports: list[int] = []
+    ports: list[tuple[str, int]] = []
     for node in load_cluster(str(path), "/dir").nodes:
-        ports += [endpoint.port for endpoint in listeners(node.settings)]
-        ports += [endpoint.port for endpoint in admin_listeners(node.settings)]
+        own = [endpoint.port for endpoint in listeners(node.settings)]
+        own += [endpoint.port for endpoint in admin_listeners(node.settings)]
         for role in node.settings.list("process.roles"):
             metrics = metrics_listener(node.settings, role)
             assert metrics is not None
-            ports.append(metrics.port)
+            own.append(metrics.port)
+        ports += [(node.host, port) for port in own]
     assert len(ports) == len(set(ports))
-    assert max(ports) < EPHEMERAL_PORT_MIN
+    assert max(port for _, port in ports) < EPHEMERAL_PORT_MIN
 
 
 def test_the_clusters_are_as_large_as_their_names_say() -> None:
@@ -46,7 +47,7 @@ def test_the_clusters_are_as_large_as_their_names_say() -> None:
     }
     combined, controller, broker = ("broker", "controller"), ("controller",), ("broker",)
     assert roles["single"] == [combined]
-    assert roles["three-nodes"] == roles["secure-three-nodes"] == [combined] * 3
+    assert roles["three-nodes"] == roles["secure-three-nodes"] == roles["three-machines"] == [combined] * 3
     assert roles["three-controllers-five-brokers"] == [controller] * 3 + [broker] * 5
 
 

@@ -33,6 +33,9 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     }
 
 
+USERS: dict[str, object] = {"kvorum.admin.roles": "User:alice=admin"}
+
+
 def findings(settings: dict[str, object], mode: int = 0o600, days: int = 0) -> set[tuple[Kind, str]]:
     found = review_node(Settings.of(settings), NOW + timedelta(days=days), lambda path: mode)
     return {(each.kind, each.problem) for each in found}
@@ -40,6 +43,8 @@ def findings(settings: dict[str, object], mode: int = 0o600, days: int = 0) -> s
 
 def test_a_sound_node_has_no_finding(sound: dict[str, object]) -> None:
     assert findings(sound) == set()
+    https = {"admin.listeners": "https://0.0.0.0:3", "metrics.listener": "https://0.0.0.0:4"}
+    assert findings({**sound, **USERS, **https}) == set()
 
 
 @pytest.mark.parametrize(
@@ -54,6 +59,13 @@ def test_a_sound_node_has_no_finding(sound: dict[str, object]) -> None:
         ({"listeners": "CLIENTS://127.0.0.1:1", "ssl.client.auth": "none"}, Kind.OPEN, "every client on this machine"),
         ({"ssl.endpoint.identification.algorithm": ""}, Kind.WEAK, "do not verify each other's host"),
         ({"admin.listeners": "http://0.0.0.0:3"}, Kind.WEAK, "HTTP without TLS"),
+        ({"admin.listeners": "https://0.0.0.0:3"}, Kind.OPEN, "set kvorum.admin.roles"),
+        ({"metrics.listener": "https://0.0.0.0:3"}, Kind.OPEN, "set kvorum.admin.roles"),
+        (
+            {**USERS, "metrics.listener": "https://0.0.0.0:3", "kvorum.metrics.anonymous.enable": True},
+            Kind.OPEN,
+            "may read /metrics",
+        ),
     ],
 )
 def test_each_weakness_is_found(sound: dict[str, object], change: dict[str, object], kind: Kind, problem: str) -> None:

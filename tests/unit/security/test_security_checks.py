@@ -6,7 +6,8 @@ import pytest
 
 from kvorum.runtime.config import ConfigError, Settings
 from kvorum.runtime.listeners import SecurityProtocol
-from kvorum.security.config_checks import check_security, warnings_of
+from kvorum.security.config_checks import check_security, is_host_of, warnings_of
+from kvorum.security.oauth.config_keys import KEYS_URL
 from kvorum.security.settings import ListenerSettings
 from tests.certificates import Authority
 
@@ -44,8 +45,31 @@ def sound(authority: Authority) -> dict[str, object]:
     }
 
 
+HTTPS: dict[str, object] = {"metrics.listener": "https://127.0.0.1:3"}
+HTTP_KEYSTORE, HTTP_TRUSTSTORE = (f"listener.name.http.ssl.{kind}.location" for kind in ("keystore", "truststore"))
+USERS: dict[str, object] = {"kvorum.admin.roles": "User:alice=admin"}
+
+
 def test_a_sound_node_passes_without_a_warning(sound: dict[str, object]) -> None:
     assert check_security(Settings.of(sound)) == []
+
+
+def test_https_with_users_passes_without_a_warning(sound: dict[str, object]) -> None:
+    assert check_security(Settings.of(sound | HTTPS | USERS | {"admin.listeners": "https://127.0.0.1:4"})) == []
+
+
+def test_a_certificate_for_another_host_causes_a_warning(sound: dict[str, object]) -> None:
+    other = sound | {"advertised.listeners": "INSIDE://kafka-1.example:1,CONTROLLER://127.0.0.1:2"}
+    (warning,) = check_security(Settings.of(other))
+    assert "for localhost, 127.0.0.1; make one with: kvorum certs node NAME --host kafka-1.example" in warning
+
+
+@pytest.mark.parametrize(
+    ("host", "is_accepted"),
+    [("kafka-1.example", True), ("KAFKA-1.example", True), ("a.b.example", False), ("b", True), ("10.0.0.1", True)],
+)
+def test_a_wildcard_stands_for_one_label(host: str, is_accepted: bool) -> None:
+    assert is_host_of(host, ("*.example", "b", "10.0.0.1")) is is_accepted
 
 
 def test_a_broker_checks_the_controllers_listener_that_it_connects_to(sound: dict[str, object]) -> None:
@@ -75,6 +99,9 @@ def test_a_broker_checks_the_controllers_listener_that_it_connects_to(sound: dic
         ({MECHANISMS: "SCRAM-SHA-512"}, MECHANISMS, "does not contain PLAIN"),
         ({"sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512"}, JAAS.replace("plain", "scram-sha-512"), "not set"),
         ({"super.users": "node"}, "super.users", "User:NAME"),
+        (HTTPS | {"listener.name.http.ssl.keystore.location": "/no.pem"}, HTTP_KEYSTORE, "/no.pem cannot be read"),
+        (HTTPS | {"listener.name.http.ssl.truststore.location": "/no.pem"}, HTTP_TRUSTSTORE, "/no.pem cannot be read"),
+        (USERS | {"sasl.oauthbearer.jwks.endpoint.url": "file:/no/keys"}, KEYS_URL, "/no/keys cannot be read"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(
@@ -99,6 +126,16 @@ def test_a_chain_of_another_authority_is_refused(sound: dict[str, object], tmp_p
         ({"listener.name.inside.sasl.jaas.config": LOGIN}, "listener.name.inside.sasl.jaas.config is ignored"),
         ({"ssl.client.auth": "required"}, "ssl.client.auth is ignored for listener INSIDE"),
         ({"listener.name.controller.ssl.client.auth": "none"}, "every client can act as a node"),
+        (
+            {
+                **USERS,
+                "admin.listeners": "https://127.0.0.1:3",
+                "listeners": "INSIDE://127.0.0.1:1,CONTROLLER://127.0.0.1:2,OPEN://127.0.0.1:4",
+                "listener.security.protocol.map": "INSIDE:SASL_SSL,CONTROLLER:SSL,OPEN:PLAINTEXT",
+                "inter.broker.listener.name": "OPEN",
+            },
+            "the admin API cannot check passwords",
+        ),
     ],
 )
 def test_unwise_settings_cause_warnings(sound: dict[str, object], change: dict[str, object], warning: str) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kvorum.network.authorizer import CLUSTER_NAME, Operation, ResourceType
+from kvorum.network.authorizer import CLUSTER_NAME, AllowAll, ClusterPrincipals, Operation, ResourceType
 from kvorum.protocol.errors import ErrorCode, KafkaError
 from kvorum.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -15,6 +15,7 @@ from kvorum.protocol.messages.alter_user_scram_credentials import (
 )
 from kvorum.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
 from kvorum.quorum.records import UserScramCredential
+from kvorum.security.principal import ANONYMOUS, Principal
 from tests.unit.broker.api.api_kit import Forwarded, Rules, a_broker, ask, three_brokers
 
 
@@ -73,6 +74,23 @@ def test_without_permission_the_whole_answer_is_an_error() -> None:
         assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         assert answer.error_message == "Cluster authorization failed."
         assert not answer.results
+
+
+def test_keys_are_for_nodes_that_request_them_only() -> None:
+    node, users = Principal("User", "node"), [UserName(name="bob")]
+    rules = ClusterPrincipals({"PLAINTEXT": frozenset({node})})
+
+    def keys(principal: Principal, authorizer: Any = rules, **options: bool) -> set[bytes]:
+        request = DescribeUserScramCredentialsRequest(users=users, **options)
+        broker = a_broker(*three_brokers(), *USERS, authorizer=authorizer)
+        (info,) = ask(broker, request, 0, principal=principal).results[0].credential_infos
+        assert "secret" not in repr(info)
+        return {bytes(each) for each in (info.salt, info.stored_key, info.server_key)}
+
+    assert keys(node, include_keys=True) == {b"a secret salt", b"a secret key"}
+    assert keys(node) == {b""}
+    assert keys(Principal("User", "ann"), include_keys=True) == {b""}
+    assert keys(ANONYMOUS, AllowAll(), include_keys=True) == {b""}
 
 
 def test_a_change_is_answered_as_the_controller_answers() -> None:

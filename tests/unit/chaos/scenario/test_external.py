@@ -6,6 +6,7 @@ from typing import cast
 
 import pytest
 
+from kvorum.chaos.client_access import ClientAccess
 from kvorum.chaos.faults.events import FaultRegister
 from kvorum.chaos.faults.observer import Observer, PartitionView
 from kvorum.chaos.faults.target_cluster import LabError
@@ -43,7 +44,7 @@ def events() -> list[Fault]:
 def cluster(hooks: Mapping[str, str], views: Views, events: list[Fault]) -> ExternalCluster:
     register = FaultRegister(events.append)
     return ExternalCluster(
-        bootstrap="nowhere:1",
+        access=ClientAccess("nowhere:1"),
         processes=ProcessHooks({"node-1": 1, "node-2": 2}, hooks, register),
         register=register,
         observer=cast(Observer, views),

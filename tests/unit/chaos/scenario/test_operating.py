@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from kvorum.chaos.client_access import ClientAccess
 from kvorum.chaos.faults.observer import PartitionView
 from kvorum.chaos.history import HistoryWriter, Invoke
 from kvorum.chaos.scenario import operator_requests
@@ -19,7 +20,7 @@ from kvorum.chaos.workload.recorder import Recorder
 from kvorum.client.wire.cluster_client import ClusterClient, Unreachable
 from kvorum.protocol.errors import ErrorCode, KafkaError
 
-NOWHERE = "127.0.0.1:1"
+NOWHERE = ClientAccess("127.0.0.1:1")
 SPECIAL = "name: mine\ntitle: Mine\ntopics: {orders: {}}\nworkload: [{kind: send}]\n"
 
 
@@ -75,7 +76,7 @@ def test_requests_have_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 class Three:
     """Three brokers, of which 1 leads the only partition and 2 follows."""
 
-    bootstrap = NOWHERE
+    access = NOWHERE
     nodes = ("node-1", "node-2", "node-3")
 
     def id_of(self, name: str) -> int:
@@ -95,9 +96,9 @@ class Three:
 def requested(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """What would have been asked of the cluster."""
     found: list[object] = []
-    monkeypatch.setattr(operator_requests, "reassign", lambda bootstrap, name, ids: found.append((name, ids)))
-    monkeypatch.setattr(operator_requests, "set_levels", lambda bootstrap, levels: found.append(dict(levels)))
-    monkeypatch.setattr(operator_requests, "active_reassignments", lambda bootstrap: {"orders-0"})
+    monkeypatch.setattr(operator_requests, "reassign", lambda access, name, ids: found.append((name, ids)))
+    monkeypatch.setattr(operator_requests, "set_levels", lambda access, levels: found.append(dict(levels)))
+    monkeypatch.setattr(operator_requests, "active_reassignments", lambda access: {"orders-0"})
     return found
 
 

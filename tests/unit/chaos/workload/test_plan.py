@@ -5,6 +5,7 @@ from random import Random
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
+from kvorum.chaos.client_access import ClientAccess
 from kvorum.chaos.history import HistoryWriter
 from kvorum.chaos.workload.load import Load
 from kvorum.chaos.workload.plan import (
@@ -51,7 +52,7 @@ def test_invalid_plans_are_refused(text: str, why: str) -> None:
 def test_acks_may_be_numbers(acks: str, expected: str) -> None:
     found = plan(f'{{"kind": "send", "acks": {acks}, "idempotent": false}}')
     assert isinstance(found, SendClients) and found.acks == expected
-    assert settings(found, "h:1")["acks"] == expected
+    assert settings(found, ClientAccess("h:1"))["acks"] == expected
 
 
 def test_topics_are_chosen_by_name_and_by_beginning() -> None:
@@ -84,7 +85,11 @@ def test_every_kind_of_client_is_made_as_often_as_wanted() -> None:
     ]
     requested: list[str] = []
     load = Load(
-        plans, {"orders": 1}, lambda group: requested.append(group) or "h:1", Recorder(HistoryWriter()), Random(1)
+        plans,
+        {"orders": 1},
+        lambda group: requested.append(group) or ClientAccess("h:1"),
+        Recorder(HistoryWriter()),
+        Random(1),
     )
     assert len(requested) == 14 and len(load.admins) == 1
 

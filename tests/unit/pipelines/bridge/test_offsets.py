@@ -73,7 +73,3 @@ def test_what_is_lost_is_seen() -> None:
     assert offsets.lost({A: 1}, {A: 1, B: 4}) is None
     assert "a-1 not there any more" in (offsets.lost({A: 1, B: 2}, {A: 1}) or "")
     assert "a-0: 5 -> 3" in (offsets.lost({A: 5}, {A: 3}) or "")
-
-
-def test_available_counts_new_partitions() -> None:
-    assert offsets.available({A: 2}, {A: 5, B: 4}) == 7 and offsets.available({A: 9}, {A: 5}) == 0

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from kvorum.pipelines.bridge import options
 from kvorum.pipelines.bridge.lookup import Lookup
@@ -66,17 +66,6 @@ def test_limits() -> None:
     end = made.latestOffset(made.initialOffset(), ReadMaxRows(10))
     assert end["t"] == {"0": 5, "1": 5}
     assert made.latestOffset(end, ReadAllAvailable())["t"] == {"0": 100, "1": 100}
-
-
-def test_little_is_waited_on_but_not_for_ever() -> None:
-    topics = Topics(p0=1)
-    made = reader(topics, minOffsetsPerTrigger="10", maxTriggerDelay="1h")
-    assert made.getDefaultReadLimit() == ReadMinRows(10)
-    end = made.latestOffset(made.initialOffset(), ReadMinRows(10))
-    topics.ends[TopicPartition("t", 0)] = 5
-    assert made.latestOffset(end, ReadMinRows(10)) is end
-    made.waiting_since -= 3_601
-    assert made.latestOffset(end, ReadMinRows(10)) == {"t": {"0": 5}}
 
 
 def test_what_is_available_now_stays_what_it_was() -> None:

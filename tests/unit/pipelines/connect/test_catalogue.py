@@ -43,18 +43,6 @@ JDBC_SINK = {
     "pk.mode": "record_key",
     "pk.fields": "id",
 }
-MIRROR = {
-    "connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector",
-    "source.cluster.alias": "east",
-    "target.cluster.alias": "west",
-    "source.cluster.bootstrap.servers": "east:9092",
-    "source.cluster.security.protocol": "SSL",
-    "target.cluster.bootstrap.servers": "west:9092",
-    "topics": "orders.*, users",
-    "replication.factor": "3",
-    "sync.topic.configs.enabled": "true",
-    "key.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
-}
 TOPICS = {"connector.class": "TopicSource", "topics": "a, b", "bootstrap": "elsewhere:9092", "topic": "c"}
 WHOLE = {
     "connector.class": "Pipeline",
@@ -74,7 +62,6 @@ WHOLE = {
         (DEBEZIUM, "source", ("postgresql", "topics")),
         (JDBC, "source", ("jdbc", "topics")),
         (JDBC_SINK, "sink", ("topics", "jdbc")),
-        (MIRROR, "source", ("topics", "topics")),
         (TOPICS, "source", ("topics", "topics")),
         (WHOLE, "sink", ("topics", "files")),
     ],
@@ -94,20 +81,6 @@ def test_a_jdbc_sink_of_one_topic_has_the_table_that_connect_gives_it() -> None:
     assert table() == "orders"
     assert table(**{"table.name.format": "kafka_${topic}"}) == "kafka_orders"
     assert validation.check("n", {**JDBC_SINK, "topics": "a,b"}, BOOTSTRAP)
-
-
-def test_a_mirror_renames_as_its_policy_says_and_leaves_out_what_would_come_back() -> None:
-    import re
-
-    data = catalogue.pipeline_of("n", MIRROR, BOOTSTRAP).as_data()
-    assert (data["source"]["bootstrap"], data["sink"]["bootstrap"]) == ("east:9092", "west:9092")
-    assert data["source"]["options"] == {"kafka.security.protocol": "SSL"}
-    pattern = data["source"]["pattern"]
-    matched = [name for name in ("orders", "orders-2", "users", "east.orders", "__consumer_offsets", "connect-configs")]
-    assert [name for name in matched if re.fullmatch(pattern, name)] == ["orders", "orders-2", "users"]
-    assert data["transforms"][-1]["replacement"] == "east.$1"
-    kept = catalogue.pipeline_of("n", {**MIRROR, "replication.policy.class": "x.IdentityReplicationPolicy"}, BOOTSTRAP)
-    assert not kept.transforms
 
 
 @pytest.mark.parametrize(

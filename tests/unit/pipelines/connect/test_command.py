@@ -1,7 +1,6 @@
 """The command and the runner, as far as they go without a cluster and without Spark."""
 
 import asyncio
-import os
 import signal
 import subprocess
 import sys
@@ -15,9 +14,9 @@ from kvorum.cli.pipelines.commands import pipelines
 from kvorum.cli.pipelines.connect import connect
 from kvorum.pipelines.connect import runner as module
 from kvorum.pipelines.connect.errors import RunnerError
-from kvorum.pipelines.connect.runner import Runner, has_own_process, hold, identity
+from kvorum.pipelines.connect.runner import Runner, has_own_process, identity
 from kvorum.pipelines.run.process import Launch
-from kvorum.pipelines.run.state import HOST, PID, Folder
+from kvorum.pipelines.run.state import HOST, MANAGER, PID, Folder
 from kvorum.pipelines.spec import from_data
 
 SECONDS = 60.0
@@ -42,14 +41,11 @@ def test_it_is_a_subcommand_with_a_mandatory_cluster() -> None:
 
 
 def test_a_folder_has_one_manager(tmp_path: Path) -> None:
-    held = hold(tmp_path)
-    try:
+    with Folder(tmp_path, MANAGER).held():
         found = CliRunner().invoke(
             connect, ["--bootstrap", "127.0.0.1:1", "--state", str(tmp_path), "--listen", "127.0.0.1:0"]
         )
-        assert found.exit_code == 1 and f"another manager runs in {tmp_path}" in found.output
-    finally:
-        os.close(held)
+    assert found.exit_code == 1 and f"another manager is already running ({tmp_path}" in found.output
 
 
 def test_a_folder_keeps_its_identity(tmp_path: Path) -> None:
@@ -100,7 +96,7 @@ def test_a_host_that_cannot_start_is_an_error_with_its_log(tmp_path: Path, monke
         finally:
             await runner.end()
 
-    monkeypatch.setattr(Launch, "data", lambda launch: {"memory": 1, "no option": 2})
+    monkeypatch.setattr(module, "asdict", lambda launch: {"memory": 1, "no option": 2})
     with pytest.raises(RunnerError, match=r"(?s)the process of the connector ended: .*unexpected keyword"):
         asyncio.run(go())
 

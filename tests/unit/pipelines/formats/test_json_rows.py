@@ -184,7 +184,7 @@ def test_a_failure_has_field_value_and_reason() -> None:
 
 def connect(schema: dict[str, Any], envelope: bool = False) -> Reader:
     kind, _ = schemas.parsed(schema)
-    form = schemas.connect_form(schema)
+    form = schema
     assert form is not None
     return Reader(kind=kind, schema=form, connect=True, envelope=envelope)
 

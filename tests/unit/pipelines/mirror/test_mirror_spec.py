@@ -18,7 +18,7 @@ target: {alias: b, bootstrap: "two:9092"}
 topics: ["orders.*", bills]
 checkpoint: /tmp/x
 trigger: available-now
-sync: {interval: 500ms, heartbeats: true}
+sync: {interval: 500ms}
 """
 
 

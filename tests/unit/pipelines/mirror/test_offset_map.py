@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvorum.pipelines.bridge.offsets import TopicPartition
-from kvorum.pipelines.mirror.ledger import checkpoint, heartbeat
 from kvorum.pipelines.mirror.spec import MirrorSpec
 from kvorum.pipelines.mirror.topics import plan_configs, plan_partitions
 from kvorum.pipelines.mirror.translation import LEVELS, SLOTS, Mark, OffsetMap, Record, apply, refine
@@ -165,10 +164,3 @@ def test_partitions_and_configs_are_planned() -> None:
     )
     assert change == ({"retention.ms": "5"}, ["segment.ms"])
     assert plan_configs({"a": "1"}, {"a": "1"}, excluded) == ({}, [])
-
-
-def test_checkpoints_and_heartbeats_are_mirrormakers_bytes() -> None:
-    """By hand from the schema: 16-bit lengths, big-endian numbers, a 16-bit version before the value."""
-    value = b"\x00\x00" + b"\0" * 7 + b"\x02" + b"\0" * 7 + b"\x03" + b"\x00\x00"
-    assert checkpoint("c", "g", TopicPartition("a.t", 1), 2, 3) == ("c", b"\x00\x01g\x00\x03a.t\x00\x00\x00\x01", value)
-    assert heartbeat("h", "a", "b", 5) == ("h", b"\x00\x01a\x00\x01b", b"\x00\x00" + b"\0" * 7 + b"\x05")

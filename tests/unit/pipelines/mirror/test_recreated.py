@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import pytest
 
 from kvorum.pipelines.bridge.offsets import TopicPartition
 from kvorum.pipelines.mirror import ledger
-from kvorum.pipelines.mirror.ledger import Control, Ledger
+from kvorum.pipelines.mirror.ledger import Ledger
 from kvorum.pipelines.mirror.run import Mirror
 from kvorum.pipelines.mirror.spec import MirrorSpec
 from kvorum.pipelines.mirror.translation import Translator
@@ -26,6 +26,14 @@ SPEC = MirrorSpec.model_validate(
         "provenance": False,
     }
 )
+
+
+class Control(NamedTuple):
+    """A record of the map topic."""
+
+    topic: str
+    key: bytes
+    value: bytes | None
 
 
 class Fixture:

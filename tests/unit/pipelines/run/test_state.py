@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -79,7 +80,7 @@ def test_the_folder_of_all_is_the_options_or_the_environments(monkeypatch: pytes
 
 def test_commands_are_answered_in_lines(folder: Folder) -> None:
     """A status comes at once; another command when the worker has done it."""
-    with folder.held(), control.listening(folder, STATUS.data) as requests:
+    with folder.held(), control.listening(folder, lambda: asdict(STATUS)) as requests:
 
         def work() -> None:
             request = requests.get(timeout=10)
@@ -184,7 +185,7 @@ def test_how_a_process_was_started_is_kept(folder: Folder) -> None:
         master="local[1]", memory="2g", jars="/jars", settings={"spark.a": "b=c"}, retries=3, paused=True, folder="/w"
     )
     assert Launch.read(folder.launch) == Launch()
-    folder.write(folder.launch, launch.data())
+    folder.write(folder.launch, asdict(launch))
     assert Launch.read(folder.launch) == launch
 
 

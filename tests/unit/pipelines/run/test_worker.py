@@ -48,9 +48,9 @@ class Compiling:
     def context_of(self, *parts: object) -> None:
         return None
 
-    def start(self, *parts: object) -> list[FakeQuery]:
+    def start(self, *parts: object) -> FakeQuery:
         self.queries.append(FakeQuery())
-        return self.queries[-1:]
+        return self.queries[-1]
 
 
 def test_a_resume_right_after_a_pause_starts_the_query_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,7 +59,7 @@ def test_a_resume_right_after_a_pause_starts_the_query_again(tmp_path: Path, mon
     session = Session(spark=SimpleNamespace(), choice=Choice(connector="kvorum", reason="a test"))  # type: ignore[arg-type]
     looks = 0
 
-    def look(worker: Worker) -> None:
+    def look(worker: Worker, query: object) -> None:
         nonlocal looks
         looks += 1
         if looks == 1:  # both wait when the worker looks for commands
@@ -71,7 +71,7 @@ def test_a_resume_right_after_a_pause_starts_the_query_again(tmp_path: Path, mon
 
     monkeypatch.setattr(Worker, "look", look)
     monkeypatch.setattr(Worker, "reach", lambda worker, ends: None)
-    progress: Any = SimpleNamespace(look=lambda queries: None, data=dict, line=str)
+    progress: Any = SimpleNamespace(look=lambda query: None, data=dict, line=str)
     with worker_in(Folder(tmp_path, "numbers"), from_data(PIPELINE), Launch(), lambda: session) as worker:
         worker.progress = progress
         assert worker.run() == 0

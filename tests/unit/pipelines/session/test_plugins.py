@@ -5,13 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from kvorum.pipelines.plugins import Kind, PluginError, converter, find, plugins, sink, source, transform
+from kvorum.pipelines.plugins import Kind, PluginError, find, plugins, sink, source
 
 CODE = '''
 """A package of somebody else's."""
 
 from pydantic import BaseModel, ConfigDict
 from pyspark.sql import functions as F
+
+from kvorum.pipelines.sinks.writing import BatchSink
 
 
 class Numbers:
@@ -24,39 +26,20 @@ class Numbers:
         return rows.select(F.lit(None).cast("binary").alias("key"), F.struct("value").alias("value"))
 
 
-class Memory:
+class Memory(BatchSink):
     class Options(BaseModel):
         model_config = ConfigDict(extra="forbid")
         table: str
 
-    def write(self, frame, options, context):
-        writer = frame.select("value.*").writeStream.format("memory").queryName(options.table)
-        return context.trigger.apply(writer).start()
+    def writer(self, frame, options, context):
+        return lambda batch, batch_id: batch.select("value.*").createOrReplaceGlobalTempView(options.table)
 
-
-def shout(options, part):
-    word = options["word"]
-    return lambda frame: frame.withColumn("value", F.col("value").withField("shout", F.lit(f"{word}{part or ''}!")))
-
-
-class Reversed:
-    def __init__(self, options):
-        self.options = options
-
-    def decode(self, frame, column):
-        return frame.withColumn(column, F.reverse(column))
-
-    encode = decode
 '''
 ENTRY_POINTS = """\
 [kvorum.pipelines.sources]
 numbers = acme_pipelines:Numbers
 [kvorum.pipelines.sinks]
 memory = acme_pipelines:Memory
-[kvorum.pipelines.transforms]
-Shout = acme_pipelines:shout
-[kvorum.pipelines.converters]
-reversed = acme_pipelines:Reversed
 broken = acme_pipelines:NotThere
 """
 
@@ -80,7 +63,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_kvorums_own_are_there_by_name() -> None:
     assert {"topics", "files", "jdbc", "generator", "postgresql"} <= {p.name for p in plugins(Kind.SOURCE)}
-    assert {"topics", "files", "delta", "jdbc", "console"} <= {p.name for p in plugins(Kind.SINK)}
+    assert {"topics", "files", "jdbc", "console"} <= {p.name for p in plugins(Kind.SINK)}
 
 
 def test_a_package_brings_its_own_by_entry_points(site: Path) -> None:
@@ -89,8 +72,6 @@ def test_a_package_brings_its_own_by_entry_points(site: Path) -> None:
     assert "acme_pipelines" not in sys.modules, "imported when it is asked for, not when it is listed"
     assert source("numbers").Options().model_dump() == {"per_second": 1}
     assert sink("memory").Options(table="t").model_dump() == {"table": "t"}
-    assert callable(transform("Shout")({"word": "hey"}, "value"))
-    assert converter("reversed")({"a": 1}).decode
 
 
 def test_a_name_that_is_not_there_is_answered_with_those_that_are(site: Path) -> None:
@@ -100,7 +81,7 @@ def test_a_name_that_is_not_there_is_answered_with_those_that_are(site: Path) ->
 
 def test_what_cannot_be_imported_says_whose_it_is(site: Path) -> None:
     with pytest.raises(PluginError, match=r"'broken' cannot be loaded from .* of acme-pipelines 1\.2"):
-        converter("broken")
+        sink("broken")
 
 
 @pytest.mark.parametrize("name", ["topics", "numbers"])

@@ -36,7 +36,7 @@ MINIMAL = "name: a\nsource: {type: x}\nsink: {type: y}\n"
 
 def refused(text: str, form: str = "yaml") -> list[str]:
     with pytest.raises(spec.SpecError) as caught:
-        spec.loads(text, form=form, environment={})
+        spec.loads(text, form=form)
     return [str(problem).removeprefix("<pipeline>:").strip() for problem in caught.value.problems]
 
 
@@ -85,7 +85,7 @@ def test_what_a_pipeline_says_is_loaded_again() -> None:
         ),
         (
             MINIMAL + "trigger: {interval: 1s, once: true}\n",
-            ["4:1: trigger: give one of interval, once, available-now and real-time"],
+            ["4:1: trigger: give one of interval, once and available-now"],
         ),
         (
             MINIMAL + "parallelism: many\n",
@@ -161,14 +161,15 @@ def test_plugins_options_are_told_with_their_line_too() -> None:
     assert right.parts.wrong_settings({"source.topics": Topics}, right.places) == []
 
 
-def test_values_come_from_elsewhere(tmp_path: Path) -> None:
+def test_values_come_from_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("N", "3")
     (tmp_path / "secrets.properties").write_text("# the database's\npassword = s\\u0065cret:1 \\\n   and more\n")
     (tmp_path / "user").write_text("me")
     text = (
         MINIMAL + f"parallelism: ${{env:N}}\ndescription: '${{file:{tmp_path}/secrets.properties:password}}, "
         f"${{directory:{tmp_path}:user}}, ${{env:NONE:-none}}, ${{topic}}'\n"
     )
-    made = spec.loads(text, environment={"N": "3"})
+    made = spec.loads(text)
     assert made.parallelism == 3
     assert made.description == "secret:1 and more, me, none, ${topic}"
 
@@ -194,7 +195,6 @@ def test_durations(text: str, expected: int) -> None:
         ("once", {"once": True}),
         ("available-now", {"availableNow": True}),
         ("{available-now: true}", {"availableNow": True}),
-        ("{real-time: 10s}", {"realTime": "10000 milliseconds"}),
         ("5s", {"processingTime": "5000 milliseconds"}),
         ("{}", {}),
     ],

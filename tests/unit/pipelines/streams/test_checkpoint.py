@@ -24,8 +24,7 @@ def test_state_with_other_windows_or_without_buckets_does_not_fit() -> None:
     )
     assert difference("[[5, 0]]", {"a": windows(0, 5)}) is not None, "the buckets are as long, but elsewhere"
     assert difference("[[5, 0], [1, 1]]", {"a": windows(5, 0)}) is not None
-    reason = difference(None, {"a": windows(5, 0)})
-    assert reason == "its stream joins have no time buckets in their state, which an earlier version of Kvorum wrote"
+    assert difference(None, {"a": windows(5, 0)}) is not None
 
 
 def test_a_bucket_is_as_long_as_the_window_and_never_empty() -> None:

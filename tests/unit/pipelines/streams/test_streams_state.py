@@ -1,7 +1,7 @@
 """What is kept in state, record by record, with Spark's state replaced by a variable."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,14 +9,12 @@ import pytest
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues
 
-from kvorum.pipelines.streams import ProcessorContext, Record
 from kvorum.pipelines.streams.state import (
     LEFT,
     RIGHT,
     Changes,
     Join,
     Lookup,
-    ProcessorRunner,
     Python,
     PythonAggregate,
     merged,
@@ -182,55 +180,3 @@ def test_a_window_that_closes_goes_out_once_and_takes_nothing_more() -> None:
     assert values(found) == [3] and handle.states["aggregate"].kept is None
     assert list(processor.handleInputRows(KEY, iter([number(9, 9, end_ms=10)]), closed)) == []
     assert handle.states["aggregate"].kept is None
-
-
-class Echo:
-    """Counts, forwards every second record, and sets a timer."""
-
-    def init(self, context: ProcessorContext) -> None:
-        self.context = context
-        self.count = context.store("count")
-
-    def process(self, record: Record) -> None:
-        count = (self.count.get() or 0) + 1
-        self.count.put(count)
-        self.context.schedule(record.timestamp_ms + 100)
-        if count % 2 == 0:
-            self.context.forward(f"{record.value}{count}", timestamp_ms=record.timestamp_ms + 1)
-
-    def punctuate(self, key: Any, timestamp_ms: int) -> None:
-        self.context.forward(f"{key} at {timestamp_ms}")
-        self.count.delete()
-
-
-def record(value: str, ms: int) -> Row:
-    return Row(
-        key="k", value=value, timestamp=at(ms), topic="t", partition=0, offset=ms, headers=[Row(key="h", value=b"")]
-    )
-
-
-def made(make: Callable[[], Any]) -> tuple[ProcessorRunner, Handle]:
-    runner, handle = ProcessorRunner(make, ("count",), False), Handle()
-    runner.init(handle)  # type: ignore[arg-type]
-    return runner, handle
-
-
-def test_a_processor_sees_records_in_order_keeps_stores_and_is_woken() -> None:
-    runner, handle = made(Echo)
-    found = list(runner.handleInputRows(KEY, iter([record("b", 2), record("a", 1)]), NOW))
-    assert found == [Row(key=KEY[0], value="b2", timestamp=at(3))]
-    assert handle.timers == [101, 102]
-    woken = list(runner.handleExpiredTimer(KEY, NOW, ExpiredTimerInfo(101)))
-    assert woken == [Row(key=KEY[0], value="k at 101", timestamp=at(101))]
-    assert handle.states["count"].kept is None
-    runner.close()
-
-
-def test_a_processor_is_not_made_before_its_first_record() -> None:
-    """Spark initialises on the driver, too, to learn of the states."""
-
-    def fail() -> Any:
-        raise AssertionError
-
-    runner, _ = made(fail)
-    runner.close()

@@ -280,7 +280,7 @@ class Dynamic(Node):
             addresses=AddressBook(),
             peers=[],
             chance=random.Random(node_id),
-            listens_at=("127.0.0.1", port),
+            listens_at=[("CONTROLLER", "127.0.0.1", port)],
             dynamic=True,
         )
         self.transport.attach(self.owner)
@@ -313,6 +313,21 @@ def test_an_observer_is_reached_at_its_address_while_it_is_connected() -> None:
         await until(lambda: one.owner.events.count(("disconnected", 2)) >= 1 and 2 not in one.transport._links)
         one.transport.send(2, b"to nobody")
         one.transport.reset(2)
+
+    with_dynamic(story)
+
+
+def test_a_peer_is_reached_at_the_listener_that_this_node_uses() -> None:
+    """While a cluster moves to another listener, its controllers differ in their default one."""
+
+    async def story(one: Dynamic, two: Dynamic, ports: dict[int, int]) -> None:
+        nowhere = ("SECURE", "127.0.0.1", 1)
+        one.transport.reach([2], {2: [nowhere, ("CONTROLLER", "127.0.0.1", ports[2])]})
+        await until(lambda: ("connected", 2) in one.owner.events)
+        greeting = Greeting(1, "c", 7, "127.0.0.1", 1, [nowhere, ("CONTROLLER", "127.0.0.1", ports[2])])
+        _, writer = await greeted(ports[1], msgspec.msgpack.encode(greeting))
+        await until(lambda: one.transport._addresses.get(7) == ("127.0.0.1", ports[2]))
+        writer.close()
 
     with_dynamic(story)
 

@@ -70,7 +70,7 @@ class Controller:
             on_fault=self.faults.append,
             directory=str(path / f"controller-{node_id}"),
             authorizer=authorizer,
-            voter_addresses=lambda: self.addresses,
+            voter_addresses=lambda listener: self.addresses,
         )
         self.listener = Listener(
             "CONTROLLER", "127.0.0.1", 0, self.server.router, on_connection_closed=self.server.on_connection_closed

@@ -74,7 +74,7 @@ class Node:
             cluster_id=CLUSTER_ID,
             on_fault=self.faults.append,
             directory=str(folder),
-            voter_addresses=lambda: self.known,
+            voter_addresses=lambda listener: self.known,
             upgrades=self.transport.upgrades,
             membership=self.log.membership,
             voter_endpoints=self.log.voter_endpoints,

@@ -160,7 +160,7 @@ def test_an_assertion_may_be_in_a_file(tmp_path: Path) -> None:
     run(main)
 
 
-def test_settings_that_cannot_work_are_refused(tmp_path: Path) -> None:
+def test_settings_that_cannot_work_are_refused_with_their_key(tmp_path: Path) -> None:
     (tmp_path / "key.pem").write_bytes(pem())
     (tmp_path / "template.json").write_text("[]")
     key, template = str(tmp_path / "key.pem"), str(tmp_path / "template.json")

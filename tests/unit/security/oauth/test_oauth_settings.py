@@ -105,7 +105,7 @@ def test_unsigned_tokens_are_accepted_with_a_warning_only() -> None:
 @pytest.mark.parametrize(
     ("changes", "key", "reason"),
     [
-        ({JAAS: None}, JAAS, "is not set"),
+        ({JAAS: None}, "sasl.oauthbearer.jwks.endpoint.url", "is not set"),
         ({JAAS: f"{MODULE} required;"}, JAAS, "unsecuredLoginStringClaim_sub is missing"),
         ({JAAS: LOGIN[:-1] + ' unsecuredValidatorAllowableClockSkewMs="x";'}, JAAS, "AllowableClockSkewMs"),
         ({JAAS: LOGIN[:-1] + ' extension_auth="x";'}, JAAS, "extension auth"),

@@ -3,6 +3,8 @@
 import os
 import ssl
 import tempfile
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,11 @@ from kvorum.security.tls.failures import failure_reason
 from kvorum.security.tls.reload import handshake_in_memory
 from kvorum.security.tls.server import TlsServer
 from kvorum.security.tls.settings import ClientAuth, KeyStoreSettings, TlsSettings, TrustStoreSettings
+from kvorum.security.tls.stores import load_stores
 from tests.tls_certificates import (
     CA,
     OTHER_CA,
+    PAST,
     ca_pem,
     chain_pem,
     client_tls,
@@ -163,6 +167,16 @@ def test_the_own_chain_must_verify_where_nodes_are_clients_of_each_other() -> No
     server.reload(trust_store=trust_store(CA, OTHER_CA))
     server.reload(foreign)
     server.reload(trust_store=trust_store(OTHER_CA))
+
+
+def test_a_new_certificate_replaces_one_that_has_expired_in_use() -> None:
+    server = server_tls(client_auth=ClientAuth.REQUIRED, verify_own_chain=True)
+    server.stores = load_stores(replace(server.settings, key_store=key_store(renewed("127.0.0.1", not_after=PAST))))
+    with pytest.raises(SecurityConfigError, match="does not verify"):
+        server.reload(key_store(renewed("127.0.0.1", "localhost", ca=OTHER_CA)))
+    server.reload(key_store(renewed("127.0.0.1", "localhost")))
+    assert server.stores.key_store is not None
+    assert server.stores.key_store.chain[0].not_valid_after_utc > datetime.now(UTC)
 
 
 def test_a_truststore_that_shrinks_counts_for_new_handshakes() -> None:

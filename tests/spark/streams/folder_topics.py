@@ -1,4 +1,4 @@
-"""TopologyTestDriver: a topology without a cluster, its topics folders of Parquet files.
+"""Topologies without a cluster: their topics are folders of Parquet files.
 
     with TopologyTestDriver(topology, spark, tmp_path) as driver:
         driver.pipe("lines", (None, "to be or not to be", 1_000))

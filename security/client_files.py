@@ -15,9 +15,9 @@ KAFKA_PYTHON: Final = "kafka-python.json"
 SPARK: Final = "spark.json"
 
 
-def client_files(bootstrap: str, user: str, password: str, trust_store: str) -> Mapping[str, str]:
-    """Return {file name: text}; `trust_store` is a PEM file."""
-    java = {
+def java_settings(bootstrap: str, user: str, password: str, trust_store: str) -> dict[str, str]:
+    """Return the settings by the names of Java clients; `trust_store` is a PEM file."""
+    return {
         "bootstrap.servers": bootstrap,
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": MECHANISM,
@@ -25,7 +25,11 @@ def client_files(bootstrap: str, user: str, password: str, trust_store: str) -> 
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": trust_store,
     }
-    rdkafka = {
+
+
+def rdkafka_settings(bootstrap: str, user: str, password: str, trust_store: str) -> dict[str, str]:
+    """Return the settings by the names of librdkafka; `trust_store` is a PEM file."""
+    return {
         "bootstrap.servers": bootstrap,
         "security.protocol": "SASL_SSL",
         "sasl.mechanisms": MECHANISM,
@@ -33,6 +37,12 @@ def client_files(bootstrap: str, user: str, password: str, trust_store: str) -> 
         "sasl.password": password,
         "ssl.ca.location": trust_store,
     }
+
+
+def client_files(bootstrap: str, user: str, password: str, trust_store: str) -> Mapping[str, str]:
+    """Return {file name: text}; `trust_store` is a PEM file."""
+    java = java_settings(bootstrap, user, password, trust_store)
+    rdkafka = rdkafka_settings(bootstrap, user, password, trust_store)
     kafka_python = {
         "bootstrap_servers": bootstrap.split(","),
         "security_protocol": "SASL_SSL",
