@@ -78,7 +78,7 @@ def parse_key(data: bytes, rules: AssertionRules) -> RSAKey | ECKey:
     except (ValueError, TypeError) as error:
         is_encrypted = isinstance(error, TypeError) and password is None
         reason = (
-            "it is encrypted, and its passphrase is not set" if is_encrypted else "it is no key in PEM, or encrypted"
+            "it is encrypted, and its passphrase is not set" if is_encrypted else "it is not a key in PEM, or encrypted"
         )
         raise ClientAssertionError(reason) from None
     expected = rsa.RSAPrivateKey if rules.algorithm == "RS256" else ec.EllipticCurvePrivateKey

@@ -75,9 +75,9 @@ def test_an_encrypted_key_needs_its_passphrase() -> None:
 @pytest.mark.parametrize(
     ("data", "algorithm", "reason"),
     [
-        (b"no key", "ES256", "it is no key in PEM"),
-        (pem(), "RS256", "it is no key for RS256"),
-        (pem(ec.generate_private_key(ec.SECP384R1())), "ES256", "it is no key for ES256"),
+        (b"no key", "ES256", "it is not a key in PEM"),
+        (pem(), "RS256", "it is not a key for RS256"),
+        (pem(ec.generate_private_key(ec.SECP384R1())), "ES256", "it is not a key for ES256"),
     ],
     ids=["text", "type", "curve"],
 )
@@ -167,7 +167,7 @@ def test_settings_that_cannot_work_are_refused_with_their_key(tmp_path: Path) ->
     for given, reason in (
         ({}, "assertion.private.key.file: is required with"),
         ({"private_key_file": "/no/such"}, "private.key.file=/no/such: cannot be read"),
-        ({"private_key_file": key}, "private.key.file=.*: cannot be used: it is no key for RS256"),
+        ({"private_key_file": key}, "private.key.file=.*: cannot be used: it is not a key for RS256"),
         (
             {"private_key_file": key, "algorithm": "ES256", "template_file": template},
             "template.file=.*: cannot be used",
