@@ -470,12 +470,13 @@ async def connect_tls(make: Callable[[], P], host: str, port: int, tls: ClientTl
 class ClientHandshake:
     """A client's side: `done` becomes the connected protocol, or raises TlsError."""
 
-    __slots__ = ("_is_connected", "_make", "_tls", "done", "transport")
+    __slots__ = ("_is_connected", "_make", "_reason", "_tls", "done", "transport")
 
     def __init__(self, make: Callable[[], asyncio.BaseProtocol], tls: ClientTls, server_hostname: str) -> None:
         """Wait for a connection; `make` makes the protocol once the server is verified."""
         self._make = make
         self._tls = tls
+        self._reason = CLOSED
         self._is_connected = False
         self.done: asyncio.Future[asyncio.BaseProtocol] = asyncio.get_running_loop().create_future()
         self.transport = TlsTransport(self, tls_scratch(), server_hostname)
@@ -501,13 +502,13 @@ class ClientHandshake:
         return protocol
 
     def failed(self, reason: str) -> None:
-        """See TlsUser."""
-        if not self.done.done():
-            self.done.set_exception(TlsError(reason))
+        """See TlsUser. `done` waits until the transport is closed: its event loop may end right after."""
+        self._reason = reason
 
     def lost(self) -> None:
         """See TlsUser."""
-        self.failed(CLOSED)
+        if not self.done.done():
+            self.done.set_exception(TlsError(self._reason))
 
     def cancel(self) -> None:
         """Give up: close, and report nothing."""

@@ -158,7 +158,7 @@ def dev_cluster(
         } | wins
     nodes["node-1"].setdefault("admin.listeners", Entry(f"http://127.0.0.1:{admin_port}", given))
     nodes = with_own(nodes, alone, warnings)
-    return assemble("dev", None, directory, nodes, warnings)
+    return assemble("dev", None, directory, nodes, warnings, is_local=True)
 
 
 def by_node(overrides: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
@@ -190,12 +190,22 @@ def with_own(
 
 
 def assemble(
-    name: str, cluster_id: str | None, directory: str, nodes: Mapping[str, Mapping[str, Entry]], warnings: list[str]
+    name: str,
+    cluster_id: str | None,
+    directory: str,
+    nodes: Mapping[str, Mapping[str, Entry]],
+    warnings: list[str],
+    *,
+    is_local: bool = False,
 ) -> ClusterSpec:
-    """Derive the missing keys of the nodes, and check them against each other. Raises ConfigError."""
+    """Derive the missing keys of the nodes, and check them against each other. Raises ConfigError.
+
+    `is_local`: all nodes are on this machine, whatever they advertise.
+    """
     settings = {node: Settings(with_derived(directory, node, entries)) for node, entries in nodes.items()}
     check_apart(settings)
-    warnings += check_hosts(settings)
+    if not is_local:
+        warnings += check_hosts(settings)
     derived = Source(static("").layer, DERIVED_WHERE)
     voters = ",".join(voter for each in settings.values() for voter in voters_of(each))
     brokers = sum("broker" in each.list("process.roles") for each in settings.values())

@@ -53,7 +53,7 @@ def translate_errors(address: str) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """The credentials in a request."""
+    """Credentials of one request."""
 
     authorization: str | None = field(default=None, repr=False)
     session_id: str | None = field(default=None, repr=False)

@@ -20,7 +20,7 @@ AUDIENCE: Final = "kafka"
 USER: Final = "lab"
 KEY_ID: Final = "lab-1"
 ALGORITHM: Final = "ES256"
-LIFETIME_SECONDS: Final = 30.0
+LIFETIME_SECONDS: Final = 10.0
 """Sessions end with their tokens: clients authenticate again within a run."""
 PREFIX: Final = "sasl.oauthbearer."
 

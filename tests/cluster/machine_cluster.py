@@ -7,7 +7,6 @@ from typing import Any, Final, TypeVar
 import yaml
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
-from kvorum.cli.security.certificate_folder import CertificateFolder
 from kvorum.client.sync import SyncCluster
 from kvorum.cluster.local.formatting import (
     InitialController,
@@ -20,6 +19,7 @@ from kvorum.runtime.cluster_file import ClusterSpec, load_cluster
 from kvorum.runtime.config import Settings
 from kvorum.runtime.config_files import load_node
 from kvorum.runtime.disk import OsDisk
+from kvorum.security.certificate_folder import CertificateFolder
 from kvorum.security.certificates import Kind
 from kvorum.storage.checkpoints import read_meta_properties
 from tests.cluster.clients import eventually

@@ -25,7 +25,7 @@ PREFIX: Final = "10.0.0"
 """The addresses of the documentation; nothing of this machine is in these namespaces."""
 WORKSTATION: Final = "workstation"
 WORKSTATION_NUMBER: Final = 9
-COMMAND_SECONDS: Final = 300
+COMMAND_SECONDS: Final = 900
 END_SECONDS: Final = 30.0
 
 READY: Final = "http://127.0.0.1:9291/health/ready"

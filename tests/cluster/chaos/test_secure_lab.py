@@ -20,9 +20,6 @@ from kvorum.chaos.workload.final import read_all
 from kvorum.chaos.workload.recorder import Recorder
 from tests.cluster.clients import eventually
 
-# After a failed handshake the transport waits for the peer to read the alert; the loop of a query ends before.
-pytestmark = pytest.mark.filterwarnings("ignore:Exception ignored in.*_SelectorTransport")
-
 REAUTHENTICATIONS = "kafka_server_socket_server_metrics_successful_reauthentication_total"
 
 

@@ -619,7 +619,7 @@ def test_a_cross_origin_request_without_an_origin_header_is_rejected(site: str, 
     with_api(test)
 
 
-OPEN = {"/openapi.json", "/docs", "/health/live", "/health/ready", "/"}
+OPEN = {"/openapi.json", "/docs", "/health/live", "/health/ready", "/", "/session"}
 """What needs no token, besides the console's files: nothing of the cluster is in it."""
 
 

@@ -129,9 +129,9 @@ def empty_response(ctx: Any, request: Any) -> Any:
 class Connections:
     """A router with a handler for every API, and connections over pipes to it."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, handle: Any = empty_response, **options: Any) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, handle: Any = None, **options: Any) -> None:
         """Serve every version of every API the codec knows."""
-        handlers = [Handler(key, message_class(key, "Request").VERSIONS, handle) for key in ApiKey]
+        handlers = [Handler(key, message_class(key, "Request").VERSIONS, handle or empty_response) for key in ApiKey]
         self._loop = loop
         self.shared = Shared(
             loop=loop,

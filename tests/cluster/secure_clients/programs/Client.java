@@ -92,7 +92,7 @@ public class Client {
         own.putAll(settings);
         own.put("key.serializer", StringSerializer.class.getName());
         own.put("value.serializer", StringSerializer.class.getName());
-        own.put("max.block.ms", "15000");
+        own.put("max.block.ms", "60000");
         List<String> values = new ArrayList<>();
         request.get("values").forEach(value -> values.add(value.asText()));
         long pauseMs = (long) (request.get("seconds").asDouble() * 1000 / values.size());
