@@ -7,6 +7,7 @@ from typing import Any
 import pydantic
 import pytest
 
+from kvorum.chaos.client_access import ClientAccess
 from kvorum.chaos.faults.toxiproxy_binary import NoToxiproxy, find_or_build
 from kvorum.chaos.scenario import operator_requests
 from kvorum.chaos.scenario.models import Scenario, Step, Topic
@@ -41,6 +42,9 @@ def test_a_quota_step_has_entity_and_configs(given: str, missing: str) -> None:
         Step.model_validate_json(f'{{"do": "alter-quota", {given}}}')
 
 
+NOWHERE = ClientAccess("127.0.0.1:1")
+
+
 class Cluster:
     """Answers as a test says, and notes what it is asked."""
 
@@ -64,7 +68,7 @@ def test_an_empty_name_is_the_default_and_an_empty_value_removes(monkeypatch: py
     monkeypatch.setattr(operator_requests, "RETRY_SECONDS", 0.0)
     cluster = Cluster(KafkaError(ErrorCode.NOT_CONTROLLER), None)
     monkeypatch.setattr(operator_requests, "Quotas", cluster.of)
-    alter_quota("127.0.0.1:1", {"user": "ann", "client-id": ""}, {"producer_byte_rate": "5", "request_percentage": ""})
+    alter_quota(NOWHERE, {"user": "ann", "client-id": ""}, {"producer_byte_rate": "5", "request_percentage": ""})
     requested = ({"user": "ann", "client-id": None}, {"producer_byte_rate": 5.0}, ["request_percentage"])
     assert cluster.requested == [requested] * 2
 
@@ -74,14 +78,14 @@ def test_an_invalid_quota_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(KafkaError(ErrorCode.INVALID_REQUEST, "not so"))
     monkeypatch.setattr(operator_requests, "Quotas", cluster.of)
     with pytest.raises(RequestError, match="not so"):
-        alter_quota("127.0.0.1:1", {"ip": ""}, {"connection_creation_rate": "1"})
+        alter_quota(NOWHERE, {"ip": ""}, {"connection_creation_rate": "1"})
     with pytest.raises(RequestError, match="a quota is a number"):
-        alter_quota("127.0.0.1:1", {"ip": ""}, {"connection_creation_rate": "fast"})
+        alter_quota(NOWHERE, {"ip": ""}, {"connection_creation_rate": "fast"})
 
 
 def test_readers_have_a_rack_if_their_library_supports_it() -> None:
     subscribed = SubscribeClients(kind="subscribe", group_id="g", rack="b")
-    assert member_settings(subscribed, "host:1", "read_committed")["client.rack"] == "b"
+    assert member_settings(subscribed, NOWHERE, "read_committed")["client.rack"] == "b"
     assert AssignClients(kind="assign", rack="b").rack == "b"
     with pytest.raises(pydantic.ValidationError, match="aiokafka does not support racks"):
         AssignClients(kind="assign", client="aiokafka", rack="b")
