@@ -201,15 +201,18 @@ async def ask(
     security: ClientSecurity = PLAINTEXT,
 ) -> M | None:
     """Query one, over its own connection; None without an answer, or without support."""
-    if security is not PLAINTEXT:
-        timeout_ms *= TLS_TIMES
     channel = Channel(*address, client_id="kvorum-chaos-observer", chance=new_random(), security=security)
     try:
-        return await channel.ask(request, response, timeout_ms=timeout_ms)
+        return await channel.ask(request, response, timeout_ms=ask_ms(timeout_ms, security))
     except (ChannelError, KafkaError):
         return None
     finally:
         await channel.close()
+
+
+def ask_ms(timeout_ms: int, security: ClientSecurity) -> int:
+    """Return the limit of a query that may begin with a handshake."""
+    return timeout_ms if security is PLAINTEXT else timeout_ms * TLS_TIMES
 
 
 def in_a_thread(coroutine: Callable[[], Coroutine[Any, Any, T]]) -> T:

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from kvorum.chaos.faults.observer import ask_ms
 from kvorum.chaos.history import Metadata
 from kvorum.chaos.workload.recorder import Recorder
 from kvorum.chaos.workload.threads import client_thread
@@ -43,6 +44,7 @@ class MetadataFollower:
         self._brokers = brokers
         self._recorder = recorder
         self._security = security
+        self._ask_ms = ask_ms(ASK_MS, security)
         self.next_offset = 0
         """Offset of the next record that the history lacks."""
         self._starts: dict[int, int] = {}
@@ -89,7 +91,7 @@ class MetadataFollower:
     async def _topic_id(self, channel: Channel) -> Uuid:
         """Return the log's topic id. Raises KafkaError if the broker does not serve it yet."""
         request = MetadataRequest(topics=[MetadataRequestTopic(name=METADATA_TOPIC)], allow_auto_topic_creation=False)
-        answer = await channel.ask(request, MetadataResponse, timeout_ms=ASK_MS)
+        answer = await channel.ask(request, MetadataResponse, timeout_ms=self._ask_ms)
         if not answer.topics or answer.topics[0].error_code:
             raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{METADATA_TOPIC} cannot be read yet")
         return answer.topics[0].topic_id
@@ -105,7 +107,7 @@ class MetadataFollower:
             max_bytes=FETCH_BYTES,
             topics=[FetchTopic(topic=METADATA_TOPIC, topic_id=topic_id, partitions=[row])],
         )
-        answer = await channel.ask(request, FetchResponse, timeout_ms=ASK_MS)
+        answer = await channel.ask(request, FetchResponse, timeout_ms=self._ask_ms)
         if answer.error_code or not answer.responses:
             raise KafkaError(ErrorCode(answer.error_code or ErrorCode.UNKNOWN_SERVER_ERROR), "no response to a fetch")
         return answer.responses[0].partitions[0]

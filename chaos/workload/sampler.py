@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Final
 
-from kvorum.chaos.faults.observer import PartitionView, views
+from kvorum.chaos.faults.observer import PartitionView, ask_ms, views
 from kvorum.chaos.history import Metadata
 from kvorum.chaos.workload.recorder import Recorder, split_partition
 from kvorum.chaos.workload.samples import Samples
@@ -56,6 +56,7 @@ class MetadataSampler:
         self._topics = sorted(topics)
         self._recorder = recorder
         self._security = security
+        self._ask_ms = ask_ms(ASK_MS, security)
         self._samples = Samples()
         self._names: set[str] = set()
         self._offset = -1
@@ -113,7 +114,7 @@ class MetadataSampler:
                 raise
             wanted = [MetadataRequestTopic(name=name) for name in self._topics]
             request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
-            return views(await channel.ask(request, MetadataResponse, timeout_ms=ASK_MS))
+            return views(await channel.ask(request, MetadataResponse, timeout_ms=self._ask_ms))
         self._samples.with_elr = True
         return found
 
@@ -123,7 +124,7 @@ class MetadataSampler:
         cursor: RequestCursor | None = None
         for _ in range(PAGES_MAX):
             request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=n) for n in self._topics], cursor=cursor)
-            answer = await channel.ask(request, DescribeTopicPartitionsResponse, timeout_ms=ASK_MS)
+            answer = await channel.ask(request, DescribeTopicPartitionsResponse, timeout_ms=self._ask_ms)
             for topic in answer.topics:
                 found |= {f"{topic.name}-{each.partition_index}": partition_view(each) for each in topic.partitions}
             if answer.next_cursor is None:
