@@ -1,7 +1,8 @@
 """Passwords checked against SCRAM credentials, for protocols that send the password: HTTP Basic, a login page.
 
 The salted password takes milliseconds to compute: it is done in a thread, and a success is remembered for a short time,
-as a keyed hash. Unknown users and wrong passwords cannot be distinguished, neither by the answer nor by its time.
+as a keyed hash. Unknown users and wrong passwords cannot be distinguished by the answer, nor by its time as long as the
+computation takes less than the delay of failures.
 """
 
 import asyncio

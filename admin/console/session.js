@@ -52,7 +52,7 @@ export async function take(text) {
   keepToken(said);
 }
 
-/** How this server lets people in; an older one: by tokens only. */
+/** Ways to log in at this server. A server without /session has tokens only. */
 export async function waysToLogIn() {
   try {
     return await get("/session", { quiet: true, said: null });
@@ -61,7 +61,7 @@ export async function waysToLogIn() {
   }
 }
 
-/** Begin a session: the browser keeps its cookie, which scripts cannot read. Raises Refused with why not. */
+/** Begin a session: the browser keeps its cookie, which scripts cannot read. Throws Refused with the reason. */
 export async function logIn(user, password) {
   await post("/session", { user, password }, { quiet: true, said: null });
   forget();

@@ -1,4 +1,4 @@
-"""Sessions of the console over HTTP: what a request has of its caller, and the paths to log in and out.
+"""Sessions of the console over HTTP: the credentials in a request, and the paths to log in and out.
 
     GET    /session    which ways to log in there are
     POST   /session    {"user": ..., "password": ...}: begins a session, whose id is in a cookie
@@ -41,7 +41,7 @@ def cookie_name(request: web.Request) -> str:
 
 
 def login_of(request: web.Request, *, takes_basic_token: bool = False) -> Login:
-    """Return what a request has of its caller."""
+    """Return the credentials in a request."""
     transport = request.transport
     return Login(
         authorization=request.headers.get("Authorization"),
@@ -87,8 +87,9 @@ class SessionRoutes:
             given = msgspec.json.decode(data, type=Password)
         except (msgspec.DecodeError, ValueError):  # its text may have a part of the password
             raise HttpError(400, "INVALID_REQUEST", 'the body must be {"user": ..., "password": ...}') from None
-        with translate_errors(request.remote or "?"):
-            caller = await users.log_in(given.user, given.password)
+        address = request.remote or "?"
+        with translate_errors(address):
+            caller = await users.delay_failure(address, users.log_in(given.user, given.password))
             session_id = await users.begin_session(given.user)
         self._end_of(request)
         role = None if caller.role is None else caller.role.name.lower()

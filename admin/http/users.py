@@ -9,15 +9,17 @@
 The first one that is present counts. Roles are in kvorum.admin.roles: a principal without a role may do nothing.
 """
 
+import asyncio
 from base64 import b64decode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, TypeVar
 
 from kvorum.admin.http.http_error import HttpError
 from kvorum.admin.http.sessions import Sessions
 from kvorum.client.roles import Role
+from kvorum.network.connection_counts import FailedAuthentications
 from kvorum.runtime.logs import get_logger
 from kvorum.security.errors import AuthenticationError
 from kvorum.security.oauth.tokens import TokenRejected, TokenValidator
@@ -30,6 +32,8 @@ EVERYONE: Final = Principal(USER, "*")
 BASIC_CHARS_MAX: Final = 8_192
 
 log = get_logger("admin")
+
+T = TypeVar("T")
 
 
 def rejected(message: str) -> HttpError:
@@ -92,11 +96,20 @@ class HttpUsers:
     principal_of: Callable[[bytes], Principal] | None = None
     """Returns the principal of a client certificate. Raises AuthenticationError."""
     sessions: Sessions | None = None
+    failures: FailedAuthentications = field(default_factory=FailedAuthentications)
 
     async def authenticate(self, login: Login) -> Caller:
         """Return the caller with its role, if it has one. Raises HttpError."""
         with translate_errors(login.address):
-            return await self._authenticate(login)
+            return await self.delay_failure(login.address, self._authenticate(login))
+
+    async def delay_failure(self, address: str, attempt: Awaitable[T]) -> T:
+        """Return the result of an attempt to authenticate. Failures of one address are answered at a limited rate."""
+        try:
+            return await attempt
+        except (AuthenticationError, TokenRejected):
+            await asyncio.sleep(self.failures.delay_s(address, asyncio.get_running_loop().time()))
+            raise
 
     async def _authenticate(self, login: Login) -> Caller:
         scheme, _, value = (login.authorization or "").partition(" ")

@@ -26,7 +26,7 @@ PREFIX: Final = "sasl.oauthbearer."
 
 
 class TokenIssuer:
-    """One issuer. `start` and `stop` are about the server of its key. Thread safe."""
+    """One issuer. `start` and `stop` start and stop the HTTPS server of its key. Thread safe."""
 
     def __init__(self, certificate: str, port: int) -> None:
         """Make its key; `certificate` is the file with the key and certificate of the server."""
@@ -38,7 +38,7 @@ class TokenIssuer:
 
     @property
     def url(self) -> str:
-        """Where the key is."""
+        """URL of the key set."""
         return f"https://{HOST}:{self._port}/keys"
 
     @property

@@ -1,7 +1,7 @@
 """Security of the HTTP listeners of a process, made of its settings: TLS, tokens, users.
 
-A mistake in it keeps an admin process from starting. A broker or controller continues, with its pages closed
-(PageAccess): the process is worth more than its pages.
+An invalid setting is an error at the start of each process. A token file that cannot be read is an error of the admin
+process only: a broker or controller starts with its pages closed (PageAccess).
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,6 +12,7 @@ from kvorum.admin.http.access import Access, BadTokens, HttpError, is_local, lab
 from kvorum.admin.http.sessions import Sessions
 from kvorum.admin.http.users import HttpUsers
 from kvorum.client.roles import Role
+from kvorum.network.connection_counts import FAILURE_RATE, FailedAuthentications
 from kvorum.runtime.chance import new_nonce, random_bytes
 from kvorum.runtime.clock import Clock
 from kvorum.runtime.config import ConfigError, Settings
@@ -168,6 +169,7 @@ def _users(
         tokens=validator,
         principal_of=tls.server.principal_of if tls is not None and has_certificates else None,
         sessions=Sessions(new_nonce, clock.monotonic_ms) if process == ADMIN else None,
+        failures=FailedAuthentications(settings.int(FAILURE_RATE)),
     )
     return users, keys
 

@@ -187,7 +187,7 @@ class NodePages:
 
 
 def login_of(request: Request) -> Login:
-    """Return what a request has of its caller; there are no sessions here."""
+    """Return the credentials in a request; there are no sessions here."""
     authorization = request.headers.get("authorization")
     return Login(authorization=authorization, certificate=request.certificate, address=request.address)
 

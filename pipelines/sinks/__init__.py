@@ -1,1 +1,1 @@
-"""Where records go: topics, files, tables of a database, the terminal."""
+"""Sinks: topics, files, tables of a database, the terminal."""

@@ -70,7 +70,7 @@ JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
 
 class Grant(Protocol):
-    """Reason for which a token endpoint returns a token."""
+    """Authorization grant of a token request (RFC 6749)."""
 
     @property
     def url(self) -> str:

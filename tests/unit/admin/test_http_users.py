@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from kvorum.admin.http.access import Access, hash_of
+from kvorum.admin.http.access import Access, HttpError, hash_of
 from kvorum.admin.http.users import EVERYONE, Caller, Login
 from kvorum.client.roles import Role
+from kvorum.network.connection_counts import FAILURE_DELAY_S_MAX, FailedAuthentications
 from kvorum.security.oauth.tokens import BearerToken, TokenRejected
 from kvorum.security.passwords import CredentialsUnavailable
 from kvorum.security.principal import ANONYMOUS, USER, Principal
@@ -276,3 +277,25 @@ def test_a_server_without_users_has_no_sessions() -> None:
         assert (await log_in(client, "alice"))[0] == 404
 
     run(Access(), test)
+
+
+def test_failures_of_one_address_are_answered_at_a_limited_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    delays: list[float] = []
+
+    async def note(seconds: float) -> None:
+        delays.append(seconds)
+
+    async def main() -> None:
+        users = access_for_users(failures=FailedAuthentications(per_second=2)).users
+        assert users is not None
+        login = Login(authorization=basic("alice", "guessed")["Authorization"], address="10.0.0.9")
+        with monkeypatch.context() as patch:
+            patch.setattr("kvorum.admin.http.users.asyncio.sleep", note)
+            for each in [login] * 12 + [replace(login, address="10.0.0.8")]:
+                with pytest.raises(HttpError, match="wrong user name or password"):
+                    await users.authenticate(each)
+        waits = [delay for delay in delays if delay > 0]
+        assert waits and max(waits) <= FAILURE_DELAY_S_MAX
+        assert delays[-1] == 0.0, "another address"
+
+    asyncio.run(main())

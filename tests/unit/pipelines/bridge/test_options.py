@@ -5,6 +5,7 @@ import pytest
 from kvorum.pipelines.bridge import client, options
 from kvorum.pipelines.bridge.client import OptionError
 from kvorum.pipelines.bridge.offsets import EARLIEST, LATEST
+from kvorum.security.client_properties import SECURITY_PREFIXES
 
 BASE = {"kafka.bootstrap.servers": "a:1,b:2", "subscribe": "t"}
 
@@ -152,3 +153,7 @@ def test_librdkafkas_names_of_security_become_javas_for_sparks_connector() -> No
 def test_javas_own_settings_of_security_go_to_sparks_connector_as_they_are() -> None:
     given = {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.login.callback.handler.class": "org.x.Handler"}
     assert client.for_java(given) == given
+
+
+def test_settings_of_security_are_those_of_all_clients() -> None:
+    assert client.SECURITY_PREFIXES == SECURITY_PREFIXES
