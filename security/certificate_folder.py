@@ -142,6 +142,6 @@ def read_certificates(paths: Iterable[Path]) -> list[tuple[Path, x509.Certificat
             found += [(path, each) for each in x509.load_pem_x509_certificates(data)]
         except SecurityConfigError as error:
             raise CertificateError(error.reason) from None
-        except ValueError:
+        except (ValueError, x509.InvalidVersion):
             raise CertificateError(f"{path} has no certificate in PEM format") from None
     return found

@@ -1,6 +1,7 @@
 """The threads of a run's clients. One that dies of an exception is a problem of the run: its work was not done."""
 
 import asyncio
+import sys
 import threading
 import traceback
 from abc import abstractmethod
@@ -31,7 +32,9 @@ def join_or_tell(thread: threading.Thread, recorder: Recorder) -> None:
     """Wait for a stopped client; one that does not end in time hangs, which is a problem of the run."""
     thread.join(HANGS_SECONDS)
     if thread.is_alive():
-        recorder.problem(f"the client thread {thread.name} hangs: it was stopped {HANGS_SECONDS:g} s ago")
+        frame = sys._current_frames().get(thread.ident or 0)
+        where = " < ".join(f"{each.name}:{each.lineno}" for each in reversed(traceback.extract_stack(frame)))
+        recorder.problem(f"the client thread {thread.name} hangs: it was stopped {HANGS_SECONDS:g} s ago, in {where}")
 
 
 class LoopThread:

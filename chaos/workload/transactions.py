@@ -8,6 +8,7 @@ an unknown error can commit a transaction that it considers aborted (KAFKA-17754
 
 import threading
 import time
+from concurrent.futures import Future
 from random import Random
 from typing import Any, Final, TypeAlias
 
@@ -104,10 +105,29 @@ class TransactionalProducer:
             raise failure(error, is_uncertain=False) from error
 
     def send_offsets(self, offsets: list[Any], metadata: object) -> None:
-        """Send a group's offsets along. Raises TransactionError."""
-        self._try_step(
-            lambda: self.producer.send_offsets_to_transaction(offsets, metadata, STEP_SECONDS), is_uncertain=False
-        )
+        """Send a group's offsets along. Raises TransactionError.
+
+        librdkafka ignores this call's timeout (its issue 5456): it waits as long as the group's coordinator that it
+        remembers is not among the brokers. A transaction that waits in this way is given up with its producer.
+        """
+        done = Future[None]()
+
+        def send() -> None:
+            try:
+                self._try_step(
+                    lambda: self.producer.send_offsets_to_transaction(offsets, metadata, STEP_SECONDS),
+                    is_uncertain=False,
+                )
+            except Exception as error:
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+
+        threading.Thread(target=send, name="chaos-send-offsets", daemon=True).start()
+        try:
+            done.result(STEP_SECONDS * STEP_TRIES)
+        except TimeoutError:
+            raise TransactionError("_TIMED_OUT", is_uncertain=False) from None
 
     def commit(self) -> None:
         """Request the commit until it is certain. Raises TransactionError."""

@@ -204,7 +204,7 @@ def _open_pkcs12(data: bytes, password: str | None, path: str, key: str) -> pkcs
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # BER instead of DER: some tools write it
             return pkcs12.load_pkcs12(data, secret)
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+    except (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
         if password is None:
             reason = f"{path} cannot be opened without a password; set {key}.password"
         elif "password" in str(error).lower():
@@ -239,7 +239,7 @@ def _certificates(text: str, key: str, where: str) -> tuple[x509.Certificate, ..
         found = tuple(
             x509.load_der_x509_certificate(der) for _, der in _blocks(text, lambda label: label.endswith("CERTIFICATE"))
         )
-    except ValueError as error:
+    except (ValueError, x509.InvalidVersion) as error:
         raise SecurityConfigError(key, f"{where} has a certificate that is damaged: {_one_line(error)}") from error
     if not found:
         raise SecurityConfigError(key, f"{where} has no certificate (-----BEGIN CERTIFICATE-----)")
