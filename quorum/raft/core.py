@@ -243,6 +243,10 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj is untyped
         self._SyncObj__setState(FOLLOWER)
         self._SyncObj__raftLeader = None
 
+    def forget_leader(self) -> None:
+        """Know no leader until one is heard."""
+        self._SyncObj__raftLeader = None
+
     def follow(self, leader: int, term: int) -> None:
         """Follow this leader of a term that is at least the current one.
 

@@ -228,14 +228,19 @@ class RaftTransport:
             if address is not None and peer not in self.incoming:
                 self._addresses.put(peer, address)
             self._keep(peer)
+        if not endpoints:
+            return  # a new observer, whose log names no voter yet: it keeps to those that were introduced
         left, self._members = self._members.difference(peers), set(peers)
         for peer in sorted(left):
             self.guest_gone(peer)
 
     def introduce(self, peer: int, address: Address) -> None:
-        """Connect to a given controller: a new observer knows no peers."""
-        if peer not in self._links and peer != self._node_id:
-            self._addresses.put(peer, address)
+        """Connect to a given controller: a new observer knows no peers, and an older one may know former addresses."""
+        link = self._links.get(peer)
+        if peer == self._node_id or (link is not None and link.connected):
+            return
+        self._addresses.put(peer, address)
+        if link is None:
             self._members.add(peer)
             self._keep(peer)
 

@@ -189,6 +189,18 @@ def test_errors_of_the_voter_are_reported() -> None:
     refused(ErrorCode.REQUEST_TIMED_OUT, lambda: add(made, leader, four))
 
 
+def test_an_observer_that_hears_no_leader_knows_none() -> None:
+    """So it asks the bootstrap servers: the voters may listen elsewhere by now."""
+    made = world()
+    leader, four = made.leader(), made.voters[4]
+    rest(made)
+    assert four.log is not None and four.log.leader_id == leader.node_id
+    made.network.cut(leader.node_id, 4)
+    settle(made, lambda: four.log is not None and four.log.leader_id is None)
+    made.network.heal_all()
+    settle(made, lambda: four.log is not None and four.log.leader_id == leader.node_id)
+
+
 def test_an_observer_that_lags_is_not_added(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(membership, "LAG_ENTRIES_MAX", 0)
     made = world()

@@ -18,6 +18,7 @@ from kvorum.protocol.messages.api_versions import ApiVersionsRequest, ApiVersion
 from kvorum.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from kvorum.quorum.raft.messages import MalformedFrame
 from kvorum.quorum.raft.transport import GUESTS_MAX, RAFT_KEY, Greeting, RaftTransport
+from kvorum.quorum.raft.voters import Endpoints
 from kvorum.security.principal import Principal
 
 
@@ -336,11 +337,38 @@ def test_members_are_reached_at_their_endpoints_until_their_removal() -> None:
     async def story(one: Dynamic, two: Dynamic, ports: dict[int, int]) -> None:
         one.transport.reach([2], {2: [("CONTROLLER", "127.0.0.1", ports[2])]})
         await until(lambda: ("connected", 2) in one.owner.events and ("connected", 1) in two.owner.events)
-        one.transport.reach([], {})
+        alone: Endpoints = {3: [("CONTROLLER", "127.0.0.1", 1)]}
+        one.transport.reach([], alone)
         assert 2 in one.transport._links, "it is connected to this node: a guest now"
-        two.transport.reach([], {})
+        two.transport.reach([], alone)
         await two.stop()
         await until(lambda: 2 not in one.transport._links)
+
+    with_dynamic(story)
+
+
+def test_a_new_observer_stays_connected_though_its_log_names_no_voter_yet() -> None:
+    """Each of two guests ends its connection with the other's: then nothing connects them again."""
+
+    async def story(one: Dynamic, two: Dynamic, ports: dict[int, int]) -> None:
+        two.transport.introduce(1, ("127.0.0.1", ports[1]))
+        two.transport.reach([], {})
+        await until(lambda: ("connected", 2) in one.owner.events and ("connected", 1) in two.owner.events)
+        one.transport.incoming[2].link.close()
+        await until(lambda: two.owner.events.count(("connected", 1)) == 2)
+        await until(lambda: one.owner.events.count(("connected", 2)) == 2)
+
+    with_dynamic(story)
+
+
+def test_a_controller_that_is_introduced_again_is_reached_at_its_new_address() -> None:
+    async def story(one: Dynamic, two: Dynamic, ports: dict[int, int]) -> None:
+        two.transport.introduce(1, ("127.0.0.1", 1))
+        await until(lambda: ("refused", 1) in two.owner.events)
+        two.transport.introduce(1, ("127.0.0.1", ports[1]))
+        await until(lambda: ("connected", 2) in one.owner.events)
+        two.transport.introduce(1, ("127.0.0.1", 1))
+        assert two.transport._addresses.get(1) == ("127.0.0.1", ports[1]), "it is connected where it is"
 
     with_dynamic(story)
 
