@@ -306,7 +306,7 @@ ALL: Final = (
         Mutant(name=name, apply=apply, means=QUORUM, quorum=quorum, beyond=beyond, first=first)
         for name, apply, quorum, beyond, first in (
             ("change-before-committed", voters.change_before_committed, membership_options, 0, 1),
-            ("count-a-removed-leader", voters.count_a_removed_leader, membership_options, 0, 34),
+            ("count-a-removed-leader", voters.count_a_removed_leader, membership_options, 0, 80),
             ("count-a-lost-voter", voters.count_a_lost_voter, membership_options, 0, 5),
             ("use-a-set-when-committed", voters.use_a_set_when_committed, membership_options, 0, 0),
             ("forget-the-upgrade", voters.forget_the_upgrade, upgrade_options, 0, 7),

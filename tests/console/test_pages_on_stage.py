@@ -516,7 +516,13 @@ def test_only_nodes_are_offered_for_faults_of_nodes(scene: Scene) -> None:
     }
     scene.stage.says("/v1/chaos/state", state)
     scene.stage.says("/v1/chaos/scenarios", [])
-    scene.stage.says("/v1/chaos/kinds", [{**kind, "fault": "kill"}, {**kind, "fault": "restart"}])
+    scene.stage.says(
+        "/v1/chaos/kinds",
+        [
+            {**kind, "fault": "kill", "title": "Kill (SIGKILL)"},
+            {**kind, "fault": "restart", "title": "Restart", "of": "nodes"},
+        ],
+    )
     page = scene.page("chaos")
     expect(page.get_by_role("row", name=re.compile("^node-1 active controller running 2"))).to_be_visible()
     page.get_by_role("button", name="Inject a fault").click()
