@@ -169,14 +169,17 @@ def sort_out(
     targets: list[CachedPartition] = []
     as_broker = params.is_from_follower
     allowed: dict[str, bool] = {}
-    if as_broker:
-        may = broker.authorizer.authorize(ctx, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+    may_replicate = as_broker and broker.authorizer.authorize(
+        ctx, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME
+    )
     for target in requested:
         topic = target.topic
         if not topic and ctx.api_version >= TOPIC_ID_VERSION_MIN:
             refused.append((target, refusal(target.partition, ErrorCode.UNKNOWN_TOPIC_ID)))
             continue
-        if not as_broker:
+        may = may_replicate
+        # No replica reads the metadata log from a broker, so a replica id gives no right to it.
+        if not as_broker or topic == METADATA_TOPIC:
             if topic not in allowed:
                 allowed[topic] = may_read(ctx, broker, topic)
             may = allowed[topic]

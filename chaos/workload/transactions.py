@@ -107,8 +107,8 @@ class TransactionalProducer:
     def send_offsets(self, offsets: list[Any], metadata: object) -> None:
         """Send a group's offsets along. Raises TransactionError.
 
-        librdkafka ignores this call's timeout (its issue 5456): it waits as long as the group's coordinator that it
-        remembers is not among the brokers. A transaction that waits in this way is given up with its producer.
+        librdkafka ignores the timeout of this call (its issue 5456): it waits for its cached group coordinator, even if
+        that broker has left the metadata. After STEP_TRIES times STEP_SECONDS the call is abandoned: _TIMED_OUT.
         """
         done = Future[None]()
 

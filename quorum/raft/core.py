@@ -244,7 +244,7 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj is untyped
         self._SyncObj__raftLeader = None
 
     def forget_leader(self) -> None:
-        """Have no leader until the next Append or vote."""
+        """Clear the known leader; the next Append sets it."""
         self._SyncObj__raftLeader = None
 
     def follow(self, leader: int, term: int) -> None:

@@ -53,7 +53,8 @@ class Elections:
         core, prevotes = replica.core, replica.prevotes
         self.silent = True
         if not replica.voters.may_stand():
-            core.forget_leader()  # it may listen elsewhere by now: an observer then asks the bootstrap servers
+            # Its address may have changed: without a leader an observer requests the voters from the bootstrap servers.
+            core.forget_leader()
             core.set_election_deadline(now + core.random_timeout())
             return False
         if core.transfer_pending() or self._others_needed() == 0 or prevotes.won(now):

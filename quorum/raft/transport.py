@@ -228,20 +228,20 @@ class RaftTransport:
             if address is not None and peer not in self.incoming:
                 self._addresses.put(peer, address)
             self._keep(peer)
-        if not endpoints:
-            return  # a new observer, whose log names no voter yet: it keeps to those that were introduced
+        if not peers and not endpoints:
+            return  # the log of a new observer has no voter set yet: its members are the introduced controllers
         left, self._members = self._members.difference(peers), set(peers)
         for peer in sorted(left):
             self.guest_gone(peer)
 
     def introduce(self, peer: int, address: Address) -> None:
-        """Connect to a given controller: a new observer knows no peers, and an older one may know former addresses."""
-        link = self._links.get(peer)
-        if peer == self._node_id or (link is not None and link.connected):
+        """Connect to a controller at this address unless it is connected: the voter set in the log may be missing or old."""
+        if peer == self._node_id:
             return
-        self._addresses.put(peer, address)
-        if link is None:
-            self._members.add(peer)
+        self._members.add(peer)
+        link = self._links.get(peer)
+        if link is None or not link.connected:
+            self._addresses.put(peer, address)
             self._keep(peer)
 
     def _keep(self, peer: int) -> None:

@@ -49,7 +49,7 @@ def hunt_in_unit_test(mutant: Mutant) -> MutantResult:
     """Run the unit test of a mutant in a process with it."""
     began = time.monotonic()
     command = [sys.executable, "-m", "sim.mutants.witness", mutant.apply.__name__, f"tests/unit/{mutant.witness}"]
-    # A selection of long tests is one of this process's tests: with it the unit test would not be run.
+    # KVORUM_LONG=N/M selects tests: the unit test could be deselected.
     environment = {name: value for name, value in os.environ.items() if name != "KVORUM_LONG"}
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=TEST_SECONDS_MAX, check=False, env=environment

@@ -221,7 +221,8 @@ def test_the_metadata_log_answers_its_own_range_and_authorisation() -> None:
     assert rows_of(ask(guarded, metadata_request(12), 12))[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
-def test_a_metadata_log_with_credentials_is_read_by_principals_of_the_cluster_only() -> None:
+@pytest.mark.parametrize("replica_id", [-1, 2], ids=["consumer", "replica"])
+def test_a_metadata_log_with_credentials_is_read_by_principals_of_the_cluster_only(replica_id: int) -> None:
     credential = UserScramCredential(name="u", mechanism=1, salt=b"s", stored_key=b"k", server_key=b"k", iterations=1)
     node, client = Principal("User", "node"), Principal("User", "client")
     broker = a_broker(
@@ -234,7 +235,7 @@ def test_a_metadata_log_with_credentials_is_read_by_principals_of_the_cluster_on
     )
     codes = {
         (listener, principal.name): rows_of(
-            ask(broker, metadata_request(12), 12, listener=listener, principal=principal)
+            ask(broker, metadata_request(12, replica_id=replica_id), 12, listener=listener, principal=principal)
         )[0].error_code
         for listener, principal in (("INSIDE", node), ("INSIDE", client), ("PLAINTEXT", ANONYMOUS))
     }

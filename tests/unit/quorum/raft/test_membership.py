@@ -189,8 +189,8 @@ def test_errors_of_the_voter_are_reported() -> None:
     refused(ErrorCode.REQUEST_TIMED_OUT, lambda: add(made, leader, four))
 
 
-def test_an_observer_that_hears_no_leader_knows_none() -> None:
-    """So it asks the bootstrap servers: the voters may listen elsewhere by now."""
+def test_an_observer_without_appends_clears_its_leader() -> None:
+    """Without a leader it requests the voters from the bootstrap servers: their addresses may have changed."""
     made = world()
     leader, four = made.leader(), made.voters[4]
     rest(made)

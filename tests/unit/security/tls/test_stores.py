@@ -1,6 +1,7 @@
 """Key and trust stores: what is read, what is refused, and with which line."""
 
 import os
+import ssl
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from cryptography.x509 import load_pem_x509_certificates
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kvorum.security.certificate_folder import CertificateError, read_certificates
 from kvorum.security.errors import SecurityConfigError
 from kvorum.security.tls.settings import KeyStoreSettings, TlsSettings, TrustStoreSettings
 from kvorum.security.tls.stores import FILE_BYTES_MAX, KeyStore, TrustStore, load_stores
@@ -295,6 +297,15 @@ def test_damaged_files_are_refused(tmp_path_factory: pytest.TempPathFactory, noi
         load_keys(**settings)
     except SecurityConfigError as error:
         assert "\n" not in str(error)
+
+
+def test_a_certificate_of_an_unknown_version_is_refused(tmp_path: Path) -> None:
+    der = ssl.PEM_cert_to_DER_cert(cert_pem()).replace(b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x03", 1)
+    path = written(tmp_path, key_pem() + ssl.DER_cert_to_PEM_cert(der))
+    with pytest.raises(SecurityConfigError, match="damaged: 3 is not a valid X509 version"):
+        load_keys(type="PEM", location=path)
+    with pytest.raises(CertificateError, match="no certificate in PEM format"):
+        read_certificates([Path(path)])
 
 
 def test_a_store_remembers_the_file_it_came_from(tmp_path: Path) -> None:
