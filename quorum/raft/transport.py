@@ -235,7 +235,7 @@ class RaftTransport:
             self.guest_gone(peer)
 
     def introduce(self, peer: int, address: Address) -> None:
-        """Connect to a controller at this address unless it is connected: the voter set in the log may be missing or old."""
+        """Connect to a controller unless it is connected: the log may have no voter set, or former addresses."""
         if peer == self._node_id:
             return
         self._members.add(peer)
